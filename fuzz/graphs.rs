@@ -8,8 +8,8 @@
 use arbitrary::{Arbitrary, Result, Unstructured};
 use reflex_graph::builder::FuncBuilder;
 use reflex_graph::{
-    Binary, FuncData, GatherKind, Literal, Loop, Module, Node, Op, ReduceKind, TensorType, Unary,
-    Value, print,
+    Binary, FuncData, GatherKind, Literal, Loop, Module, Node, Op, OutOfRange, ReduceKind,
+    TensorType, Unary, Value, print,
 };
 use reflex_tir::{DType, Expr};
 
@@ -157,7 +157,8 @@ impl<'g, 'a> Generator<'g, 'a> {
             }
             9 => {
                 let at = self.b.constant(i64s(&[SIDES[0]], &[3, 0, -3, 0]));
-                self.op(Op::Gather(GatherKind::Axis(1)), &[x, at])
+                let out_of_range = *self.u.choose(&[OutOfRange::Raise, OutOfRange::Clamp])?;
+                self.op(Op::Gather { kind: GatherKind::Axis(1), out_of_range }, &[x, at])
             }
             10 => self.window(x, y)?,
             11 => self.flat(x)?,

@@ -8,6 +8,7 @@ use reflex_graph::Module;
 use reflex_lower::codegen_process::ProcessCodegen;
 use reflex_lower::compile::{self, Toolchain};
 use reflex_lower::kernel_cache::{self, KernelCache};
+use reflex_lower::optimize_for::OptimizeFor;
 use reflex_lower::{pipeline, precision};
 use reflex_runtime::alloc::heap;
 use reflex_tir::codegen::Codegen;
@@ -23,6 +24,7 @@ use crate::signature::Signature;
 #[derive(Clone)]
 pub(crate) struct Compiler {
     pub(crate) precision: Precision,
+    pub(crate) optimize_for: OptimizeFor,
     pub(crate) target: TargetSelection,
     pub(crate) execution: ExecutionOptions,
     /// Shapes that functions are compiled for ahead of time, in addition to any shape.
@@ -77,6 +79,18 @@ impl Compiler {
         program
     }
 
+    /// Returns why kernels cannot be stored in the cache, if so; the log does not repeat it.
+    pub(crate) fn cache_problem(&self) -> Option<String> {
+        let remedy = kernel_cache::REMEDY;
+        let Some(folder) = self.cache.clone().or_else(KernelCache::default_dir) else {
+            let off = std::env::var_os("REFLEX_CACHE").is_some_and(|value| value == "off");
+            return (!off).then(|| format!("there is no home to have a kernel cache in: {remedy}"));
+        };
+        let error = KernelCache::check(&folder).err()?;
+        KernelCache::announced(&folder);
+        Some(format!("{}: kernels cannot be stored: {error}; {remedy}", folder.display()))
+    }
+
     /// Returns the compiler of a program's specialisations: silent, for this CPU alone.
     pub(crate) fn for_specialisation(&self) -> Compiler {
         let TargetSelection { host, levels } = &self.target;
@@ -97,6 +111,7 @@ impl Compiler {
             Precision::F32Fast => precision::Precision::F32Fast,
             Precision::Bf16 => precision::Precision::Bf16,
         };
-        pipeline::Options { precision, ..options }
+        let optimize_for = self.optimize_for;
+        pipeline::Options { precision, optimize_for, ..options }
     }
 }

@@ -3,9 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use reflex_graph::Module;
+use reflex_graph::builder::FuncBuilder;
 use reflex_graph::script::Script;
+use reflex_graph::{Module, Value};
+use reflex_lower::optimize_for::OptimizeFor;
 use reflex_lower::pipeline;
+use reflex_onnx::{CustomNode, ImportOptions};
+use reflex_runtime::file_bytes::FileAccess;
+use reflex_runtime::threads::THREAD_LIMIT;
 use reflex_tir::codegen::{Codegen, Target};
 use reflex_tir::level::Level;
 
@@ -13,7 +18,7 @@ use crate::artifact::loader;
 use crate::compiler::Compiler;
 use crate::error::{Error, Result};
 use crate::model_file::{self, Format, ModelFile};
-use crate::model_info::ModelInfo;
+use crate::model_info::{self, ModelInfo};
 use crate::options::{ExecutionOptions, Precision, Progress, TargetSelection, devices};
 use crate::program::Program;
 use crate::program::compiled::ObjectRetention;
@@ -29,12 +34,14 @@ use crate::{disassemble, dump};
 pub struct EngineBuilder {
     device: String,
     tier: Option<TierPolicy>,
+    import: ImportOptions,
     compiler: Compiler,
 }
 
 /// Loads models into programs.
 #[derive(Clone)]
 pub struct Engine {
+    import: ImportOptions,
     compiler: Compiler,
 }
 
@@ -55,6 +62,7 @@ impl EngineBuilder {
     /// ```
     /// let engine = reflex::Engine::builder().threads(2).build()?;
     /// assert!(reflex::Engine::builder().threads(0).build().is_err());
+    /// assert!(reflex::Engine::builder().threads(100_000).build().is_err());
     /// # Ok::<(), reflex::Error>(())
     /// ```
     pub fn threads(mut self, threads: usize) -> EngineBuilder {
@@ -73,6 +81,20 @@ impl EngineBuilder {
     /// ```
     pub fn precision(mut self, precision: Precision) -> EngineBuilder {
         self.compiler.precision = precision;
+        self
+    }
+
+    /// Sets the goal of models that are compiled, where speed and size differ: by default calls are as
+    /// short as can be, and weights may take more bytes than the model's.
+    ///
+    /// ```
+    /// use reflex::{Engine, OptimizeFor};
+    ///
+    /// let engine = Engine::builder().optimize_for(OptimizeFor::Size).build()?;
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn optimize_for(mut self, goal: OptimizeFor) -> EngineBuilder {
+        self.compiler.optimize_for = goal;
         self
     }
 
@@ -141,6 +163,56 @@ impl EngineBuilder {
         self
     }
 
+    /// Sets the way in which models' files are held. Default: they are read, so that whatever
+    /// happens to them later changes nothing.
+    ///
+    /// ```
+    /// use reflex::{Engine, FileAccess};
+    ///
+    /// // Nothing changes these files in place.
+    /// let engine = Engine::builder().file_access(FileAccess::Map).build()?;
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn file_access(mut self, access: FileAccess) -> EngineBuilder {
+        self.import.access = access;
+        self
+    }
+
+    /// Sets the import of an ONNX operator, in place of a built-in one if there is one: `import`
+    /// writes what a node means with the builder of graph IR, as other operators or as the call of
+    /// a packed function. An artifact of such a model needs the function wherever it is opened.
+    ///
+    /// ```
+    /// use reflex::{Any, Array, Engine, Function, Mode, Tensor, register_global_func};
+    ///
+    /// // `y = x + step`, in the caller's own code.
+    /// let plus = Function::new(|args| {
+    ///     let x: Tensor = reflex_runtime::function::arg(args, 0)?;
+    ///     let step: i64 = reflex_runtime::function::arg(args, 1)?;
+    ///     let sum: Vec<f32> = x.to_vec()?.iter().map(|v: &f32| v + step as f32).collect();
+    ///     Ok(Any::from(Tensor::from_slice(x.shape(), &sum)?))
+    /// });
+    /// register_global_func("example.plus", plus)?;
+    /// let engine = Engine::builder()
+    ///     .onnx_operator("com.example", "Plus", |b, node| {
+    ///         let step = node.int("step").ok_or("a Plus without a step")?;
+    ///         let like_x = b.tensor(node.input(0)?).clone();
+    ///         Ok(node.call_packed(b, "example.plus", vec![step.into()], vec![like_x]))
+    ///     })
+    ///     .build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn onnx_operator<F>(mut self, domain: &str, operator: &str, import: F) -> EngineBuilder
+    where
+        F: Fn(&mut FuncBuilder<'_>, &CustomNode<'_>) -> std::result::Result<Vec<Value>, String>
+            + Send
+            + Sync
+            + 'static,
+    {
+        self.import.operators.insert(domain, operator, Arc::new(import));
+        self
+    }
+
     /// Sets a code generator to use instead of the `reflex-codegen` process.
     ///
     /// ```
@@ -184,11 +256,13 @@ impl EngineBuilder {
     pub fn build(self) -> Result<Engine> {
         devices(&self.device)?;
         let mut compiler = self.compiler;
-        if compiler.execution.threads == 0 {
-            return Err(Error::input("threads must be at least 1"));
+        if !(1..=THREAD_LIMIT).contains(&compiler.execution.threads) {
+            let threads = compiler.execution.threads;
+            let message = format!("{threads} threads: there can be 1 to {THREAD_LIMIT}");
+            return Err(Error::input(message));
         }
         compiler.execution.policy = self.tier.map_or_else(TierPolicy::of_environment, Ok)?;
-        Ok(Engine { compiler })
+        Ok(Engine { import: self.import, compiler })
     }
 }
 
@@ -213,6 +287,7 @@ impl Engine {
         let host = Target::host();
         let compiler = Compiler {
             precision: Precision::default(),
+            optimize_for: OptimizeFor::default(),
             target: TargetSelection { host, levels: Default::default() },
             execution: ExecutionOptions { threads: 1, policy: TierPolicy::default() },
             shapes: vec![],
@@ -220,7 +295,20 @@ impl Engine {
             cache: None,
             codegen: None,
         };
-        EngineBuilder { device: "cpu".to_string(), tier: None, compiler }
+        let import = ImportOptions::default();
+        EngineBuilder { device: "cpu".to_string(), tier: None, import, compiler }
+    }
+
+    /// Returns why compiled kernels cannot be stored in the kernel cache, so that every start
+    /// compiles them again; `None` if they can, or if the cache is switched off.
+    ///
+    /// ```
+    /// let engine = reflex::Engine::builder().cache("README.md/no/folder").build()?;
+    /// assert!(engine.cache_problem().unwrap().starts_with("README.md/no/folder: "));
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn cache_problem(&self) -> Option<String> {
+        self.compiler.cache_problem()
     }
 
     /// Loads a model: `.onnx` and `.py` (TVMScript) are compiled, `.so` is opened.
@@ -251,16 +339,19 @@ impl Engine {
     /// let info = reflex::Engine::info("examples/softmax.py")?;
     /// assert_eq!(info.inputs[0].to_string(), "x: float32[m, n]");
     /// assert_eq!(info.operators, [("Softmax".to_owned(), 1)]);
+    /// assert_eq!((info.parameters, info.parameter_bytes), (0, 0));
+    /// assert!(info.file_bytes > 0 && info.metadata.is_empty());
     /// # Ok::<(), reflex::Error>(())
     /// ```
     pub fn info(path: impl AsRef<Path>) -> Result<ModelInfo> {
         let path = path.as_ref();
         match Format::of(path)? {
             Format::Onnx => ModelInfo::of_onnx(path),
-            Format::Script => Ok(ModelInfo::of_script(&model_file::import(path)?)),
+            Format::Script => Ok(ModelInfo::of_script(path, &model_file::import(path)?)),
             Format::Library => {
                 let engine = Engine::builder().build()?;
-                Ok(engine.load_library(path).map_err(|e| e.at(path.display()))?.info())
+                let program = engine.load_library(path).map_err(|e| e.at(path.display()))?;
+                Ok(ModelInfo { file_bytes: model_info::file_size(path), ..program.info() })
             }
         }
     }
@@ -352,7 +443,7 @@ impl Engine {
     }
 
     fn load_model(&self, path: &Path) -> Result<Program> {
-        let (file, module) = ModelFile::open(path)?;
+        let (file, module) = ModelFile::open(path, &self.import)?;
         let policy = &self.compiler.execution.policy;
         let specialiser = (policy.max_shapes > 0)
             .then(|| specialiser(self.compiler.for_specialisation(), policy.clone(), file));

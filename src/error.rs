@@ -113,14 +113,20 @@ impl Error {
         self.kind
     }
 
-    /// Returns the same error with its location in front of the message.
+    /// Returns the same error with its location in front of the message, if it is not there
+    /// already.
     ///
     /// ```
     /// let error = reflex::Error::input("no such name").at("--input");
     /// assert_eq!(error.to_string(), "--input: no such name");
+    /// assert_eq!(error.at("--input").to_string(), "--input: no such name");
     /// ```
     pub fn at(self, location: impl fmt::Display) -> Error {
-        Error { message: format!("{location}: {}", self.message), ..self }
+        let prefix = format!("{location}: ");
+        match self.message.starts_with(&prefix) {
+            true => self,
+            false => Error { message: prefix + &self.message, ..self },
+        }
     }
 
     /// Returns the error in the form of tvm-ffi: a kind such as `TypeError`, the message without

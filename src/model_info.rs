@@ -5,8 +5,9 @@ use std::fmt;
 use std::path::Path;
 
 use reflex_graph::{FuncData, Module, Node};
+use reflex_onnx::Parameters;
 use reflex_vm::bytecode::Instr;
-use reflex_vm::executable::Executable;
+use reflex_vm::executable::{Constant, Executable};
 use serde::Serialize;
 
 use crate::error::Result;
@@ -31,6 +32,15 @@ pub struct ModelInfo {
     pub operators: Vec<(String, usize)>,
     /// Unsupported operators and attributes, each with its node.
     pub unsupported: Vec<String>,
+    /// What the file says of itself: of ONNX its domain, version and description where it has them,
+    /// then its properties (`metadata_props`).
+    pub metadata: Vec<(String, String)>,
+    /// Elements of the constant tensors, which are weights for the most part.
+    pub parameters: u64,
+    /// Bytes of the constant tensors.
+    pub parameter_bytes: u64,
+    /// Bytes of the file, and of the files of its external data.
+    pub file_bytes: u64,
 }
 
 /// An input or output as the file declares it.
@@ -65,10 +75,14 @@ impl ModelInfo {
             operators_title: "operators",
             operators: by_count(info.operators),
             unsupported: unsupported.collect(),
+            metadata: info.metadata,
+            parameters: info.parameters.count,
+            parameter_bytes: info.parameters.bytes,
+            file_bytes: file_size(path) + info.external_bytes,
         })
     }
 
-    pub(crate) fn of_script(module: &Module) -> ModelInfo {
+    pub(crate) fn of_script(path: &Path, module: &Module) -> ModelInfo {
         let main = Signature::of_module(module).remove("main").unwrap_or_default();
         let mut operators: BTreeMap<String, usize> = BTreeMap::new();
         for func in module.funcs.values() {
@@ -100,6 +114,9 @@ impl ModelInfo {
             });
         }
         let inputs: Vec<ValueInfo> = main.inputs.iter().map(ValueInfo::from).collect();
+        let consts = module.consts.values();
+        let parameters =
+            consts.fold(Parameters::default(), |sum, c| sum.with(c.dtype(), c.shape()));
         ModelInfo {
             kind: "TVMScript module".to_string(),
             symbols: symbols(&inputs),
@@ -109,6 +126,10 @@ impl ModelInfo {
             operators_title: "operators",
             operators: by_count(operators),
             unsupported: vec![],
+            metadata: vec![],
+            parameters: parameters.count,
+            parameter_bytes: parameters.bytes,
+            file_bytes: file_size(path),
         }
     }
 
@@ -122,6 +143,10 @@ impl ModelInfo {
             }
         }
         let inputs: Vec<ValueInfo> = main.inputs.iter().map(ValueInfo::from).collect();
+        let parameters = exec.constants.iter().fold(Parameters::default(), |sum, c| match c {
+            Constant::Tensor(tensor) => sum.with(tensor.dtype, &tensor.shape),
+            _ => sum,
+        });
         ModelInfo {
             kind: format!("shared library, {kind}"),
             symbols: symbols(&inputs),
@@ -131,8 +156,17 @@ impl ModelInfo {
             operators_title: "callees",
             operators: by_count(callees),
             unsupported: vec![],
+            metadata: vec![],
+            parameters: parameters.count,
+            parameter_bytes: parameters.bytes,
+            file_bytes: 0,
         }
     }
+}
+
+/// The size of a file that has been read already; 0 if it has gone since.
+pub(crate) fn file_size(path: &Path) -> u64 {
+    path.metadata().map_or(0, |meta| meta.len())
 }
 
 fn symbols(inputs: &[ValueInfo]) -> Vec<String> {

@@ -135,13 +135,16 @@ impl TensorInfo {
         if !typed || (self.dtype != DType::VOID && self.shape.len() != array.shape.len()) {
             return Err(Error::input(format!("input {self}: got {}", got())));
         }
-        for (dim, size) in self.shape.iter().zip(&array.shape) {
-            let expected = match dim {
-                Dim::Const(n) => *n,
-                Dim::Symbol(name) => *sizes.entry(name.clone()).or_insert(*size),
+        for (axis, (dim, size)) in self.shape.iter().zip(&array.shape).enumerate() {
+            let (expected, why) = match dim {
+                Dim::Const(n) => (*n, String::new()),
+                Dim::Symbol(name) => {
+                    let known = *sizes.entry(name.clone()).or_insert(*size);
+                    (known, format!(", as {name} is for another dimension"))
+                }
             };
             if expected != *size {
-                let why = format!("{dim} is {expected} here");
+                let why = format!("dimension {axis} must be {expected}{why}");
                 return Err(Error::input(format!("input {self}: got {}; {why}", got())));
             }
         }

@@ -160,7 +160,7 @@ const LAYOUTS: [Layout; 11] = [
     Layout {
         dir: "src/runtime",
         layers: &[
-            "dtype fp exported_symbols mapped_file",
+            "dtype exported_symbols file_bytes fp",
             "abi amx",
             "alloc error function host object shape string types value",
             "array bundle closure storage threads",
@@ -212,7 +212,7 @@ const LAYOUTS: [Layout; 11] = [
         dir: "src/onnx",
         layers: &[
             "error opset proto value",
-            "call fold function tensor",
+            "call custom fold function node_order tensor",
             "model",
             "context",
             "emit ops",
@@ -224,7 +224,7 @@ const LAYOUTS: [Layout; 11] = [
     Layout {
         dir: "src/lower",
         layers: &[
-            "error extent kernel_cache layout precision",
+            "error extent kernel_cache layout optimize_for precision",
             "bytecode codegen_process graph schedule winograd",
             "packing",
             "legalize",
@@ -268,7 +268,7 @@ const LAYOUTS: [Layout; 11] = [
     Layout {
         dir: "src",
         layers: &[
-            "error global_func log memory prepared tier_report",
+            "error global_func log memory prepared tier_report whole_file",
             "array disassemble dump kernels model_file tier_policy",
             "numpy options signature stats",
             "model_info",

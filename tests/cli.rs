@@ -51,6 +51,74 @@ fn info_describes_the_interface() {
     assert_eq!(info["symbols"], serde_json::json!(["n"]));
     assert_eq!(info["operators"], serde_json::json!([["Add", 1]]));
     assert_eq!(info["unsupported"], serde_json::json!([]));
+    assert_eq!(info["metadata"], serde_json::json!([]));
+    assert_eq!(info["file_bytes"], common::add().len());
+}
+
+#[test]
+fn info_prints_metadata_and_parameters() {
+    use reflex_onnx::proto::*;
+    let dir = folder();
+    let property =
+        |key: &str, value: &str| StringStringEntryProto { key: key.into(), value: value.into() };
+    let weights = TensorProto {
+        name: "b".into(),
+        data_type: data_type::FLOAT,
+        dims: vec![2, 3],
+        data_location: 1,
+        external_data: vec![property("location", "weights.bin")],
+        ..Default::default()
+    };
+    let node = NodeProto {
+        input: vec!["x".into(), "b".into()],
+        output: vec!["y".into()],
+        op_type: "Add".into(),
+        ..Default::default()
+    };
+    let [x, y] = ["x", "y"].map(|name| common::tensor(name, data_type::FLOAT, &["2", "3"]));
+    let graph = Some(GraphProto {
+        node: vec![node],
+        initializer: vec![weights],
+        input: vec![x],
+        output: vec![y],
+        ..Default::default()
+    });
+    let model = ModelProto {
+        ir_version: 8,
+        producer_name: "a tool".into(),
+        producer_version: "1.2".into(),
+        domain: "org.example".into(),
+        model_version: 7,
+        doc_string: "Adds.".into(),
+        metadata_props: vec![property("labels", "cat,dog"), property("author", "Ada")],
+        opset_import: vec![OperatorSetIdProto { domain: String::new(), version: 17 }],
+        graph,
+        ..Default::default()
+    };
+    let bytes = model.encode_to_vec();
+    std::fs::write(dir.path().join("b.onnx"), &bytes).expect("writes");
+    std::fs::write(dir.path().join("weights.bin"), [0; 24]).expect("writes");
+    let info = json(&reflex(dir.path(), &["info", "b.onnx", "--json"]));
+    let expected = serde_json::json!([
+        ["domain", "org.example"],
+        ["version", "7"],
+        ["description", "Adds."],
+        ["labels", "cat,dog"],
+        ["author", "Ada"]
+    ]);
+    assert_eq!(info["metadata"], expected);
+    assert_eq!((&info["parameters"], &info["parameter_bytes"]), (&6.into(), &24.into()));
+    assert_eq!(info["file_bytes"], bytes.len() + 24);
+    assert!(info["kind"].as_str().expect("text").contains("written by a tool 1.2"), "{info}");
+    let text = reflex(dir.path(), &["info", "b.onnx"]);
+    let text = String::from_utf8_lossy(&text.stdout);
+    for line in ["parameters: 6 (0.0 MB)", "metadata:", "  labels: cat,dog"] {
+        assert!(text.lines().any(|l| l == line), "{line:?} is not in {text}");
+    }
+    // What is compiled from it has the same constants.
+    assert!(reflex(dir.path(), &["compile", "b.onnx", "-o", "b.so"]).status.success());
+    let library = json(&reflex(dir.path(), &["info", "b.so", "--json"]));
+    assert_eq!((&library["parameters"], &library["parameter_bytes"]), (&6.into(), &24.into()));
 }
 
 #[test]
@@ -225,6 +293,115 @@ fn bad_models_are_refused_with_their_name() {
     let unknown = common::one_node("NoSuchOp", &[("x", &["2"])], ("y", &["2"]));
     std::fs::write(path("unknown.onnx"), unknown).expect("writes");
     refused(&run("unknown.onnx"), &["unknown.onnx", "NoSuchOp", "the_node"]);
+}
+
+#[test]
+fn messages_name_a_file_once_and_what_is_expected() {
+    let dir = folder();
+    let run = |args: &[&str]| reflex(dir.path(), &[&["run"], args].concat());
+    let missing = run(&["missing.onnx"]);
+    let error = String::from_utf8_lossy(&missing.stderr);
+    assert_eq!(error.matches("missing.onnx").count(), 1, "{error}");
+    refused(&run(&["add.onnx", "--shape", "x=1x4"]), &["float32[1, 4]", "dimension 1 must be 3"]);
+    refused(&run(&["add.onnx", "--threads", "100000"]), &["100000 threads", "1 to 128"]);
+    refused(&run(&["add.onnx", "--threads", "0"]), &["0 threads"]);
+    let dll = reflex(dir.path(), &["compile", "add.onnx", "-o", "add.dll"]);
+    refused(&dll, &["add.dll", ".so"]);
+    assert!(!dir.path().join("add.dll").exists());
+    let help = reflex(dir.path(), &["run", "--help"]);
+    assert!(!String::from_utf8_lossy(&help.stdout).contains("cuda"));
+}
+
+/// Where the program chose the extents that a model does not take, the error says how to give
+/// others.
+#[test]
+fn extents_that_a_model_does_not_take_are_explained() {
+    let dir = folder();
+    let inputs: [(&str, &[&str]); 2] = [("x", &["n", "k"]), ("w", &["3", "2"])];
+    let product = common::one_node("MatMul", &inputs, ("y", &["n", "2"]));
+    std::fs::write(dir.path().join("product.onnx"), product).expect("writes");
+    for command in ["run", "bench"] {
+        let chosen = reflex(dir.path(), &[command, "product.onnx"]);
+        refused(&chosen, &["product.onnx", "x: float32[n, k]", "--shape x="]);
+        let given = reflex(dir.path(), &[command, "product.onnx", "--shape", "x=1x1"]);
+        refused(&given, &["product.onnx"]);
+        assert!(!String::from_utf8_lossy(&given.stderr).contains("--shape"));
+    }
+    assert!(reflex(dir.path(), &["run", "product.onnx", "--shape", "x=1x3"]).status.success());
+}
+
+#[test]
+fn the_only_input_needs_no_name() {
+    let dir = folder();
+    let one = common::one_node("Neg", &[("x", &["2"])], ("y", &["2"]));
+    std::fs::write(dir.path().join("NEG.ONNX"), one).expect("writes");
+    let array = reflex::Array::of(&[2], &[1.5_f32, -2.0]).expect("two elements");
+    reflex::numpy::write_npy(&dir.path().join("x.npy"), &array).expect("writes");
+    let answer = json(&reflex(dir.path(), &["run", "NEG.ONNX", "--input", "x.npy", "--json"]));
+    assert_eq!(answer["outputs"][0]["head"], serde_json::json!([-1.5, 2.0]));
+    refused(&reflex(dir.path(), &["run", "add.onnx", "--input", "x.npy"]), &["x.npy", "x, b"]);
+}
+
+#[test]
+fn integers_are_printed_as_such() {
+    let dir = folder();
+    let shape = common::one_node("Shape", &[("x", &["2", "7"])], ("y", &["2"]));
+    std::fs::write(dir.path().join("shape.onnx"), shape).expect("writes");
+    let output = reflex(dir.path(), &["run", "shape.onnx"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("y: int64 [2] = [2, 7]"), "{text}");
+}
+
+/// The command with variables of its own.
+fn reflex_with(dir: &Path, args: &[&str], variables: &[(&str, &Path)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reflex"));
+    command.args(args).current_dir(dir).env("REFLEX_CACHE", dir.join("cache"));
+    command.envs(variables.iter().copied()).output().expect("the command runs")
+}
+
+/// A cache in which nothing can be stored is said to be so, once; it stops nothing. Nor does a
+/// missing folder for temporary files.
+#[test]
+fn a_cache_that_cannot_be_written_is_announced() {
+    let dir = folder();
+    let cache = dir.path().join("add.onnx/cache");
+    let shape = ["--shape", "x=1x3"];
+    let commands: [&[&str]; 4] =
+        [&["run"], &["info"], &["bench", "--min-time", "0"], &["compile", "-o", "add.so"]];
+    for command in commands {
+        let shape = if matches!(command[0], "run" | "bench") { &shape[..] } else { &[] };
+        let args = [command, &["add.onnx"], shape].concat();
+        let output = reflex_with(dir.path(), &args, &[("REFLEX_CACHE", &cache)]);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{error}");
+        assert_eq!(error.matches("warning").count(), 1, "{command:?}: {error}");
+        assert!(!error.contains("WARN"), "said twice: {error}");
+        assert!(error.contains("add.onnx/cache: ") && error.contains("REFLEX_CACHE"), "{error}");
+        for value in ["off", "writable"] {
+            let output = reflex_with(dir.path(), &args, &[("REFLEX_CACHE", Path::new(value))]);
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && !error.contains("warning"), "{error}");
+        }
+    }
+    let library = reflex_with(dir.path(), &["info", "add.so"], &[("REFLEX_CACHE", &cache)]);
+    assert!(!String::from_utf8_lossy(&library.stderr).contains("warning"));
+    let nowhere = Path::new("/nonexistent/tmp");
+    let args = ["run", "add.onnx", "--shape", "x=1x3"];
+    let output = reflex_with(dir.path(), &args, &[("TMPDIR", nowhere)]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_code_generator_that_hangs_is_ended() {
+    let dir = folder();
+    let hangs = dir.path().join("hangs");
+    std::fs::write(&hangs, "#!/bin/sh\nexec sleep 3600\n").expect("writes");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&hangs, mode).expect("an executable file");
+    let limit = Path::new("0.1");
+    let variables = [("REFLEX_CODEGEN", hangs.as_path()), ("REFLEX_CODEGEN_TIMEOUT", limit)];
+    let output = reflex_with(dir.path(), &["run", "add.onnx"], &variables);
+    refused(&output, &["kernel add", "no answer within 0.1 s", "REFLEX_CODEGEN_TIMEOUT"]);
 }
 
 /// Every prefix of a model is refused or runs; none crashes.

@@ -1,6 +1,5 @@
 //! Writes artifacts.
 
-use std::io::Write;
 use std::path::Path;
 
 use reflex_codemem::elf::{Blob, SharedLibrary};
@@ -12,6 +11,7 @@ use reflex_vm::{align, serialize};
 use super::metadata::Metadata;
 use super::{EXECUTABLE_KIND, METADATA_SYMBOL, SAVED_CODE_SYMBOL};
 use crate::error::{Error, ErrorKind, Result};
+use crate::whole_file;
 
 const BUNDLE_SYMBOL: &str = "__tvm_ffi__library_bin";
 const CONTEXT_SLOT: &str = "__tvm_ffi__library_ctx";
@@ -50,16 +50,7 @@ pub(crate) fn write(path: &Path, contents: &Contents<'_>) -> Result<u64> {
     for object in contents.kernels.iter().flat_map(|(_, objects)| objects) {
         library = library.object(&object.signature.name, &object.elf);
     }
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let failed = |e: &std::io::Error| Error::io(path, e);
-    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(|e| failed(&e))?;
-    library.write_to(&mut file).map_err(|e| failed(&e))?;
-    file.flush().map_err(|e| failed(&e))?;
-    let size = file.as_file().metadata().map_err(|e| failed(&e))?.len();
-    let file = file.persist(path).map_err(|e| failed(&e.error))?;
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    file.set_permissions(mode).map_err(|e| failed(&e))?;
-    Ok(size)
+    whole_file::write(path, 0o755, |file| library.write_to(file)).map_err(|e| Error::io(path, &e))
 }
 
 /// TVM's bundle: length, import tree (the executable imports the library itself), modules.

@@ -1,9 +1,11 @@
 //! Options that commands share.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use reflex::{Engine, EngineBuilder, Level, Mode, Precision, Result};
+use reflex::{
+    Engine, EngineBuilder, FileAccess, Level, Mode, OptimizeFor, Precision, Program, Result,
+};
 
 use super::progress;
 
@@ -11,7 +13,7 @@ use super::progress;
 #[derive(Args)]
 pub struct EngineArgs {
     /// Device.
-    #[arg(long, default_value = "cpu", value_name = "cpu|cuda:0")]
+    #[arg(long, default_value = "cpu", value_name = "cpu")]
     device: String,
     /// Threads for parallel kernels.
     #[arg(long, default_value_t = 1, value_name = "N")]
@@ -19,10 +21,18 @@ pub struct EngineArgs {
     /// Arithmetic of f32 matrix products and convolutions in a model that is compiled.
     #[arg(long, default_value = "f32", value_name = "f32|f32-fast|bf16")]
     precision: Precision,
+    /// Goal of a model that is compiled: the shortest calls, or weights of no more bytes than the
+    /// model's.
+    #[arg(long, default_value = "speed", value_name = "speed|size")]
+    optimize_for: OptimizeFor,
     /// CPU levels that a model is compiled for, of v3, v4, v4+bf16 and v4+amx, or whose kernels of a
     /// .so are used (default: this CPU, with all its features).
     #[arg(long, value_name = "LEVELS", value_delimiter = ',')]
     levels: Vec<Level>,
+    /// Map the model's files instead of reading them: loading takes less memory, but nothing may
+    /// change them in place meanwhile.
+    #[arg(long)]
+    map: bool,
     /// Tier policy: `off`, or keys and values such as `threshold=10,compile=sync`
     /// (default: $REFLEX_TIER).
     #[arg(long, value_name = "POLICY")]
@@ -41,12 +51,29 @@ impl EngineArgs {
             .device(&self.device)
             .threads(self.threads)
             .precision(self.precision)
+            .optimize_for(self.optimize_for)
             .levels(self.levels.iter().copied())
+            .file_access(if self.map { FileAccess::Map } else { FileAccess::Read })
             .progress(progress::bar());
         if let Some(policy) = &self.tier {
             builder = builder.tier(policy.parse().map_err(|e: reflex::Error| e.at("--tier"))?);
         }
         Ok(builder)
+    }
+
+    /// Loads a model.
+    pub fn load(&self, model: &Path) -> Result<Program> {
+        let engine = self.engine()?;
+        warn_of_cache(&engine, model);
+        engine.load(model)
+    }
+}
+
+/// Says on standard error if a model that is compiled would be compiled again at every start.
+pub fn warn_of_cache(engine: &Engine, model: &Path) {
+    let compiled = model.extension().is_none_or(|e| !e.eq_ignore_ascii_case("so"));
+    if let Some(problem) = engine.cache_problem().filter(|_| compiled) {
+        eprintln!("reflex: warning: {problem}");
     }
 }
 

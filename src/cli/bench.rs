@@ -60,7 +60,7 @@ const MAX_CALLS: usize = 200_000;
 /// Runs the command.
 pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     let start = Instant::now();
-    let program = args.engine.engine()?.load(&args.model)?;
+    let program = args.engine.load(&args.model)?;
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
     let feeds: Vec<Feed> = match &args.npz {
         Some(path) => numpy::read_cases(path)?.into_iter().map(|c| c.inputs).collect(),
@@ -69,7 +69,8 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     let feeds: Vec<Prepared> =
         feeds.iter().map(|f| program.prepare("main", f)).collect::<Result<_>>()?;
     let open = |mode: Mode| {
-        MeasuredMode::open(&program, mode, load_ms, &feeds).map_err(|e| e.at(args.model.display()))
+        let measured = MeasuredMode::open(&program, mode, load_ms, &feeds);
+        measured.map_err(|e| args.inputs.explain(e, &program, "main").at(args.model.display()))
     };
     match args.ab[..] {
         [] => {}

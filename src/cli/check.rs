@@ -46,7 +46,7 @@ struct Verdict {
 /// Runs the command.
 pub fn run(args: &CheckArgs) -> Result<ExitCode> {
     let cases = numpy::read_cases(&args.npz)?;
-    let program = args.model.engine.engine()?.load(&args.model.model)?;
+    let program = args.model.engine.load(&args.model.model)?;
     let mut session = program.session(args.model.mode)?;
     let mut verdicts: BTreeMap<String, Verdict> = BTreeMap::new();
     for (k, case) in cases.iter().enumerate() {

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use reflex::{EngineBuilder, Result};
+use reflex::{EngineBuilder, Program, Result};
 
-use super::args::EngineArgs;
+use super::args::{EngineArgs, warn_of_cache};
 use super::inputs::dims;
 
 /// Arguments of `compile`.
@@ -39,8 +39,11 @@ fn input_shapes(text: &str) -> std::result::Result<InputShapes, String> {
 
 /// Runs the command.
 pub fn run(args: &CompileArgs) -> Result<ExitCode> {
+    Program::check_save_path(&args.output)?;
     let builder = args.shapes.iter().cloned().fold(args.engine.builder()?, EngineBuilder::shapes);
-    let program = builder.build()?.load(&args.model)?;
+    let engine = builder.build()?;
+    warn_of_cache(&engine, &args.model);
+    let program = engine.load(&args.model)?;
     let bytes = program.save(&args.output)?;
     eprintln!("{}: {:.1} KiB", args.output.display(), bytes as f64 / 1024.0);
     Ok(ExitCode::SUCCESS)

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use reflex::{Engine, Result, ValueInfo};
 
+use super::args::warn_of_cache;
 use super::output::println;
 
 /// Arguments of `info`.
@@ -21,11 +22,19 @@ pub struct InfoArgs {
 /// Runs the command.
 pub fn run(args: &InfoArgs) -> Result<ExitCode> {
     let info = Engine::info(&args.model)?;
+    warn_of_cache(&Engine::new()?, &args.model);
     if args.json {
         println!("{}", serde_json::to_string(&info).expect("plain data"));
         return Ok(ExitCode::SUCCESS);
     }
     println!("{}: {}", args.model.display(), info.kind);
+    let size = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
+    println!("file: {}", size(info.file_bytes));
+    println!("parameters: {} ({})", info.parameters, size(info.parameter_bytes));
+    if !info.metadata.is_empty() {
+        println!("metadata:");
+        info.metadata.iter().for_each(|(key, value)| println!("  {key}: {}", value.trim_end()));
+    }
     let list = |title: &str, values: &[ValueInfo]| {
         println!("{title}:");
         values.iter().for_each(|v| println!("  {v}"));

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 use reflex::stats::split_mix;
-use reflex::{Array, DType, Dim, Error, Feed, Program, Result, TensorInfo, numpy};
+use reflex::{Array, DType, Dim, Error, ErrorKind, Feed, Program, Result, TensorInfo, numpy};
 
 /// Options for inputs: files, random values, shapes.
 #[derive(Args)]
 pub struct InputArgs {
-    /// An input: a .npy file, `random` or `zeros`; without NAME=, the last two are for all
-    /// inputs that are not named. Default: random.
+    /// An input: a .npy file, `random` or `zeros`. Without NAME=, the last two are for all inputs
+    /// that are not named, and a file is for the only input. Default: random.
     #[arg(long = "input", value_name = "[NAME=]FILE.npy|random|zeros", value_parser = source)]
     inputs: Vec<(Option<String>, String)>,
     /// Shape of an input with dynamic dimensions. Default: 1 for each of these.
@@ -23,9 +23,9 @@ pub struct InputArgs {
 }
 
 fn source(text: &str) -> std::result::Result<(Option<String>, String), String> {
-    match text {
-        "random" | "zeros" => Ok((None, text.to_string())),
-        _ => pair(text).map(|(name, value)| (Some(name), value)),
+    match pair(text) {
+        Ok((name, value)) => Ok((Some(name), value)),
+        Err(_) => Ok((None, text.to_string())),
     }
 }
 
@@ -44,14 +44,16 @@ impl InputArgs {
         let sources: BTreeMap<String, String> = self.inputs.iter().filter_map(named).collect();
         let for_all = self.inputs.iter().rev().find(|(name, _)| name.is_none());
         let for_all = for_all.map_or("random", |(_, source)| source);
+        let names = || expected.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", ");
+        if !matches!(for_all, "random" | "zeros") && expected.len() != 1 {
+            let why = "expected NAME=VALUE, since it is not for all inputs, which are";
+            return Err(Error::input(format!("--input {for_all}: {why} {}", names())));
+        }
         let shapes: BTreeMap<_, _> = self.shapes.iter().cloned().collect();
         for name in sources.keys().chain(shapes.keys()) {
             if !expected.iter().any(|p| &p.name == name) {
-                let known: Vec<_> = expected.iter().map(|p| p.name.as_str()).collect();
-                return Err(Error::input(format!(
-                    "no input named {name:?}; the model has {}",
-                    known.join(", ")
-                )));
+                let message = format!("no input named {name:?}; the model has {}", names());
+                return Err(Error::input(message));
             }
         }
         let mut symbols = BTreeMap::new();
@@ -76,6 +78,28 @@ impl InputArgs {
             feed.insert(input.name.clone(), array);
         }
         Ok(feed)
+    }
+
+    /// An error of a call with these inputs. If the program chose the shapes that were not given,
+    /// they may be why, and the error says how to give others.
+    pub fn explain(&self, error: Error, program: &Program, func: &str) -> Error {
+        let signature = program.signature(func).unwrap_or_default();
+        let chosen = signature.inputs.iter().filter(|input| {
+            let dynamic = input.shape.iter().any(|d| matches!(d, Dim::Symbol(_)));
+            let named = self.inputs.iter().any(|(name, _)| name.as_ref() == Some(&input.name));
+            dynamic && !named && !self.shapes.iter().any(|(name, _)| *name == input.name)
+        });
+        let chosen: Vec<String> = chosen.map(ToString::to_string).collect();
+        let Some(first) = chosen.first().filter(|_| error.kind() == ErrorKind::Run) else {
+            return error;
+        };
+        let name = first.split(':').next().unwrap_or_default();
+        let message = format!(
+            "{error}\nDynamic dimensions were taken to be 1, which the model may not take, of {}; \
+             give others, as in --shape {name}=1x3x224x224",
+            chosen.join(", ")
+        );
+        Error::new(error.kind(), message)
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use reflex::{Array, Error, Outputs, Prepared, Result, Session, numpy};
+use reflex::{Array, DType, Error, Outputs, Prepared, Result, Session, numpy};
 use serde::Serialize;
 
 use super::args::ModelArgs;
@@ -55,6 +55,9 @@ struct Output {
     shape: Vec<i64>,
     /// The first elements, enough to recognise an answer.
     head: Vec<f64>,
+    /// The same for people.
+    #[serde(skip)]
+    text: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<PathBuf>,
 }
@@ -64,11 +67,12 @@ const HEAD: usize = 8;
 
 /// Runs the command.
 pub fn run(args: &RunArgs) -> Result<ExitCode> {
-    let program = args.model.engine.engine()?.load(&args.model.model)?;
+    let program = args.model.engine.load(&args.model.model)?;
     let feed = args.inputs.feed(&program, &args.func)?;
     let prepared = program.prepare(&args.func, &feed)?;
     let mut session = program.session(args.model.mode)?;
-    let at = |e: Error| e.at(args.model.model.display());
+    let explain = |e| args.inputs.explain(e, &program, &args.func);
+    let at = |e: Error| explain(e).at(args.model.model.display());
     let warm_up_calls = match args.warm_up {
         true => Some(session.warm_up(&prepared).map_err(at)?),
         false => None,
@@ -85,7 +89,9 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
             None => None,
         };
         let head = array.to_f64().into_iter().take(HEAD).collect();
-        rows.push(Output { name, dtype: array.dtype.to_string(), shape: array.shape, head, file });
+        let dtype = array.dtype.to_string();
+        let text = text(&array);
+        rows.push(Output { name, dtype, shape: array.shape, head, text, file });
     }
     if args.json {
         let ran = Ran { mode: args.model.mode.to_string(), warm_up_calls, outputs: rows };
@@ -97,13 +103,33 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     }
     for row in rows {
         let more = if row.shape.iter().product::<i64>() > HEAD as i64 { ", ..." } else { "" };
-        let head: Vec<String> = row.head.iter().map(|v| format!("{v:.6}")).collect();
-        println!("{}: {} {:?} = [{}{more}]", row.name, row.dtype, row.shape, head.join(", "));
+        println!("{}: {} {:?} = [{}{more}]", row.name, row.dtype, row.shape, row.text);
         if let Some(file) = row.file {
             println!("  saved to {}", file.display());
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The first elements as people write them.
+fn text(array: &Array) -> String {
+    let head = |texts: Vec<String>| texts.join(", ");
+    let whole = |values: &[i64]| values.iter().take(HEAD).map(i64::to_string).collect();
+    match array.dtype {
+        // These have elements that no f64 holds.
+        DType::I64 => head(whole(&array.to_vec().unwrap_or_default())),
+        DType::U64 => {
+            let values = array.to_vec::<u64>().unwrap_or_default();
+            head(values.iter().take(HEAD).map(u64::to_string).collect())
+        }
+        DType::BOOL => {
+            head(array.to_f64().iter().take(HEAD).map(|v| (*v != 0.0).to_string()).collect())
+        }
+        dtype => {
+            let digits = if dtype.is_int() || dtype.is_uint() { 0 } else { 6 };
+            head(array.to_f64().iter().take(HEAD).map(|v| format!("{v:.digits$}")).collect())
+        }
+    }
 }
 
 /// Makes a call with its profile on standard error, after one that fills caches.

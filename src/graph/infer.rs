@@ -128,7 +128,7 @@ impl<'a> Inference<'a> {
             Op::Concat { axis } => self.concat(*axis),
             Op::Slice { begin, shape: extent, stride } => self.slice(begin, extent, stride),
             Op::Pad { before, after, .. } => self.pad(before, after),
-            Op::Gather(kind) => self.gather(kind),
+            Op::Gather { kind, .. } => self.gather(kind),
             Op::Scatter { kind, .. } => self.scatter(kind),
             Op::Resize(resize) => self.resize(resize),
             Op::TopK { axis, k, .. } => self.top_k(*axis, k),

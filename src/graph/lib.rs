@@ -71,7 +71,7 @@ pub use ir::{
 };
 pub use literal::Literal;
 pub use op::{
-    ArgReduceKind, Binary, ConvAttrs, GatherKind, Op, PadMode, PoolAttrs, PoolKind, ReduceKind,
-    ResizeAttrs, ResizeCoord, ResizeMode, ResizeNearest, RnnActivation, RnnAttrs, RnnCell, RnnDir,
-    ScatterKind, ScatterReduce, Unary,
+    ArgReduceKind, Binary, ConvAttrs, GatherKind, Op, OutOfRange, PadMode, PoolAttrs, PoolKind,
+    ReduceKind, ResizeAttrs, ResizeCoord, ResizeMode, ResizeNearest, RnnActivation, RnnAttrs,
+    RnnCell, RnnDir, ScatterKind, ScatterReduce, Unary,
 };

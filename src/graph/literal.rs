@@ -1,10 +1,10 @@
-//! Constant tensors: typed, shared bytes, in memory or in a mapped file (XLA calls them literals).
+//! Constant tensors: typed, shared bytes, of their own or of a file (XLA calls them literals).
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use reflex_runtime::mapped_file::MappedFile;
+use reflex_runtime::file_bytes::FileBytes;
 use reflex_tir::DType;
 
 use crate::strides::{gather_strided, strides};
@@ -15,8 +15,8 @@ pub struct Literal {
     dtype: DType,
     shape: Vec<i64>,
     data: Arc<dyn AsRef<[u8]> + Send + Sync>,
-    /// The mapped file that holds the bytes, if any.
-    file: Option<MappedFile>,
+    /// The file that the bytes are a part of, if any.
+    file: Option<FileBytes>,
     /// Set if `data` is a lazily permuted copy of another constant.
     permuted: Option<Arc<Permuted>>,
 }
@@ -71,9 +71,14 @@ impl Literal {
         fits.then_some(Literal { dtype, shape, data, file: None, permuted: None })
     }
 
-    /// The same tensor with its bytes in a mapped file.
-    pub fn in_file(self, file: MappedFile) -> Literal {
+    /// The same tensor with its bytes in a file.
+    pub fn in_file(self, file: FileBytes) -> Literal {
         Literal { file: Some(file), ..self }
+    }
+
+    /// Returns true if the bytes keep those of a whole file in memory.
+    pub fn keeps_file(&self) -> bool {
+        self.file.as_ref().is_some_and(|file| !file.is_mapped())
     }
 
     /// Releases the bytes that are in a mapped file from memory (`madvise`): they are unlikely to be

@@ -126,13 +126,20 @@ pub enum Op {
         after: Vec<Expr>,
     },
     /// `(x, indices)`; negative indices count from the end.
-    Gather(GatherKind),
+    Gather {
+        /// Indexing.
+        kind: GatherKind,
+        /// Indices that no element has.
+        out_of_range: OutOfRange,
+    },
     /// `(x, indices, updates)`; negative indices count from the end.
     Scatter {
         /// Indexing.
         kind: ScatterKind,
         /// Combination with what is there.
         reduce: ScatterReduce,
+        /// Indices that no element has.
+        out_of_range: OutOfRange,
     },
     /// `(x)` resampled on all axes to a given shape.
     Resize(ResizeAttrs),
@@ -185,7 +192,7 @@ impl Op {
             | Op::Resize(_)
             | Op::TopK { .. } => (1, 1),
             Op::Pad { .. } => (1, 2),
-            Op::Binary(_) | Op::MatMul | Op::Gather(_) => (2, 2),
+            Op::Binary(_) | Op::MatMul | Op::Gather { .. } => (2, 2),
             Op::LayerNorm { .. } | Op::Conv(_) | Op::ConvTranspose { .. } => (2, 3),
             Op::Where | Op::Scatter { .. } => (3, 3),
             Op::Rnn(_) => (3, 6),
@@ -342,6 +349,17 @@ pub enum PadMode {
     Reflect,
     Edge,
     Wrap,
+}
+
+/// The meaning of an index outside of `-n..n` for an axis of `n` elements (NumPy: the `mode` of
+/// `take`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OutOfRange {
+    /// The run fails and names node, index and `n` (`raise`).
+    Raise,
+    /// The first element, or the last (`clip`). For indices that are in range anyway, or whose
+    /// meaning the source leaves open.
+    Clamp,
 }
 
 /// Gathers.

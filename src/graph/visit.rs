@@ -53,7 +53,7 @@ macro_rules! op_dims {
             | Op::LayerNorm { .. }
             | Op::Transpose(_)
             | Op::Concat { .. }
-            | Op::Gather(_)
+            | Op::Gather { .. }
             | Op::Scatter { .. }
             | Op::Rnn(_) => {}
         }

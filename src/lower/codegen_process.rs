@@ -2,7 +2,8 @@
 //!
 //! Processes are started when a request finds none idle, kept for the next one, and killed
 //! when the client is dropped. One that dies takes only its request with it: the answer names
-//! the function and the end of what the process wrote to its standard error.
+//! the function and the end of what the process wrote to its standard error. So does one that
+//! does not answer in time.
 //!
 //! Decision: docs/decisions/0017-compiler-process.md
 
@@ -10,10 +11,14 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::UNIX_EPOCH;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use reflex_tir::codegen::{Codegen, Request, Response};
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::LowerError;
 
@@ -23,12 +28,18 @@ pub const PROGRAM: &str = "reflex-codegen";
 const LIMIT: u64 = 1 << 30;
 /// The end of the standard error that an error quotes, in bytes.
 const QUOTE: u64 = 2000;
+/// The variable that sets how long a request may take.
+const TIMEOUT_VARIABLE: &str = "REFLEX_CODEGEN_TIMEOUT";
+/// The time that a request may take by default: many times what the slowest kernels need.
+const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Client of `reflex-codegen` processes.
 #[derive(Debug)]
 pub struct ProcessCodegen {
     program: PathBuf,
     identity: String,
+    /// The time that a request may take; `None` is without limit.
+    timeout: Option<Duration>,
     idle: Mutex<Vec<Worker>>,
 }
 
@@ -67,7 +78,8 @@ impl ProcessCodegen {
         let data = fs::metadata(&program).map_err(bad)?;
         let time = data.modified().ok().and_then(|t| t.duration_since(UNIX_EPOCH).ok());
         let identity = format!("{} {}", data.len(), time.map_or(0, |t| t.as_nanos()));
-        Ok(ProcessCodegen { program, identity, idle: Mutex::new(vec![]) })
+        let timeout = timeout(std::env::var(TIMEOUT_VARIABLE).ok().as_deref())?;
+        Ok(ProcessCodegen { program, identity, timeout, idle: Mutex::new(vec![]) })
     }
 
     /// Tells builds of the program apart, for [`crate::kernel_cache::KernelCache::new`].
@@ -96,19 +108,50 @@ impl Codegen for ProcessCodegen {
             Ok(worker) => worker,
             Err(error) => return self.failed(request, &format!("cannot be started: {error}")),
         };
-        match worker.exchange(request) {
+        match worker.exchange_within(request, self.timeout) {
             Ok(response) => {
                 self.idle.lock().push(worker);
                 response
             }
-            Err(error) => self.failed(request, &worker.post_mortem(&error)),
+            Err(Failure::Process(error)) => self.failed(request, &worker.post_mortem(&error)),
+            Err(Failure::Timeout(limit)) => {
+                let reason = format!(
+                    "no answer within {} s, so the process was ended; {TIMEOUT_VARIABLE} sets the \
+                     limit in seconds, or `off`",
+                    limit.as_secs_f64()
+                );
+                self.failed(request, &reason)
+            }
         }
+    }
+}
+
+/// Why a request has no answer.
+enum Failure {
+    Process(io::Error),
+    /// None came within this time.
+    Timeout(Duration),
+}
+
+/// The limit that a value of [`TIMEOUT_VARIABLE`] asks for.
+fn timeout(value: Option<&str>) -> Result<Option<Duration>, LowerError> {
+    let Some(text) = value.filter(|text| !text.is_empty()) else { return Ok(Some(TIMEOUT)) };
+    if text == "off" {
+        return Ok(None);
+    }
+    let seconds = text.parse::<f64>().ok().filter(|seconds| *seconds > 0.0);
+    match seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
+        Some(limit) => Ok(Some(limit)),
+        None => Err(LowerError::codegen(format!(
+            "{TIMEOUT_VARIABLE}={text}: expected a number of seconds, or `off`"
+        ))),
     }
 }
 
 impl Worker {
     fn start(program: &Path) -> io::Result<Worker> {
-        let errors = tempfile::tempfile()?;
+        // In memory, since folders for temporary files may be missing or read-only.
+        let errors = File::from(memfd_create("reflex-codegen stderr", MemfdFlags::CLOEXEC)?);
         let mut child = Command::new(program)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -117,6 +160,34 @@ impl Worker {
         let pipes = child.stdin.take().zip(child.stdout.take());
         let (input, output) = pipes.ok_or_else(|| io::Error::other("no pipes"))?;
         Ok(Worker { child, input, output, errors })
+    }
+
+    /// As [`Worker::exchange`], but ends the process when there is no answer within `limit`.
+    fn exchange_within(
+        &mut self,
+        request: &Request,
+        limit: Option<Duration>,
+    ) -> Result<Response, Failure> {
+        let Some(limit) = limit else { return self.exchange(request).map_err(Failure::Process) };
+        let process = Pid::from_child(&self.child);
+        let (answered, waiting) = mpsc::channel::<()>();
+        thread::scope(|scope| {
+            let watch = move || {
+                let late = waiting.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
+                // It has not been waited for, so the number is still its own. An error says that
+                // it has just ended by itself.
+                late.then(|| kill_process(process, Signal::KILL)).is_some()
+            };
+            let watchdog = thread::Builder::new().spawn_scoped(scope, watch);
+            let watchdog = watchdog.map_err(Failure::Process)?;
+            let answer = self.exchange(request);
+            drop(answered);
+            match (answer, watchdog.join()) {
+                (Ok(answer), Ok(false)) => Ok(answer),
+                (Err(error), Ok(false)) => Err(Failure::Process(error)),
+                (_, _) => Err(Failure::Timeout(limit)),
+            }
+        })
     }
 
     fn exchange(&mut self, request: &Request) -> io::Result<Response> {
@@ -189,6 +260,39 @@ mod tests {
         Request { protocol: PROTOCOL, funcs, target, opt: OptLevel::O0, want_asm: false }
     }
 
+    /// A code generator that is a shell script.
+    fn script(folder: &Path, text: &str) -> ProcessCodegen {
+        let path = folder.join("codegen");
+        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        ProcessCodegen::at(path).unwrap()
+    }
+
+    #[test]
+    fn a_process_that_hangs_is_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let limit = Some(Duration::from_millis(50));
+        let codegen = ProcessCodegen { timeout: limit, ..script(folder.path(), "exec sleep 3600") };
+        let Response::Failed { func, message } = codegen.compile(&request()) else {
+            panic!("no answer is a failure");
+        };
+        assert_eq!(func, "conv7");
+        assert!(message.contains("no answer within 0.05 s"), "{message}");
+        assert!(message.contains(TIMEOUT_VARIABLE), "{message}");
+    }
+
+    #[test]
+    fn limits_are_seconds_or_off() {
+        assert_eq!(timeout(None).unwrap(), Some(TIMEOUT));
+        assert_eq!(timeout(Some("")).unwrap(), Some(TIMEOUT));
+        assert_eq!(timeout(Some("2.5")).unwrap(), Some(Duration::from_millis(2500)));
+        assert_eq!(timeout(Some("off")).unwrap(), None);
+        for bad in ["soon", "-1", "0", "nan", "1e300"] {
+            let message = timeout(Some(bad)).unwrap_err().to_string();
+            assert!(message.starts_with(&format!("REFLEX_CODEGEN_TIMEOUT={bad}: ")), "{message}");
+        }
+    }
+
     #[test]
     fn a_missing_program_is_named() {
         let error = ProcessCodegen::at("/nonexistent/reflex-codegen".into()).unwrap_err();
@@ -197,11 +301,8 @@ mod tests {
 
     #[test]
     fn a_crash_names_the_function_and_quotes_the_process() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("codegen");
-        fs::write(&path, "#!/bin/sh\necho boom >&2\nkill -ABRT $$\n").unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        let codegen = ProcessCodegen::at(path).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let codegen = script(folder.path(), "echo boom >&2\nkill -ABRT $$");
         let Response::Failed { func, message } = codegen.compile(&request()) else {
             panic!("a crash is a failure");
         };

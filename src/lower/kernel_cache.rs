@@ -5,13 +5,16 @@
 //! optimisation level, the protocol and the code generator's identity. So a start that finds all
 //! its kernels schedules none. Files appear whole (written aside, then renamed); each carries a checksum, and
 //! one that does not match is removed and made again. The cache never makes a compilation
-//! fail: what cannot be read or written is compiled.
+//! fail: what cannot be read or written is compiled, with one warning for a folder.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
+
+use parking_lot::Mutex;
 
 use reflex_tir::codegen::{ObjectFile, Request};
 
@@ -19,6 +22,12 @@ use reflex_tir::codegen::{ObjectFile, Request};
 const MAGIC: &[u8; 8] = b"RFXKERN1";
 /// Most bytes that all entries may take.
 pub const DEFAULT_LIMIT: u64 = 1 << 30;
+/// The consequence and the remedy, behind the reason why a folder is no use.
+pub const REMEDY: &str =
+    "every start compiles all kernels; REFLEX_CACHE names another folder, or is `off`";
+
+/// Folders whose trouble was warned of.
+static WARNED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// The kernel cache.
 #[derive(Debug)]
@@ -55,6 +64,16 @@ impl KernelCache {
         }
     }
 
+    /// Checks that kernels can be stored in `dir`: writes a byte to a nameless file there, or in
+    /// the folder in which it would be made.
+    pub fn check(dir: &Path) -> io::Result<()> {
+        let there =
+            dir.ancestors().find(|d| d.as_os_str().is_empty() || d.symlink_metadata().is_ok());
+        let there = there.filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        fs::read_dir(there)?;
+        tempfile::tempfile_in(there)?.write_all(&[0])
+    }
+
     /// The key of a request whose functions are not scheduled yet.
     pub fn key(&self, request: &Request) -> KernelKey {
         let bytes = postcard::to_stdvec(request).expect("plain data always encodes");
@@ -66,7 +85,15 @@ impl KernelCache {
     /// The entry, if it is there and whole.
     pub fn get(&self, key: &KernelKey) -> Option<ObjectFile> {
         let path = self.path(key);
-        let bytes = fs::read(&path).ok()?;
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                if error.kind() != io::ErrorKind::NotFound {
+                    self.warn(&error);
+                }
+                return None;
+            }
+        };
         let object = decode(&bytes);
         if object.is_none() {
             self.corrupt.fetch_add(1, Ordering::Relaxed);
@@ -84,11 +111,23 @@ impl KernelCache {
     /// Stores an entry.
     pub fn put(&self, key: &KernelKey, object: &ObjectFile) {
         if let Err(error) = self.try_put(key, object) {
-            tracing::warn!(dir = %self.dir.display(), %error, "kernel cache not written");
+            self.warn(&error);
         }
     }
 
-    fn try_put(&self, key: &KernelKey, object: &ObjectFile) -> std::io::Result<()> {
+    /// Notes that a caller says itself that a folder is no use, so that the log does not.
+    pub fn announced(dir: &Path) {
+        WARNED.lock().insert(dir.to_path_buf());
+    }
+
+    /// Warns that the folder is no use, once in this process.
+    fn warn(&self, error: &io::Error) {
+        if WARNED.lock().insert(self.dir.clone()) {
+            tracing::warn!(folder = %self.dir.display(), %error, "kernel cache: {REMEDY}");
+        }
+    }
+
+    fn try_put(&self, key: &KernelKey, object: &ObjectFile) -> io::Result<()> {
         fs::create_dir_all(&self.dir)?;
         let payload = postcard::to_stdvec(object).expect("plain data always encodes");
         let mut file = tempfile::NamedTempFile::new_in(&self.dir)?;
@@ -142,8 +181,6 @@ fn decode(bytes: &[u8]) -> Option<ObjectFile> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use reflex_tir::PrimFunc;
     use reflex_tir::abi::raw_signature;
     use reflex_tir::codegen::{OptLevel, PROTOCOL, Target};
@@ -194,6 +231,27 @@ mod tests {
         let other = KernelCache::new("unused", "llvm 2", DEFAULT_LIMIT);
         assert_ne!(cache.key(&request("f")), cache.key(&request("g")));
         assert_ne!(cache.key(&request("f")), other.key(&request("f")));
+    }
+
+    #[test]
+    fn a_folder_that_is_no_use_is_found_and_warned_of_once() {
+        let dir = tempfile::tempdir().unwrap();
+        KernelCache::check(dir.path()).unwrap();
+        KernelCache::check(&dir.path().join("not/yet/made")).unwrap();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        for folder in [file.clone(), file.join("below")] {
+            assert!(KernelCache::check(&folder).is_err(), "{folder:?}");
+            let cache = KernelCache::new(&folder, "llvm", DEFAULT_LIMIT);
+            let key = cache.key(&request("f"));
+            assert!(cache.get(&key).is_none());
+            cache.put(&key, &object("f", 1));
+            assert!(WARNED.lock().contains(&folder));
+        }
+        let unused = KernelCache::new(dir.path(), "llvm", DEFAULT_LIMIT);
+        assert!(unused.get(&unused.key(&request("f"))).is_none());
+        assert!(!WARNED.lock().contains(dir.path()));
     }
 
     #[test]

@@ -62,6 +62,7 @@ pub mod graph;
 pub mod kernel_cache;
 mod layout;
 pub mod legalize;
+pub mod optimize_for;
 pub mod packing;
 pub mod pipeline;
 pub mod precision;

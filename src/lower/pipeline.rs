@@ -19,6 +19,7 @@ use crate::graph::{
     canonicalize_loops, decompose_conv_transpose, eliminate_dead_code, fold_constants,
     hoist_invariants, propagate_strides, simplify,
 };
+use crate::optimize_for::OptimizeFor;
 use crate::precision::Precision;
 use crate::{LowerError, fuse, schedule};
 
@@ -40,6 +41,8 @@ pub struct Options {
     pub cpus: Vec<Cpu>,
     /// Arithmetic of float32 contractions.
     pub precision: Precision,
+    /// The goal where speed and size differ.
+    pub optimize_for: OptimizeFor,
     /// LLVM's level.
     pub opt: OptLevel,
     /// Code generators at work at once; 0 is one per core.
@@ -65,12 +68,13 @@ impl Options {
     }
 
     fn of_cpus(cpus: Vec<Cpu>) -> Options {
-        Options { cpus, precision: Precision::F32, opt: OptLevel::O3, jobs: 0 }
+        let (precision, optimize_for) = (Precision::F32, OptimizeFor::Speed);
+        Options { cpus, precision, optimize_for, opt: OptLevel::O3, jobs: 0 }
     }
 }
 
 /// A graph pass by name.
-pub type GraphPass = (&'static str, fn(&mut Module, Precision) -> Result<(), LowerError>);
+pub type GraphPass = (&'static str, fn(&mut Module, &Options) -> Result<(), LowerError>);
 
 /// The graph passes, in order.
 pub const GRAPH_PASSES: &[GraphPass] = &[
@@ -81,7 +85,7 @@ pub const GRAPH_PASSES: &[GraphPass] = &[
     ("canonicalize_loops", |m, _| canonicalize_loops(m)),
     ("hoist_invariants", |m, _| hoist_invariants(m)),
     ("eliminate_dead_code", |m, _| eliminate_dead_code(m)),
-    ("fuse_operators", fuse::fuse_operators),
+    ("fuse_operators", |m, o| fuse::fuse_operators(m, o.precision, o.optimize_for)),
 ];
 
 /// A kernel pass by name.
@@ -141,7 +145,7 @@ pub fn run_graph(
     check(&module, "import")?;
     for (name, pass) in GRAPH_PASSES {
         let start = Instant::now();
-        pass(&mut module, options.precision)?;
+        pass(&mut module, options)?;
         observer.after(name, start.elapsed(), StageOutput::Graph(&module));
         check(&module, name)?;
     }
@@ -178,7 +182,7 @@ fn align_constants(module: &mut Module) {
     for literal in module.consts.values_mut() {
         *literal = module.pool.intern(literal.clone());
         let bytes = literal.bytes();
-        if bytes.as_ptr().addr().is_multiple_of(64) {
+        if bytes.as_ptr().addr().is_multiple_of(64) && !literal.keeps_file() {
             continue;
         }
         let copy = Arc::new(AlignedBytes::copy_of(bytes));

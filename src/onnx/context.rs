@@ -11,9 +11,11 @@ use reflex_graph::{Literal, TensorType};
 use reflex_tir::Expr;
 
 use crate::call::Call;
+use crate::custom::{CustomImport, CustomNode, CustomOperators};
 use crate::error::{Result, invalid, malformed, unsupported};
 use crate::function;
 use crate::model::Model;
+use crate::node_order::{node_name, node_order};
 use crate::opset::canonical_domain;
 use crate::proto::{
     DimensionValue, FunctionProto, GraphProto, NodeProto, TensorProto, ValueInfoProto,
@@ -31,9 +33,10 @@ const MAX_DEPTH: usize = 32;
 pub(crate) struct ImportContext<'m> {
     /// The function being built.
     pub b: FuncBuilder<'m>,
-    files: Files,
+    files: &'m Files,
     /// Finds the import function of an operator by domain and name.
     operators: fn(&str, &str) -> Option<Operator>,
+    custom: &'m CustomOperators,
     functions: HashMap<(String, String, String), &'m FunctionProto>,
     opsets: HashMap<String, i64>,
     symbols: HashMap<String, Expr>,
@@ -61,8 +64,9 @@ impl<'m> ImportContext<'m> {
             |f: &FunctionProto| (canonical_domain(&f.domain), f.name.clone(), f.overload.clone());
         Ok(ImportContext {
             b,
-            files: Files::new(model.file.clone(), model.folder.clone()),
+            files: &model.files,
             operators,
+            custom: &model.custom,
             functions: functions.map(|f| (key(f), f)).collect(),
             opsets: model.opsets()?,
             symbols: HashMap::new(),
@@ -125,7 +129,7 @@ impl<'m> ImportContext<'m> {
 
     /// A tensor's literal.
     pub fn literal(&mut self, tensor: &TensorProto) -> Result<Literal> {
-        let literal = literal(tensor, &mut self.files)?;
+        let literal = literal(tensor, self.files)?;
         supported(literal.dtype()).map_err(|e| e.at(format_args!("tensor `{}`", tensor.name)))?;
         Ok(literal)
     }
@@ -146,16 +150,13 @@ impl<'m> ImportContext<'m> {
                 break;
             }
         }
-        Err(invalid(format!("value `{name}` is not defined before its use")))
+        Err(invalid(format!("value `{name}` is not defined")))
     }
 
+    /// Imports the nodes of a graph or of a function's body.
     pub fn nodes(&mut self, nodes: &[NodeProto]) -> Result<()> {
-        for (index, node) in nodes.iter().enumerate() {
-            self.node(node).map_err(|e| {
-                let name =
-                    if node.name.is_empty() { format!("#{index}") } else { node.name.clone() };
-                e.at(format_args!("node `{name}` ({})", node.op_type))
-            })?;
+        for index in node_order(nodes, |name| self.lookup(name).is_ok())? {
+            self.node(&nodes[index]).map_err(|e| e.at(node_name(nodes, index)))?;
         }
         Ok(())
     }
@@ -169,16 +170,16 @@ impl<'m> ImportContext<'m> {
         let domain = canonical_domain(&node.domain);
         let key = (domain.clone(), node.op_type.clone(), node.overload.clone());
         self.b.set_source(if node.name.is_empty() { &node.op_type } else { &node.name });
-        let outputs = if let Some(function) = self.functions.get(&key).copied() {
+        let custom = self.custom.find(&domain, &node.op_type);
+        let outputs = if let Some(import) = custom {
+            self.custom_operator(import.as_ref(), node, &domain, inputs)?
+        } else if let Some(function) = self.functions.get(&key).copied() {
             self.inline_function(function, node, inputs)?
         } else {
             let Some(operator) = (self.operators)(&domain, &node.op_type) else {
                 return Err(unsupported(format!("operator {domain}::{}", node.op_type)));
             };
-            let Some(opset) = self.opsets.get(&domain).copied() else {
-                return Err(invalid(format!("the model does not import operator set {domain}")));
-            };
-            let call = Call::new(node, opset, inputs);
+            let call = Call::new(node, self.opset(&domain)?, inputs);
             let outputs = operator(self, &call)?;
             call.check_attributes()?;
             outputs
@@ -191,6 +192,34 @@ impl<'m> ImportContext<'m> {
             self.define(name, value.clone());
         }
         Ok(())
+    }
+
+    fn opset(&self, domain: &str) -> Result<i64> {
+        let version = self.opsets.get(domain).copied();
+        let missing = || invalid(format!("the model does not import operator set {domain}"));
+        version.ok_or_else(missing)
+    }
+
+    fn custom_operator(
+        &mut self,
+        import: &CustomImport,
+        node: &NodeProto,
+        domain: &str,
+        inputs: Vec<Option<OnnxValue>>,
+    ) -> Result<Vec<OnnxValue>> {
+        let value = |input: Option<OnnxValue>| match input {
+            None => Ok(None),
+            Some(OnnxValue::Tensor(tensor)) => self.value(&tensor).map(Some),
+            Some(_) => Err(unsupported("an input that is not a tensor")),
+        };
+        let inputs = inputs.into_iter().map(value).collect::<Result<_>>()?;
+        let custom = CustomNode::new(node, self.opset(domain)?, inputs);
+        let outputs = import(&mut self.b, &custom).map_err(invalid)?;
+        let tensor = |value| match self.b.ty(value).as_tensor() {
+            Some(_) => Ok(OnnxValue::Tensor(self.tensor_of(value))),
+            None => Err(unsupported("an output that is not a tensor")),
+        };
+        outputs.into_iter().map(tensor).collect()
     }
 
     fn name(&mut self, name: &str, value: &OnnxValue) {

@@ -4,8 +4,8 @@
 //! append a binding to the graph. Operator files are written against these helpers alone.
 
 use reflex_graph::{
-    Binary, GatherKind, Literal, Node, Op, ReduceKind, ScatterReduce, TensorType, Unary, Value,
-    dims, eval_op, infer::infer_assuming,
+    Binary, GatherKind, Literal, Node, Op, OutOfRange, ReduceKind, ScatterReduce, TensorType,
+    Unary, Value, dims, eval_op, infer::infer_assuming,
 };
 use reflex_tir::{DType, Expr};
 
@@ -226,9 +226,20 @@ impl ImportContext<'_> {
         self.op(Op::Slice { begin, shape, stride }, &[x])
     }
 
-    /// Slices at `indices` along an axis.
+    /// Slices at `indices`, which are known to be in range, along an axis.
     pub fn take(&mut self, x: &Tensor, indices: &Tensor, axis: usize) -> Result<Tensor> {
-        self.op(Op::Gather(GatherKind::Axis(axis)), &[x, indices])
+        let (kind, out_of_range) = (GatherKind::Axis(axis), OutOfRange::Clamp);
+        self.op(Op::Gather { kind, out_of_range }, &[x, indices])
+    }
+
+    /// Elements or slices along an axis at indices that may be out of range, which is an error.
+    pub fn gather(&mut self, kind: GatherKind, x: &Tensor, indices: &Tensor) -> Result<Tensor> {
+        let extents = match kind {
+            GatherKind::Axis(axis) | GatherKind::Elements(axis) => x.shape().get(axis..=axis),
+            GatherKind::Nd { .. } => None,
+        };
+        let out_of_range = out_of_range(indices, extents.unwrap_or_default());
+        self.op(Op::Gather { kind, out_of_range }, &[x, indices])
     }
 
     /// New axes of size 1 at the given positions of the result.
@@ -297,6 +308,21 @@ impl ImportContext<'_> {
     }
 }
 
+/// The check that indices into axes of these extents, in turn, need at run time: none where all
+/// are known to be in range.
+pub(crate) fn out_of_range(indices: &Tensor, extents: &[Expr]) -> OutOfRange {
+    let extents = extents.iter().map(Expr::as_int).collect::<Option<Vec<i64>>>();
+    let known = indices.as_literal().and_then(Literal::to_i64);
+    match (extents, known) {
+        (Some(extents), Some(known)) => {
+            let mut pairs = known.iter().zip(extents.iter().cycle());
+            let inside = !extents.is_empty() && pairs.all(|(i, n)| (-n..*n).contains(i));
+            if inside { OutOfRange::Clamp } else { OutOfRange::Raise }
+        }
+        _ => OutOfRange::Raise,
+    }
+}
+
 /// Returns true if an operator computes new floating-point values.
 fn rounds(op: &Op) -> bool {
     match op {
@@ -331,7 +357,7 @@ fn rounds(op: &Op) -> bool {
         | Op::Concat { .. }
         | Op::Slice { .. }
         | Op::Pad { .. }
-        | Op::Gather(_)
+        | Op::Gather { .. }
         | Op::TopK { .. }
         | Op::Iota { .. }
         | Op::Dims { .. } => false,

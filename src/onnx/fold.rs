@@ -4,8 +4,7 @@
 //! elements, so the reference evaluator defines the movement here too.
 
 use reflex_graph::{
-    Binary, GatherKind, Literal, Op, PadMode, ReduceKind, ScatterReduce, TensorType, Unary, dims,
-    eval_op,
+    Binary, Literal, Op, PadMode, ReduceKind, ScatterReduce, TensorType, Unary, dims, eval_op,
 };
 use reflex_tir::{BinOp, CmpOp, DType, Expr, ExprKind};
 
@@ -47,9 +46,7 @@ pub(crate) fn symbolic(op: &Op, args: &[&Tensor], types: &[TensorType]) -> Optio
             moved(op, args, &[0])?
         }
         Op::Concat { .. } => moved(op, args, &(0..args.len()).collect::<Vec<_>>())?,
-        Op::Gather(GatherKind::Axis(_) | GatherKind::Elements(_) | GatherKind::Nd { .. }) => {
-            moved(op, args, &[0])?
-        }
+        Op::Gather { .. } => moved(op, args, &[0])?,
         Op::Pad { mode: PadMode::Constant, .. } if args.len() == 2 => moved(op, args, &[0, 1])?,
         Op::Scatter { reduce: ScatterReduce::Replace, .. } => moved(op, args, &[0, 2])?,
         _ => return None,

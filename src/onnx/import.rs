@@ -41,5 +41,6 @@ pub(crate) fn import_model(model: &Model) -> Result<Module> {
     let names = graph.output.iter().map(|o| o.name.clone()).collect();
     let ImportContext { b, .. } = cx;
     b.finish(results, names);
+    model.files.check()?;
     Ok(module)
 }

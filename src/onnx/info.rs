@@ -4,11 +4,16 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
+use reflex_runtime::dtype::DType;
+use reflex_runtime::file_bytes::FileAccess;
+
 use crate::error::{ImportError, Result};
 use crate::model::{Model, UnsupportedOperator};
 use crate::ops;
 use crate::opset::canonical_domain;
-use crate::proto::{DimensionValue, TypeProto, ValueInfoProto};
+use crate::proto::{
+    DimensionValue, GraphProto, ModelProto, TensorProto, TypeProto, ValueInfoProto,
+};
 use crate::tensor::dtype;
 
 /// A model's description.
@@ -18,6 +23,13 @@ pub struct ModelInfo {
     pub producer: String,
     /// File format version.
     pub ir_version: i64,
+    /// What the file says of itself: domain, version and description where it has them, then its
+    /// properties (`metadata_props`) in order.
+    pub metadata: Vec<(String, String)>,
+    /// Its constant tensors, those of subgraphs included.
+    pub parameters: Parameters,
+    /// Bytes of the files of external data.
+    pub external_bytes: u64,
     /// Operator sets by domain.
     pub opsets: BTreeMap<String, i64>,
     /// Inputs a caller gives.
@@ -31,6 +43,27 @@ pub struct ModelInfo {
     pub unsupported: Vec<UnsupportedOperator>,
     /// Why the model cannot be imported although its operators are known, if so.
     pub problem: Option<String>,
+}
+
+/// The number of elements of constant tensors, and the bytes that they take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parameters {
+    /// Elements.
+    pub count: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl Parameters {
+    /// These and the elements of a tensor of this type and shape.
+    #[must_use]
+    pub fn with(self, dtype: DType, shape: &[i64]) -> Parameters {
+        let extents = shape.iter().map(|n| u64::try_from(*n).ok());
+        let count = extents.reduce(|n, d| n?.checked_mul(d?)).unwrap_or(Some(1)).unwrap_or(0);
+        let bytes = usize::try_from(count).ok().and_then(|n| dtype.bytes_for(n)).unwrap_or(0);
+        let count = self.count.saturating_add(count);
+        Parameters { count, bytes: self.bytes.saturating_add(bytes as u64) }
+    }
 }
 
 /// An input or output.
@@ -77,7 +110,7 @@ impl fmt::Display for ValueInfo {
 impl ModelInfo {
     /// Describes a file.
     pub fn read(path: &Path) -> std::result::Result<ModelInfo, ImportError> {
-        let describe = || describe(&Model::open(path)?);
+        let describe = || describe(&Model::open(path, FileAccess::Read)?);
         describe().map_err(|e: ImportError| e.at(path.display()))
     }
 }
@@ -98,6 +131,9 @@ fn describe(model: &Model) -> Result<ModelInfo> {
     Ok(ModelInfo {
         producer: format!("{} {}", proto.producer_name, proto.producer_version).trim().into(),
         ir_version: proto.ir_version,
+        metadata: metadata(proto),
+        parameters: parameters(graph, Parameters::default()),
+        external_bytes: model.files.external_bytes(),
         opsets: proto
             .opset_import
             .iter()
@@ -112,6 +148,32 @@ fn describe(model: &Model) -> Result<ModelInfo> {
             .collect(),
         unsupported,
         problem,
+    })
+}
+
+fn metadata(proto: &ModelProto) -> Vec<(String, String)> {
+    let version = match proto.model_version {
+        0 => String::new(),
+        version => version.to_string(),
+    };
+    let own =
+        [("domain", &proto.domain), ("version", &version), ("description", &proto.doc_string)];
+    let own = own.into_iter().filter(|(_, text)| !text.is_empty());
+    let own = own.map(|(key, text)| (key.to_owned(), text.clone()));
+    let properties = proto.metadata_props.iter().map(|p| (p.key.clone(), p.value.clone()));
+    own.chain(properties).collect()
+}
+
+/// The constants of a graph and of those inside it, added to `sum`.
+fn parameters(graph: &GraphProto, sum: Parameters) -> Parameters {
+    let add = |sum: Parameters, tensor: &TensorProto| match dtype(tensor.data_type) {
+        Ok(dtype) => sum.with(dtype, &tensor.dims),
+        Err(_) => sum,
+    };
+    let sum = graph.initializer.iter().fold(sum, add);
+    graph.node.iter().flat_map(|node| &node.attribute).fold(sum, |sum, attribute| {
+        let sum = attribute.t.iter().fold(sum, add);
+        attribute.g.iter().chain(&attribute.graphs).fold(sum, |sum, g| parameters(g, sum))
     })
 }
 

@@ -21,8 +21,9 @@
 //! | `proto`, `tensor` | protobuf messages, tensors to [`reflex_graph::Literal`]; external data |
 //! | `model`, `opset`, `info` | decoded model, operator sets, summary |
 //! | `value`, `fold`, `emit` | values with known elements, folding, helpers that emit graph operators |
-//! | `context`, `call` | scopes and the walk over nodes; one node as its operator reads it |
+//! | `context`, `node_order`, `call` | scopes and the walk over nodes; one node as its operator reads it |
 //! | `ops/` | the table of operators by family, with how to add one |
+//! | `custom` | operators that users import themselves |
 //! | `import` | all of it in order |
 //!
 //! # Limits
@@ -34,6 +35,7 @@
 
 mod call;
 mod context;
+mod custom;
 mod emit;
 mod error;
 mod fold;
@@ -41,6 +43,7 @@ mod function;
 mod import;
 mod info;
 mod model;
+mod node_order;
 mod ops;
 mod opset;
 pub mod proto;
@@ -50,27 +53,45 @@ mod value;
 use std::path::Path;
 
 use reflex_graph::Module;
+use reflex_runtime::file_bytes::FileAccess;
 
 use prost::bytes::Bytes;
 
+pub use custom::{CustomImport, CustomNode, CustomOperators};
 pub use error::{ImportError, ImportErrorKind};
-pub use info::{Dim, ModelInfo, ValueInfo};
+pub use info::{Dim, ModelInfo, Parameters, ValueInfo};
 pub use model::UnsupportedOperator;
-pub use tensor::read_tensor_pb;
+pub use tensor::{SourceFile, read_tensor_pb};
 
 /// Imports a model file as a module with the function `main`.
 ///
 /// Its parameters are the graph's inputs and its results the graph's outputs, by name and in
 /// order. Free dimensions are symbolic; equal `dim_param` names share one symbol.
 pub fn import(path: &Path) -> Result<Module, ImportError> {
+    import_files(path, &ImportOptions::default()).map(|(module, _)| module)
+}
+
+/// Options of an import.
+#[derive(Clone, Debug, Default)]
+pub struct ImportOptions {
+    /// The way the model's files are held.
+    pub access: FileAccess,
+    /// Operators besides those that the importer knows.
+    pub operators: CustomOperators,
+}
+
+/// As [`import`], with options; also says which files the model was read from.
+pub fn import_files(
+    path: &Path,
+    options: &ImportOptions,
+) -> Result<(Module, Vec<SourceFile>), ImportError> {
     let import = || {
-        let model = model::Model::open(path)?;
+        let mut model = model::Model::open(path, options.access)?;
+        model.custom = options.operators.clone();
         let module = import::import_model(&model)?;
         // What describes the graph is not read again; weights have hardly been read yet.
-        if let Some(file) = &model.file {
-            file.release(file.as_ref());
-        }
-        Ok(module)
+        model.files.release();
+        Ok((module, model.files.sources()))
     };
     import().map_err(|e: ImportError| e.at(path.display()))
 }

@@ -6,20 +6,21 @@ use std::path::{Path, PathBuf};
 
 use prost::Message;
 use prost::bytes::Bytes;
-use reflex_runtime::mapped_file::MappedFile;
+use reflex_runtime::file_bytes::FileAccess;
 
+use crate::custom::CustomOperators;
 use crate::error::{Result, invalid, malformed, unsupported};
 use crate::opset::{OPSETS, canonical_domain};
 use crate::proto::{FunctionProto, GraphProto, ModelProto, NodeProto};
-use crate::tensor::map_file;
+use crate::tensor::{Files, open_file};
 
 /// A model.
 pub(crate) struct Model {
     pub proto: ModelProto,
-    /// Where external data may be.
-    pub folder: Option<PathBuf>,
-    /// The model's own file, where it is not decoded from bytes.
-    pub file: Option<MappedFile>,
+    /// Its own file, where it is not decoded from bytes, and those of its external data.
+    pub files: Files,
+    /// Operators that the importer does not know itself.
+    pub custom: CustomOperators,
 }
 
 /// An operator without an import.
@@ -49,18 +50,19 @@ pub(crate) type OperatorCounts = BTreeMap<(String, String), (usize, String)>;
 
 impl Model {
     /// Reads a file.
-    pub fn open(path: &Path) -> Result<Model> {
-        let folder = path.parent().map(Path::to_path_buf);
-        let file = map_file(path)?;
-        let model = Model::decode(Bytes::from_owner(file.clone()), folder)?;
-        Ok(Model { file: Some(file), ..model })
+    pub fn open(path: &Path, access: FileAccess) -> Result<Model> {
+        let (bytes, stamp) = open_file(path, access)?;
+        let mut model = Model::decode(Bytes::from_owner(bytes.clone()), None)?;
+        model.files = Files::of_model(path, bytes, stamp, access);
+        Ok(model)
     }
 
     /// Decodes bytes.
     pub fn decode(bytes: Bytes, folder: Option<PathBuf>) -> Result<Model> {
         let proto = ModelProto::decode(bytes)
             .map_err(|e| malformed(format!("not an ONNX model, or damaged: {e}")))?;
-        let model = Model { proto, folder, file: None };
+        let model =
+            Model { proto, files: Files::below(folder), custom: CustomOperators::default() };
         model.graph()?;
         model.opsets()?;
         Ok(model)

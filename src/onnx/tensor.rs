@@ -3,7 +3,10 @@
 //! Sizes are computed with overflow checks and compared with the bytes at hand before anything
 //! is allocated. External files are confined to the model's folder.
 
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,35 +14,55 @@ use prost::Message;
 use prost::bytes::Bytes;
 use reflex_graph::Literal;
 use reflex_runtime::dtype::{DType, code};
-use reflex_runtime::mapped_file::MappedFile;
+use reflex_runtime::file_bytes::{self, FileAccess, FileBytes, FileStamp};
 
 use crate::error::{ImportError, ImportErrorKind, Result, invalid, malformed, unsupported};
 use crate::proto::{LOCATION_EXTERNAL, TensorProto, data_type};
 
-/// Files that a model's tensors live in, each mapped once.
+/// Files that a model's tensors live in.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     /// The model's own, where it was not decoded from bytes.
-    model: Option<MappedFile>,
+    model: Option<(SourceFile, FileBytes)>,
+    /// Where external data may be.
     folder: Option<PathBuf>,
-    external: HashMap<PathBuf, MappedFile>,
+    access: FileAccess,
+    /// By the path that is opened.
+    external: RefCell<BTreeMap<PathBuf, ExternalFile>>,
+}
+
+/// A file that a model was read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// The file that was there.
+    pub stamp: FileStamp,
+}
+
+/// A file of external data.
+#[derive(Debug)]
+struct ExternalFile {
+    stamp: FileStamp,
+    file: File,
+    /// All of it where it is mapped; otherwise each tensor is read on its own.
+    bytes: Option<FileBytes>,
 }
 
 /// Reads a tensor file as ONNX's backend tests have them (`input_0.pb`).
 pub fn read_tensor_pb(path: &Path) -> std::result::Result<Literal, ImportError> {
     let decode = || {
-        let file = map_file(path)?;
-        let bytes = Bytes::from_owner(file.clone());
-        let proto = TensorProto::decode(bytes).map_err(|e| malformed(e.to_string()))?;
-        let folder = path.parent().map(Path::to_path_buf);
-        literal(&proto, &mut Files::new(Some(file), folder))
+        let (bytes, stamp) = open_file(path, FileAccess::Read)?;
+        let proto = TensorProto::decode(Bytes::from_owner(bytes.clone()));
+        let proto = proto.map_err(|e| malformed(e.to_string()))?;
+        literal(&proto, &Files::of_model(path, bytes, stamp, FileAccess::Read))
     };
     decode().map_err(|e: ImportError| e.at(path.display()))
 }
 
-/// Maps a file.
-pub(crate) fn map_file(path: &Path) -> Result<MappedFile> {
-    MappedFile::open(path).map_err(|e| ImportError::new(ImportErrorKind::Io, e.to_string()))
+/// The bytes of a file.
+pub(crate) fn open_file(path: &Path, access: FileAccess) -> Result<(FileBytes, FileStamp)> {
+    FileBytes::open(path, access).map_err(|e| ImportError::new(ImportErrorKind::Io, e.to_string()))
 }
 
 /// The element type of an ONNX type code.
@@ -79,11 +102,11 @@ pub(crate) fn dtype(code: i32) -> Result<DType> {
 }
 
 /// Converts a tensor, sharing its bytes where they are laid out as ours.
-pub(crate) fn literal(tensor: &TensorProto, files: &mut Files) -> Result<Literal> {
+pub(crate) fn literal(tensor: &TensorProto, files: &Files) -> Result<Literal> {
     convert(tensor, files).map_err(|e| e.at(format_args!("tensor `{}`", tensor.name)))
 }
 
-fn convert(tensor: &TensorProto, files: &mut Files) -> Result<Literal> {
+fn convert(tensor: &TensorProto, files: &Files) -> Result<Literal> {
     let dtype = dtype(tensor.data_type)?;
     let mut count = 1usize;
     for dim in &tensor.dims {
@@ -92,10 +115,9 @@ fn convert(tensor: &TensorProto, files: &mut Files) -> Result<Literal> {
     }
     let size = dtype.bytes_for(count).ok_or_else(|| malformed("extents overflow"))?;
     let (bytes, file) = if tensor.data_location == LOCATION_EXTERNAL {
-        let (bytes, file) = files.slice(tensor, size)?;
-        (bytes, Some(file))
+        files.external(tensor, size)?
     } else if let Some(raw) = &tensor.raw_data {
-        (raw.clone(), files.model.clone())
+        (raw.clone(), files.model.as_ref().map(|(_, bytes)| bytes.clone()))
     } else {
         (typed(tensor, dtype, count)?, None)
     };
@@ -165,12 +187,56 @@ pub(crate) fn supported(dtype: DType) -> Result<DType> {
 }
 
 impl Files {
-    /// Files below `folder`; without one, external data is refused.
-    pub(crate) fn new(model: Option<MappedFile>, folder: Option<PathBuf>) -> Files {
-        Files { model, folder, external: HashMap::new() }
+    /// Files of a model that is not in a file; its external data is below `folder`, or refused.
+    pub(crate) fn below(folder: Option<PathBuf>) -> Files {
+        Files { folder, ..Files::default() }
     }
 
-    fn slice(&mut self, tensor: &TensorProto, size: usize) -> Result<(Bytes, MappedFile)> {
+    /// Files of a model with these bytes.
+    pub(crate) fn of_model(
+        path: &Path,
+        bytes: FileBytes,
+        stamp: FileStamp,
+        access: FileAccess,
+    ) -> Files {
+        let folder = path.parent().map(Path::to_path_buf);
+        let model = Some((SourceFile { path: path.to_path_buf(), stamp }, bytes));
+        Files { model, folder, access, ..Files::default() }
+    }
+
+    /// The files that tensors came from so far.
+    pub(crate) fn sources(&self) -> Vec<SourceFile> {
+        let external = self.external.borrow();
+        let source = |(path, file): (&PathBuf, &ExternalFile)| SourceFile {
+            path: path.clone(),
+            stamp: file.stamp.clone(),
+        };
+        let model = self.model.iter().map(|(source, _)| source.clone());
+        model.chain(external.iter().map(source)).collect()
+    }
+
+    /// An error if external data was changed while tensors were read from it.
+    pub(crate) fn check(&self) -> Result<()> {
+        for (path, external) in self.external.borrow().iter() {
+            external.stamp.check(&external.file).map_err(|e| io_error(path, &e))?;
+        }
+        Ok(())
+    }
+
+    /// The lengths of the files of external data that tensors came from so far.
+    pub(crate) fn external_bytes(&self) -> u64 {
+        self.external.borrow().values().map(|file| file.stamp.length()).sum()
+    }
+
+    /// Releases the model's own pages.
+    pub(crate) fn release(&self) {
+        if let Some((_, bytes)) = &self.model {
+            bytes.release(bytes.as_ref());
+        }
+    }
+
+    /// The bytes of a tensor's external data, and the file that they keep.
+    fn external(&self, tensor: &TensorProto, size: usize) -> Result<(Bytes, Option<FileBytes>)> {
         let entry = |key: &str| tensor.external_data.iter().find(|e| e.key == key);
         let number = |key: &str| match entry(key) {
             None => Ok(None),
@@ -185,21 +251,28 @@ impl Files {
         if length != size {
             return Err(malformed(format!("external data: {length} bytes, {size} are needed")));
         }
-        let file = self.open(&location.value)?;
-        let have = file.as_ref().len();
-        let end = offset.checked_add(size).filter(|end| *end <= have);
+        let path = self.open(&location.value)?;
+        let external = &self.external.borrow()[&path];
+        let have = external.stamp.length();
+        let end = offset.checked_add(size).filter(|end| *end as u64 <= have);
         let end = end.ok_or_else(|| {
             malformed(format!(
                 "external data: `{}` has {have} bytes, {size} at {offset} are needed",
                 location.value
             ))
         })?;
-        Ok((Bytes::from_owner(file.clone()).slice(offset..end), file))
+        if let Some(bytes) = &external.bytes {
+            return Ok((Bytes::from_owner(bytes.clone()).slice(offset..end), Some(bytes.clone())));
+        }
+        let mut bytes = vec![0; size];
+        let read = external.file.read_exact_at(&mut bytes, offset as u64);
+        read.map_err(|e| io_error(&path, &e))?;
+        Ok((Bytes::from(bytes), None))
     }
 
     /// Opens a file by its path relative to the model's folder. Neither `..` nor a link may
     /// lead out of the folder.
-    fn open(&mut self, location: &str) -> Result<MappedFile> {
+    fn open(&self, location: &str) -> Result<PathBuf> {
         let Some(folder) = &self.folder else {
             return Err(invalid("external data in a model that is not a file"));
         };
@@ -209,23 +282,30 @@ impl Files {
             return Err(outside());
         }
         let path = folder.join(relative);
-        if let Some(file) = self.external.get(&path) {
-            return Ok(file.clone());
+        if self.external.borrow().contains_key(&path) {
+            return Ok(path);
         }
-        let io = |error: std::io::Error| {
-            let message = format!("external data: `{}`: {error}", path.display());
-            ImportError::new(ImportErrorKind::Io, message)
-        };
+        let io = |error: std::io::Error| io_error(&path, &error);
         let real = path.canonicalize().map_err(io)?;
         let empty = folder.as_os_str().is_empty();
         let root = if empty { Path::new(".") } else { folder.as_path() };
         if !real.starts_with(root.canonicalize().map_err(io)?) {
             return Err(outside());
         }
-        let file = map_file(&real).map_err(|e| e.at(format_args!("`{}`", path.display())))?;
-        self.external.insert(path, file.clone());
-        Ok(file)
+        let file = file_bytes::open_regular(&real).map_err(io)?;
+        let stamp = FileStamp::of(&file).map_err(io)?;
+        let bytes = match self.access {
+            FileAccess::Read => None,
+            FileAccess::Map => Some(FileBytes::open(&real, FileAccess::Map).map_err(io)?.0),
+        };
+        self.external.borrow_mut().insert(path.clone(), ExternalFile { stamp, file, bytes });
+        Ok(path)
     }
+}
+
+fn io_error(path: &Path, error: &std::io::Error) -> ImportError {
+    let message = format!("external data: `{}`: {error}", path.display());
+    ImportError::new(ImportErrorKind::Io, message)
 }
 
 #[cfg(test)]
@@ -250,29 +330,29 @@ mod tests {
     #[test]
     fn external_data_stays_in_the_folder() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf();
-        let mut files = Files::new(None, Some(folder));
-        let read = literal(&external("tensor.rs"), &mut files).unwrap();
+        let files = Files::below(Some(folder));
+        let read = literal(&external("tensor.rs"), &files).unwrap();
         assert_eq!(read.bytes(), b" `Te");
         for escape in ["../graph/lib.rs", "/etc/passwd", "./../onnx/tensor.rs"] {
-            let message = literal(&external(escape), &mut files).unwrap_err().to_string();
+            let message = literal(&external(escape), &files).unwrap_err().to_string();
             assert!(message.contains("leaves the model's folder"), "{message}");
         }
-        assert!(literal(&external("nowhere.bin"), &mut files).is_err());
+        assert!(literal(&external("nowhere.bin"), &files).is_err());
     }
 
     #[test]
     fn absurd_sizes_are_refused_before_allocation() {
-        let mut files = Files::default();
+        let files = Files::default();
         let mut tensor = TensorProto {
             dims: vec![i64::MAX, i64::MAX],
             data_type: data_type::FLOAT,
             ..Default::default()
         };
-        assert!(literal(&tensor, &mut files).is_err());
+        assert!(literal(&tensor, &files).is_err());
         tensor.dims = vec![1 << 40];
-        assert!(literal(&tensor, &mut files).is_err());
+        assert!(literal(&tensor, &files).is_err());
         tensor.dims = vec![-1];
-        assert!(literal(&tensor, &mut files).is_err());
+        assert!(literal(&tensor, &files).is_err());
     }
 
     #[test]
@@ -283,7 +363,7 @@ mod tests {
             int32_data: vec![0x3c00, 0x4000],
             ..Default::default()
         };
-        let read = literal(&tensor, &mut Files::default()).unwrap();
+        let read = literal(&tensor, &Files::default()).unwrap();
         assert_eq!(read.bytes(), [0x00, 0x3c, 0x00, 0x40]);
     }
 }

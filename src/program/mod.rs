@@ -18,6 +18,7 @@ use crate::artifact::metadata::Metadata;
 use crate::artifact::writer::{self, Contents};
 use crate::disassemble;
 use crate::error::{Error, ErrorKind, Result};
+use crate::model_file::Format;
 use crate::model_info::ModelInfo;
 use crate::options::{Mode, SessionOptions};
 use crate::prepared::Prepared;
@@ -202,7 +203,8 @@ impl Program {
     }
 
     /// Writes the artifact that [`Engine::load`](crate::Engine::load) and TVM open, with saved code
-    /// for its functions. Returns its size in bytes.
+    /// for its functions. Returns its size in bytes. The name ends in `.so`, by which the file is
+    /// known for a library; it appears when it is complete.
     ///
     /// ```
     /// # use reflex::Engine;
@@ -211,9 +213,11 @@ impl Program {
     /// let path = folder.path().join("softmax.so");
     /// let bytes = program.save(&path)?;
     /// assert_eq!(path.metadata().unwrap().len(), bytes);
+    /// assert!(program.save(&folder.path().join("softmax.dll")).is_err());
     /// # Ok::<(), reflex::Error>(())
     /// ```
     pub fn save(&self, path: impl AsRef<Path>) -> Result<u64> {
+        Program::check_save_path(&path)?;
         let resources = self.loaded.resources();
         let objects = resources.objects.as_ref().ok_or_else(|| {
             Error::new(
@@ -233,6 +237,20 @@ impl Program {
         let contents =
             Contents { executable, saved_code: &saved_code, kernels: &kernels, metadata };
         writer::write(path.as_ref(), &contents)
+    }
+
+    /// Refuses a path that [`Program::save`] would refuse, before the model is compiled.
+    ///
+    /// ```
+    /// let error = reflex::Program::check_save_path("softmax.dll").unwrap_err();
+    /// assert_eq!(error.to_string(), "softmax.dll: an artifact's name ends in .so");
+    /// ```
+    pub fn check_save_path(path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        match Format::of(path) {
+            Ok(Format::Library) => Ok(()),
+            _ => Err(Error::input("an artifact's name ends in .so").at(path.display())),
+        }
     }
 
     /// Returns the bytecode as text.

@@ -43,6 +43,9 @@ pub fn default_threads() -> usize {
     *COUNT.get_or_init(|| thread::available_parallelism().map_or(1, |count| count.get()))
 }
 
+/// The most threads that a launch can use, the caller's included.
+pub const THREAD_LIMIT: usize = helpers::MAX_HELPERS + 1;
+
 /// Threads of the largest launch; fixed by the first one that needs helpers.
 static MAX_THREADS: OnceLock<usize> = OnceLock::new();
 
@@ -50,7 +53,7 @@ static MAX_THREADS: OnceLock<usize> = OnceLock::new();
 /// come before the first launch with more than one thread; the default is
 /// [`default_threads`].
 pub fn set_max_threads(threads: usize) -> Result<(), Error> {
-    let threads = threads.clamp(1, helpers::MAX_HELPERS + 1);
+    let threads = threads.clamp(1, THREAD_LIMIT);
     if *MAX_THREADS.get_or_init(|| threads) == threads {
         return Ok(());
     }

@@ -3,7 +3,8 @@
 //! `__tvm_ffi_<name>` is the packed entry of tvm-ffi's safe-call type with every check.
 //! `__reflex_raw_<name>` is `extern "C" fn(pointers..., i64 values...) -> i32`: the data
 //! pointers of the buffer parameters in order, then the [`RawSignature::scalars`]. It checks
-//! nothing; 0 is success. Tiers call it once the checks are proven.
+//! the elements of index tensors ([`crate::IndexCheck`]) and nothing else; 0 is success, -1 a
+//! failure that is in the thread's error slot. Tiers call it once the other checks are proven.
 //!
 //! Decision: docs/decisions/0002-packed-and-raw-entries.md
 

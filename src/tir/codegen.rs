@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::{PrimFunc, abi::RawSignature};
 
 /// Version of the request and response encoding; a mismatch is an error, never a guess.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// A CPU to generate code for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

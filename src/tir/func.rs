@@ -94,10 +94,33 @@ pub struct PrimFunc {
     pub num_outputs: usize,
     /// Intermediates allocated for the whole body (scheduled form).
     pub allocs: Vec<Buffer>,
+    /// Checks before the body, in order.
+    pub checks: Vec<IndexCheck>,
     /// Body.
     pub body: Stmt,
     /// Free attributes, printed in order.
     pub attrs: BTreeMap<String, String>,
+}
+
+/// A check that the elements of an index tensor are in range; the first that is not ends the run
+/// with an error.
+///
+/// Decision: docs/decisions/0047-index-checks.md
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct IndexCheck {
+    /// A parameter, int32 or int64, which is read only.
+    pub buffer: Buffer,
+    /// Extents of the axes that elements are indices of, in turn: `-n..n` is in range for `n`.
+    pub bounds: Vec<Expr>,
+    /// The node of the model that has the indices, for the message.
+    pub node: String,
+}
+
+impl IndexCheck {
+    /// The message for an index, but for the number and the bound.
+    pub fn message(&self) -> String {
+        format!("node `{}`: index ", self.node)
+    }
 }
 
 /// Execution of a loop's iterations.
@@ -316,6 +339,7 @@ impl PrimFunc {
             params: vec![],
             num_outputs: 0,
             allocs: vec![],
+            checks: vec![],
             body: Stmt::nop(),
             attrs: BTreeMap::new(),
         }

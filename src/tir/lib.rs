@@ -74,7 +74,7 @@ mod visit;
 
 pub use expr::{BinOp, CmpOp, Expr, ExprKind, Intrin};
 pub use func::{
-    Block, BlockIter, Buffer, BufferData, For, ForKind, IterKind, Param, PrimFunc, Region, Scope,
-    Stmt, Var, VarData,
+    Block, BlockIter, Buffer, BufferData, For, ForKind, IndexCheck, IterKind, Param, PrimFunc,
+    Region, Scope, Stmt, Var, VarData,
 };
 pub use reflex_runtime::dtype::DType;

@@ -18,8 +18,8 @@ mod tile;
 use std::collections::HashSet;
 
 use crate::{
-    Block, Buffer, DType, Expr, ExprKind, For, ForKind, Intrin, Param, PrimFunc, Region, Scope,
-    Stmt, Var,
+    Block, Buffer, DType, Expr, ExprKind, For, ForKind, IndexCheck, Intrin, Param, PrimFunc,
+    Region, Scope, Stmt, Var,
 };
 
 /// Which of the two forms a function should be in.
@@ -57,6 +57,7 @@ pub fn verify(func: &PrimFunc, form: IrForm) -> Result<(), Vec<Fault>> {
     for buffer in &func.allocs {
         v.define_buffer(*buffer);
     }
+    func.checks.iter().for_each(|check| v.check(check));
     v.stmt(&func.body);
     if v.faults.is_empty() { Ok(()) } else { Err(v.faults) }
 }
@@ -115,6 +116,25 @@ impl Verifier<'_> {
             }
         }
         func.buffer_params().for_each(|b| self.define_buffer(b));
+    }
+
+    fn check(&mut self, check: &IndexCheck) {
+        let func = self.func;
+        let inputs = func.buffer_params().count().saturating_sub(func.num_outputs);
+        let name = self.buffer_name(check.buffer);
+        let read = func.buffer_params().take(inputs).any(|b| b == check.buffer);
+        self.require(read, || format!("checked indices `{name}` are no input"));
+        let dtype = func.buffers.get(check.buffer).map(|b| b.dtype);
+        self.require(matches!(dtype, Some(DType::I32 | DType::I64)), || {
+            format!("checked indices `{name}` are neither int32 nor int64")
+        });
+        self.require(!check.bounds.is_empty(), || format!("no bound for the indices `{name}`"));
+        for bound in &check.bounds {
+            self.expr(bound);
+            self.require(bound.dtype() == DType::I64, || {
+                format!("a bound of `{name}` is {}, not int64", bound.dtype())
+            });
+        }
     }
 
     fn define_var(&mut self, var: Var) {

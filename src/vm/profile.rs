@@ -63,6 +63,9 @@ pub struct Profile {
     dropped: u64,
 }
 
+/// Gigabytes a second that no core reads, from its first cache either.
+const MAX_BANDWIDTH: f64 = 1000.0;
+
 /// Events kept; later calls are counted but not listed one by one.
 const MAX_EVENTS: usize = 1 << 20;
 
@@ -107,8 +110,9 @@ impl Profile {
         &self.events
     }
 
-    /// A table of callees: calls, time of their own and its share, bytes and their rate, and the
-    /// rate of floating-point operations where they are known.
+    /// A table of callees: calls, time of their own and its share, bytes of the tensors given and
+    /// their rate, and the rate of floating-point operations where they are known. There is no rate
+    /// of bytes where it would be beyond any CPU's: not all of the tensors was read then.
     pub fn table(&self) -> String {
         let rows = self.by_time();
         let all: Duration = rows.iter().map(|(_, entry)| entry.own).sum();
@@ -120,12 +124,9 @@ impl Profile {
         for (name, entry) in rows {
             let seconds = entry.own.as_secs_f64();
             let share = 100.0 * seconds / all.as_secs_f64().max(f64::MIN_POSITIVE);
-            let rate = |amount: f64| {
-                if amount > 0.0 && seconds > 0.0 {
-                    format!("{:.2}", amount / seconds / 1e9)
-                } else {
-                    "-".to_owned()
-                }
+            let rate = |amount: f64, most: f64| match amount / seconds / 1e9 {
+                rate if rate > 0.0 && rate <= most => format!("{rate:.2}"),
+                _ => "-".to_owned(),
             };
             writeln!(
                 out,
@@ -133,8 +134,8 @@ impl Profile {
                 entry.calls,
                 seconds * 1e6,
                 entry.bytes,
-                rate(entry.bytes as f64),
-                rate(entry.operations.unwrap_or(0) as f64),
+                rate(entry.bytes as f64, MAX_BANDWIDTH),
+                rate(entry.operations.unwrap_or(0) as f64, f64::MAX),
             )
             .expect("writing to a String cannot fail");
         }
@@ -247,6 +248,20 @@ fn json_string(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates_are_those_of_bytes_that_can_have_been_read() {
+        let mut profile = Profile::default();
+        for (name, bytes) in [("copy", 1_000_000), ("row_of_a_table", u64::MAX / 2)] {
+            let id = profile.id(name);
+            let own = Duration::from_micros(100);
+            profile.entries[id as usize] = Entry { calls: 1, own, bytes, ..Entry::default() };
+        }
+        let table = profile.table();
+        let row = |name| table.lines().find(|line| line.starts_with(name)).unwrap();
+        assert!(row("copy").ends_with("1000000     10.00         -"), "{table}");
+        assert!(row("row_of_a_table").ends_with("-         -"), "{table}");
+    }
 
     #[test]
     fn time_is_told_apart_by_callee() {

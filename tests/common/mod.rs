@@ -40,8 +40,8 @@ pub fn references(refs: &Path, model: &str) -> Vec<PathBuf> {
     files
 }
 
-/// A float tensor; dimensions are numbers or names.
-fn tensor(name: &str, dims: &[&str]) -> ValueInfoProto {
+/// An input or output; dimensions are numbers or names.
+pub fn tensor(name: &str, elem_type: i32, dims: &[&str]) -> ValueInfoProto {
     let dim = |d: &&str| DimensionProto {
         value: Some(match d.parse() {
             Ok(value) => DimensionValue::DimValue(value),
@@ -49,7 +49,7 @@ fn tensor(name: &str, dims: &[&str]) -> ValueInfoProto {
         }),
     };
     let shape = Some(TensorShapeProto { dim: dims.iter().map(dim).collect() });
-    let tensor_type = Some(TensorTypeProto { elem_type: data_type::FLOAT, shape });
+    let tensor_type = Some(TensorTypeProto { elem_type, shape });
     let r#type = Some(TypeProto { tensor_type, ..TypeProto::default() });
     ValueInfoProto { name: name.into(), r#type }
 }
@@ -63,17 +63,34 @@ pub fn one_node(op: &str, inputs: &[(&str, &[&str])], output: (&str, &[&str])) -
         op_type: op.into(),
         ..NodeProto::default()
     };
-    let graph = GraphProto {
-        node: vec![node],
-        name: "graph".into(),
-        input: inputs.iter().map(|(name, dims)| tensor(name, dims)).collect(),
-        output: vec![tensor(output.0, output.1)],
-        ..GraphProto::default()
-    };
+    let float = |(name, dims): &(&str, &[&str])| tensor(name, data_type::FLOAT, dims);
+    model(17, vec![node], inputs.iter().map(float).collect(), float(&output))
+}
+
+/// A model of one output.
+pub fn model(
+    opset: i64,
+    node: Vec<NodeProto>,
+    input: Vec<ValueInfoProto>,
+    output: ValueInfoProto,
+) -> Vec<u8> {
+    model_with(opset, node, input, output, vec![])
+}
+
+/// A model of one output, with constants.
+pub fn model_with(
+    version: i64,
+    node: Vec<NodeProto>,
+    input: Vec<ValueInfoProto>,
+    output: ValueInfoProto,
+    initializer: Vec<TensorProto>,
+) -> Vec<u8> {
+    let (name, output) = ("graph".into(), vec![output]);
+    let graph = GraphProto { node, name, input, output, initializer, ..GraphProto::default() };
     let model = ModelProto {
         ir_version: 8,
         graph: Some(graph),
-        opset_import: vec![OperatorSetIdProto { domain: String::new(), version: 17 }],
+        opset_import: vec![OperatorSetIdProto { domain: String::new(), version }],
         ..ModelProto::default()
     };
     model.encode_to_vec()

@@ -1,4 +1,5 @@
-; Cold paths of packed entries: compose a message and set the calling thread's error.
+; Checks of index tensors, and cold paths that compose a message and set the calling thread's
+; error.
 ; Every module starts as a copy of this text.
 
 @reflex.got = private unnamed_addr constant [7 x i8] c", got \00"
@@ -16,6 +17,8 @@
 @reflex.shape = private unnamed_addr constant [8 x i8] c"a shape\00"
 @reflex.tensor = private unnamed_addr constant [9 x i8] c"a tensor\00"
 @reflex.empty = private unnamed_addr constant [1 x i8] zeroinitializer
+@reflex.range = private unnamed_addr constant [33 x i8] c" is out of range for an axis of \00"
+@reflex.IndexError = private unnamed_addr constant [11 x i8] c"IndexError\00"
 @reflex.TypeError = private unnamed_addr constant [10 x i8] c"TypeError\00"
 
 declare void @TVMFFIErrorSetRaisedFromCStrParts(ptr, ptr, i32)
@@ -190,5 +193,129 @@ other:
   %digits = call ptr @reflex.decimal(i64 %wide, ptr %buffer)
   store ptr %digits, ptr %p2
   call void @TVMFFIErrorSetRaisedFromCStrParts(ptr @reflex.TypeError, ptr %parts, i32 3)
+  ret i32 -1
+}
+
+; Whether the elements of %data from %first, every %step-th, that are below %count are in
+; -%bound .. %bound. Branches once, so that the loop is vectorised.
+define internal i32 @reflex.check_indices_i64(ptr %data, i64 %first, i64 %step, i64 %count, i64 %bound, ptr %message) alwaysinline {
+entry:
+  %twice = shl i64 %bound, 1
+  %some = icmp slt i64 %first, %count
+  br i1 %some, label %loop, label %fine
+loop:
+  %at = phi i64 [ %first, %entry ], [ %next, %loop ]
+  %found = phi i64 [ 0, %entry ], [ %either, %loop ]
+  %address = getelementptr i64, ptr %data, i64 %at
+  %value = load i64, ptr %address, align 8
+  %shifted = add i64 %value, %bound
+  %outside = icmp uge i64 %shifted, %twice
+  %bit = zext i1 %outside to i64
+  %either = or i64 %found, %bit
+  %next = add nuw nsw i64 %at, %step
+  %more = icmp slt i64 %next, %count
+  br i1 %more, label %loop, label %done
+done:
+  %bad = icmp ne i64 %either, 0
+  br i1 %bad, label %fail, label %fine
+fail:
+  %status = call i32 @reflex.fail_index_i64(ptr %data, i64 %first, i64 %step, i64 %count, i64 %bound, ptr %message)
+  ret i32 %status
+fine:
+  ret i32 0
+}
+
+; "%message%index is out of range for an axis of %bound", for the first such index
+define internal i32 @reflex.fail_index_i64(ptr %data, i64 %first, i64 %step, i64 %count, i64 %bound, ptr %message) cold noinline optnone {
+entry:
+  %twice = shl i64 %bound, 1
+  br label %search
+search:
+  %at = phi i64 [ %first, %entry ], [ %next, %search ]
+  %address = getelementptr i64, ptr %data, i64 %at
+  %value = load i64, ptr %address, align 8
+  %shifted = add i64 %value, %bound
+  %outside = icmp uge i64 %shifted, %twice
+  %next = add i64 %at, %step
+  %last = icmp sge i64 %next, %count
+  %stop = or i1 %outside, %last
+  br i1 %stop, label %found, label %search
+found:
+  %buffer = alloca [24 x i8]
+  %digits = call ptr @reflex.decimal(i64 %value, ptr %buffer)
+  %buffer2 = alloca [24 x i8]
+  %digits2 = call ptr @reflex.decimal(i64 %bound, ptr %buffer2)
+  %parts = alloca [4 x ptr]
+  store ptr %message, ptr %parts
+  %p1 = getelementptr ptr, ptr %parts, i64 1
+  store ptr %digits, ptr %p1
+  %p2 = getelementptr ptr, ptr %parts, i64 2
+  store ptr @reflex.range, ptr %p2
+  %p3 = getelementptr ptr, ptr %parts, i64 3
+  store ptr %digits2, ptr %p3
+  call void @TVMFFIErrorSetRaisedFromCStrParts(ptr @reflex.IndexError, ptr %parts, i32 4)
+  ret i32 -1
+}
+
+; Whether the elements of %data from %first, every %step-th, that are below %count are in
+; -%bound .. %bound. Branches once, so that the loop is vectorised.
+define internal i32 @reflex.check_indices_i32(ptr %data, i64 %first, i64 %step, i64 %count, i64 %bound, ptr %message) alwaysinline {
+entry:
+  %twice = shl i64 %bound, 1
+  %some = icmp slt i64 %first, %count
+  br i1 %some, label %loop, label %fine
+loop:
+  %at = phi i64 [ %first, %entry ], [ %next, %loop ]
+  %found = phi i64 [ 0, %entry ], [ %either, %loop ]
+  %address = getelementptr i32, ptr %data, i64 %at
+  %narrow = load i32, ptr %address, align 4
+  %value = sext i32 %narrow to i64
+  %shifted = add i64 %value, %bound
+  %outside = icmp uge i64 %shifted, %twice
+  %bit = zext i1 %outside to i64
+  %either = or i64 %found, %bit
+  %next = add nuw nsw i64 %at, %step
+  %more = icmp slt i64 %next, %count
+  br i1 %more, label %loop, label %done
+done:
+  %bad = icmp ne i64 %either, 0
+  br i1 %bad, label %fail, label %fine
+fail:
+  %status = call i32 @reflex.fail_index_i32(ptr %data, i64 %first, i64 %step, i64 %count, i64 %bound, ptr %message)
+  ret i32 %status
+fine:
+  ret i32 0
+}
+
+; "%message%index is out of range for an axis of %bound", for the first such index
+define internal i32 @reflex.fail_index_i32(ptr %data, i64 %first, i64 %step, i64 %count, i64 %bound, ptr %message) cold noinline optnone {
+entry:
+  %twice = shl i64 %bound, 1
+  br label %search
+search:
+  %at = phi i64 [ %first, %entry ], [ %next, %search ]
+  %address = getelementptr i32, ptr %data, i64 %at
+  %narrow = load i32, ptr %address, align 4
+  %value = sext i32 %narrow to i64
+  %shifted = add i64 %value, %bound
+  %outside = icmp uge i64 %shifted, %twice
+  %next = add i64 %at, %step
+  %last = icmp sge i64 %next, %count
+  %stop = or i1 %outside, %last
+  br i1 %stop, label %found, label %search
+found:
+  %buffer = alloca [24 x i8]
+  %digits = call ptr @reflex.decimal(i64 %value, ptr %buffer)
+  %buffer2 = alloca [24 x i8]
+  %digits2 = call ptr @reflex.decimal(i64 %bound, ptr %buffer2)
+  %parts = alloca [4 x ptr]
+  store ptr %message, ptr %parts
+  %p1 = getelementptr ptr, ptr %parts, i64 1
+  store ptr %digits, ptr %p1
+  %p2 = getelementptr ptr, ptr %parts, i64 2
+  store ptr @reflex.range, ptr %p2
+  %p3 = getelementptr ptr, ptr %parts, i64 3
+  store ptr %digits2, ptr %p3
+  call void @TVMFFIErrorSetRaisedFromCStrParts(ptr @reflex.IndexError, ptr %parts, i32 4)
   ret i32 -1
 }

@@ -4,27 +4,36 @@ use super::error::{EvalError, Result};
 use super::scalar::{Scalar, Scalars, decode, ints, tensor};
 use super::shape::{count, literal, need_axis};
 use crate::literal::Literal;
-use crate::op::{GatherKind, ScatterKind, ScatterReduce};
+use crate::op::{GatherKind, OutOfRange, ScatterKind, ScatterReduce};
 use crate::strides::{strides, walk};
 
-/// An index that may count from the end, checked.
-fn resolve(index: i64, extent: i64) -> Result<i64> {
+/// The position of an index that may count from the end.
+fn resolve(index: i64, extent: i64, out_of_range: OutOfRange) -> Result<i64> {
     let at = if index < 0 { index + extent } else { index };
-    if (0..extent).contains(&at) {
-        return Ok(at);
+    match out_of_range {
+        _ if (0..extent).contains(&at) => Ok(at),
+        OutOfRange::Clamp if extent > 0 => Ok(at.clamp(0, extent - 1)),
+        OutOfRange::Raise | OutOfRange::Clamp => {
+            let message = format!("index {index} is out of range for an axis of {extent}");
+            Err(EvalError::new(message))
+        }
     }
-    Err(EvalError::new(format!("index {index} is outside an axis of {extent}")))
 }
 
-pub(super) fn gather(kind: &GatherKind, x: &Literal, indices: &Literal) -> Result<Literal> {
+pub(super) fn gather(
+    kind: &GatherKind,
+    mode: OutOfRange,
+    x: &Literal,
+    indices: &Literal,
+) -> Result<Literal> {
     match kind {
-        GatherKind::Axis(axis) => take(x, indices, *axis),
-        GatherKind::Elements(axis) => gather_elements(x, indices, *axis),
-        GatherKind::Nd { batch_dims } => gather_nd(x, indices, *batch_dims),
+        GatherKind::Axis(axis) => take(x, indices, *axis, mode),
+        GatherKind::Elements(axis) => gather_elements(x, indices, *axis, mode),
+        GatherKind::Nd { batch_dims } => gather_nd(x, indices, *batch_dims, mode),
     }
 }
 
-fn take(x: &Literal, indices: &Literal, axis: usize) -> Result<Literal> {
+fn take(x: &Literal, indices: &Literal, axis: usize, mode: OutOfRange) -> Result<Literal> {
     need_axis(axis, x.shape().len())?;
     let extent = x.shape()[axis];
     let mut shape = x.shape()[..axis].to_vec();
@@ -32,7 +41,7 @@ fn take(x: &Literal, indices: &Literal, axis: usize) -> Result<Literal> {
     shape.extend_from_slice(&x.shape()[axis + 1..]);
     let row = count(&x.shape()[axis + 1..])? * x.dtype().itemsize();
     let rows: Vec<i64> =
-        ints(indices)?.into_iter().map(|i| resolve(i, extent)).collect::<Result<_>>()?;
+        ints(indices)?.into_iter().map(|i| resolve(i, extent, mode)).collect::<Result<_>>()?;
     let mut out = Vec::with_capacity(count(&shape)? * x.dtype().itemsize());
     for outer in 0..count(&x.shape()[..axis])? {
         for at in &rows {
@@ -44,7 +53,12 @@ fn take(x: &Literal, indices: &Literal, axis: usize) -> Result<Literal> {
 }
 
 /// Flat offset in `x` of each element of `indices`, replacing the coordinate along `axis`.
-fn element_offsets(x: &Literal, indices: &Literal, axis: usize) -> Result<Vec<usize>> {
+fn element_offsets(
+    x: &Literal,
+    indices: &Literal,
+    axis: usize,
+    mode: OutOfRange,
+) -> Result<Vec<usize>> {
     let rank = x.shape().len();
     need_axis(axis, rank)?;
     let inside = indices.shape().len() == rank
@@ -57,9 +71,9 @@ fn element_offsets(x: &Literal, indices: &Literal, axis: usize) -> Result<Vec<us
     let step = std::mem::replace(&mut from[axis], 0);
     let mut out = Vec::with_capacity(at.len());
     let mut fault = None;
-    walk(indices.shape(), [&from], |flat, [base]| match resolve(at[flat], x.shape()[axis]) {
+    walk(indices.shape(), [&from], |flat, [base]| match resolve(at[flat], x.shape()[axis], mode) {
         Ok(i) => out.push((base + i * step) as usize),
-        Err(e) => fault = Some(e),
+        Err(e) => fault = fault.take().or(Some(e)),
     });
     fault.map_or(Ok(out), Err)
 }
@@ -74,13 +88,23 @@ fn pick(x: &Literal, shape: Vec<i64>, rows: &[usize], row: usize) -> Result<Lite
     literal(x.dtype(), shape, out)
 }
 
-fn gather_elements(x: &Literal, indices: &Literal, axis: usize) -> Result<Literal> {
-    let offsets = element_offsets(x, indices, axis)?;
+fn gather_elements(
+    x: &Literal,
+    indices: &Literal,
+    axis: usize,
+    mode: OutOfRange,
+) -> Result<Literal> {
+    let offsets = element_offsets(x, indices, axis, mode)?;
     pick(x, indices.shape().to_vec(), &offsets, 1)
 }
 
 /// Flat offsets of the slices that the last axis of `indices` addresses, and their length.
-fn slice_offsets(x: &Literal, indices: &Literal, batch: usize) -> Result<(Vec<usize>, usize)> {
+fn slice_offsets(
+    x: &Literal,
+    indices: &Literal,
+    batch: usize,
+    mode: OutOfRange,
+) -> Result<(Vec<usize>, usize)> {
     let bad = || EvalError::new(format!("indices {indices:?} into {x:?}, {batch} batch axes"));
     let depth = *indices.shape().last().ok_or_else(bad)? as usize;
     let (rank, lead) = (x.shape().len(), indices.shape().len() - 1);
@@ -96,15 +120,15 @@ fn slice_offsets(x: &Literal, indices: &Literal, batch: usize) -> Result<(Vec<us
         let mut offset = (i / per_batch.max(1) * per_slab) as i64;
         for j in 0..depth {
             let axis = batch + j;
-            offset += resolve(at[i * depth + j], x.shape()[axis])? * from[axis];
+            offset += resolve(at[i * depth + j], x.shape()[axis], mode)? * from[axis];
         }
         out.push(offset as usize);
     }
     Ok((out, row))
 }
 
-fn gather_nd(x: &Literal, indices: &Literal, batch: usize) -> Result<Literal> {
-    let (offsets, row) = slice_offsets(x, indices, batch)?;
+fn gather_nd(x: &Literal, indices: &Literal, batch: usize, mode: OutOfRange) -> Result<Literal> {
+    let (offsets, row) = slice_offsets(x, indices, batch, mode)?;
     let lead = indices.shape().len() - 1;
     let depth = indices.shape()[lead] as usize;
     let mut shape = indices.shape()[..lead].to_vec();
@@ -115,13 +139,14 @@ fn gather_nd(x: &Literal, indices: &Literal, batch: usize) -> Result<Literal> {
 pub(super) fn scatter(
     kind: &ScatterKind,
     reduce: ScatterReduce,
+    mode: OutOfRange,
     x: &Literal,
     indices: &Literal,
     updates: &Literal,
 ) -> Result<Literal> {
     let (offsets, row) = match kind {
-        ScatterKind::Elements(axis) => (element_offsets(x, indices, *axis)?, 1),
-        ScatterKind::Nd => slice_offsets(x, indices, 0)?,
+        ScatterKind::Elements(axis) => (element_offsets(x, indices, *axis, mode)?, 1),
+        ScatterKind::Nd => slice_offsets(x, indices, 0, mode)?,
     };
     if updates.dtype() != x.dtype() || updates.count() != offsets.len() * row {
         return Err(EvalError::new(format!("scatter of {updates:?} at {indices:?} into {x:?}")));

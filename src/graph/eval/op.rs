@@ -53,9 +53,11 @@ pub fn eval_op(op: &Op, args: &[&Literal], dims: DimValues<'_>) -> Result<Vec<Li
             let (before, after) = (shape(before)?, shape(after)?);
             one(movement::pad(*mode, args[0], args.get(1).copied(), &before, &after))
         }
-        Op::Gather(kind) => one(index::gather(kind, args[0], args[1])),
-        Op::Scatter { kind, reduce } => {
-            one(index::scatter(kind, *reduce, args[0], args[1], args[2]))
+        Op::Gather { kind, out_of_range } => {
+            one(index::gather(kind, *out_of_range, args[0], args[1]))
+        }
+        Op::Scatter { kind, reduce, out_of_range } => {
+            one(index::scatter(kind, *reduce, *out_of_range, args[0], args[1], args[2]))
         }
         Op::Resize(attrs) => one(resize::resize(attrs, args[0], &shape(&attrs.shape)?)),
         Op::TopK { axis, k, largest } => {

@@ -7,8 +7,8 @@ use reflex_tir::{DType, Expr};
 use super::{EvalValue, eval_func, eval_op};
 use crate::{
     Binary, Binding, ConvAttrs, Func, FuncData, GatherKind, Literal, Loop, Module, Node, Op,
-    PadMode, PoolAttrs, PoolKind, ReduceKind, ResizeAttrs, ResizeCoord, ResizeMode, ScatterKind,
-    ScatterReduce, TensorType, Type, Unary,
+    OutOfRange, PadMode, PoolAttrs, PoolKind, ReduceKind, ResizeAttrs, ResizeCoord, ResizeMode,
+    ScatterKind, ScatterReduce, TensorType, Type, Unary,
 };
 
 fn f32s(shape: &[i64], values: &[f32]) -> Literal {
@@ -69,13 +69,23 @@ fn movement_follows_numpy() {
     assert_eq!(run(pad(PadMode::Wrap), &[&line]), i64s(&[4], &[2, 3, 1, 2]));
 }
 
+fn gather(kind: GatherKind) -> Op {
+    Op::Gather { kind, out_of_range: OutOfRange::Raise }
+}
+
 #[test]
 fn out_of_bounds_is_an_error() {
     let x = i64s(&[3], &[1, 2, 3]);
     let slice = Op::Slice { begin: exprs(&[2]), shape: exprs(&[2]), stride: vec![1] };
     assert!(eval_op(&slice, &[&x], &|_| None).is_err());
-    let gather = Op::Gather(GatherKind::Axis(0));
-    assert!(eval_op(&gather, &[&x, &i64s(&[1], &[3])], &|_| None).is_err());
+    for (index, clamped) in [(3, 3), (-4, 1)] {
+        let (kind, at) = (GatherKind::Axis(0), i64s(&[1], &[index]));
+        let error = eval_op(&gather(kind.clone()), &[&x, &at], &|_| None).unwrap_err();
+        let message = format!("index {index} is out of range for an axis of 3");
+        assert_eq!(error.to_string(), message);
+        let clamp = Op::Gather { kind, out_of_range: OutOfRange::Clamp };
+        assert_eq!(run(clamp, &[&x, &at]), i64s(&[1], &[clamped]));
+    }
     assert!(eval_op(&Op::Iota { count: Expr::i64(-1) }, &[], &|_| None).is_err());
     assert!(eval_op(&Op::MatMul, &[&x], &|_| None).is_err());
 }
@@ -167,11 +177,15 @@ fn pooling_counts_what_it_says() {
 #[test]
 fn gathers_scatters_and_resize() {
     let x = f32s(&[2, 2], &[1.0, 2.0, 3.0, 4.0]);
-    let nd = Op::Gather(GatherKind::Nd { batch_dims: 0 });
+    let nd = gather(GatherKind::Nd { batch_dims: 0 });
     assert_eq!(run(nd, &[&x, &i64s(&[1, 2], &[-1, 0])]), f32s(&[1], &[3.0]));
-    let elements = Op::Gather(GatherKind::Elements(1));
+    let elements = gather(GatherKind::Elements(1));
     assert_eq!(run(elements, &[&x, &i64s(&[2, 1], &[1, 0])]), f32s(&[2, 1], &[2.0, 3.0]));
-    let add = Op::Scatter { kind: ScatterKind::Nd, reduce: ScatterReduce::Add };
+    let add = Op::Scatter {
+        kind: ScatterKind::Nd,
+        reduce: ScatterReduce::Add,
+        out_of_range: OutOfRange::Raise,
+    };
     let y = run(add, &[&x, &i64s(&[2, 1], &[1, 1]), &x]);
     assert_eq!(y, f32s(&[2, 2], &[1.0, 2.0, 7.0, 10.0]));
     let attrs = ResizeAttrs {

@@ -4,7 +4,7 @@ use cranelift_entity::EntityRef;
 use reflex_tir::{DType, Expr, Var};
 
 use super::{Assumption, infer, infer_assuming};
-use crate::{Binary, ConvAttrs, GatherKind, Op, PoolAttrs, PoolKind, TensorType};
+use crate::{Binary, ConvAttrs, GatherKind, Op, OutOfRange, PoolAttrs, PoolKind, TensorType};
 
 fn sym(index: usize) -> Expr {
     Expr::var(Var::new(index))
@@ -83,7 +83,17 @@ fn reshape_and_gather_check_what_they_can() {
     assert!(reshape(vec![n.clone() * 2, Expr::i64(3)]).is_ok());
     assert!(reshape(vec![n.clone() * 6 + 1]).is_err());
     let index = TensorType::new(DType::I64, dims(&[2]));
-    let y = infer(&Op::Gather(GatherKind::Axis(1)), &[&x, &index]).unwrap();
+    let y = infer(
+        &Op::Gather { kind: GatherKind::Axis(1), out_of_range: OutOfRange::Raise },
+        &[&x, &index],
+    )
+    .unwrap();
     assert_eq!(y[0].shape, [n, Expr::i64(2)]);
-    assert!(infer(&Op::Gather(GatherKind::Axis(2)), &[&x, &index]).is_err());
+    assert!(
+        infer(
+            &Op::Gather { kind: GatherKind::Axis(2), out_of_range: OutOfRange::Raise },
+            &[&x, &index]
+        )
+        .is_err()
+    );
 }

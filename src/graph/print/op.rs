@@ -9,8 +9,8 @@ use super::func::FuncPrinter;
 use super::list::{floats, ints, tuple};
 use crate::script::op_names::ScriptName;
 use crate::{
-    Binary, ConvAttrs, GatherKind, Op, PadMode, PoolAttrs, PoolKind, ResizeAttrs, ResizeMode,
-    RnnAttrs, RnnCell, ScatterKind, ScatterReduce, Unary, Value, dims,
+    Binary, ConvAttrs, GatherKind, Op, OutOfRange, PadMode, PoolAttrs, PoolKind, ResizeAttrs,
+    ResizeMode, RnnAttrs, RnnCell, ScatterKind, ScatterReduce, Unary, Value, dims,
 };
 
 /// Layout names by number of spatial axes, as Relax gives them.
@@ -62,8 +62,10 @@ impl FuncPrinter<'_, '_> {
             Op::Concat { axis } => format!("R.concat({}, axis={axis})", tuple(&x)),
             Op::Slice { begin, shape, stride } => self.slice(&x[0], args[0], begin, shape, stride),
             Op::Pad { mode, before, after } => self.pad(*mode, before, after, args, &x),
-            Op::Gather(kind) => gather(kind, &all),
-            Op::Scatter { kind, reduce } => scatter(kind, *reduce, &all),
+            Op::Gather { kind, out_of_range } => gather(kind, *out_of_range, &all),
+            Op::Scatter { kind, reduce, out_of_range } => {
+                scatter(kind, *reduce, *out_of_range, &all)
+            }
             Op::Resize(attrs) => self.resize(&x[0], args[0], attrs),
             Op::TopK { axis, k, largest } => self.top_k(&all, *axis, k, boolean(*largest)),
             Op::Iota { count } => format!("R.arange(0, {}, 1, dtype=\"int64\")", self.dim(count)),
@@ -309,23 +311,35 @@ fn pool(attrs: &PoolAttrs, x: &str) -> String {
     }
 }
 
-fn gather(kind: &GatherKind, operands: &str) -> String {
+/// The argument that asks for an error, which TVM's operators do not have.
+fn raises(mode: OutOfRange) -> &'static str {
+    match mode {
+        OutOfRange::Raise => ", mode=\"raise\"",
+        OutOfRange::Clamp => "",
+    }
+}
+
+fn gather(kind: &GatherKind, mode: OutOfRange, operands: &str) -> String {
+    let raises = raises(mode);
     match kind {
-        GatherKind::Axis(axis) => format!("R.take({operands}, axis={axis}, mode=\"fast\")"),
-        GatherKind::Elements(axis) => format!("R.gather_elements({operands}, axis={axis})"),
+        GatherKind::Axis(axis) => {
+            let mode = if raises.is_empty() { ", mode=\"fast\"" } else { raises };
+            format!("R.take({operands}, axis={axis}{mode})")
+        }
+        GatherKind::Elements(axis) => format!("R.gather_elements({operands}, axis={axis}{raises})"),
         GatherKind::Nd { batch_dims } => {
-            format!("R.gather_nd({operands}, batch_dims={batch_dims})")
+            format!("R.gather_nd({operands}, batch_dims={batch_dims}{raises})")
         }
     }
 }
 
-fn scatter(kind: &ScatterKind, reduce: ScatterReduce, operands: &str) -> String {
-    let reduction = reduce.script_name();
+fn scatter(kind: &ScatterKind, reduce: ScatterReduce, mode: OutOfRange, operands: &str) -> String {
+    let (reduction, raises) = (reduce.script_name(), raises(mode));
     match kind {
-        ScatterKind::Elements(axis) => {
-            format!("R.scatter_elements({operands}, axis={axis}, reduction=\"{reduction}\")")
-        }
-        ScatterKind::Nd => format!("R.scatter_nd({operands}, reduction=\"{reduction}\")"),
+        ScatterKind::Elements(axis) => format!(
+            "R.scatter_elements({operands}, axis={axis}, reduction=\"{reduction}\"{raises})"
+        ),
+        ScatterKind::Nd => format!("R.scatter_nd({operands}, reduction=\"{reduction}\"{raises})"),
     }
 }
 

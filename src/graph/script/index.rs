@@ -7,7 +7,7 @@ use ruff_text_size::Ranged;
 use super::args::Args;
 use super::parser::{FuncParser, ParsedValue};
 use super::source::Result;
-use crate::{Binary, GatherKind, Op, ScatterKind, ScatterReduce, Value};
+use crate::{Binary, GatherKind, Op, OutOfRange, ScatterKind, ScatterReduce, Value};
 
 impl FuncParser<'_, '_> {
     /// The operator, if it is one of these.
@@ -20,33 +20,41 @@ impl FuncParser<'_, '_> {
         Ok(Some(match name {
             "take" => self.take(call)?,
             "gather_elements" => {
-                let args = Args::bind(self.source, call, &["data", "indices", "axis"])?;
+                let args = Args::bind(self.source, call, &["data", "indices", "axis", "mode"])?;
                 let operands = self.operands(&args, &["data", "indices"])?;
                 let axis = self.axis(at, args.int("axis", 0)?, self.rank(operands[0]))?;
-                self.emit1(at, Op::Gather(GatherKind::Elements(axis)), &operands)?
+                let out_of_range = self.out_of_range(call, &args)?;
+                let kind = GatherKind::Elements(axis);
+                self.emit1(at, Op::Gather { kind, out_of_range }, &operands)?
             }
             "gather_nd" => {
-                let args = Args::bind(self.source, call, &["data", "indices", "batch_dims"])?;
+                let names = &["data", "indices", "batch_dims", "mode"];
+                let args = Args::bind(self.source, call, names)?;
                 let operands = self.operands(&args, &["data", "indices"])?;
                 let batch_dims = usize::try_from(args.int("batch_dims", 0)?)
                     .map_err(|_| self.source.unsupported(call))?;
-                self.emit1(at, Op::Gather(GatherKind::Nd { batch_dims }), &operands)?
+                let out_of_range = self.out_of_range(call, &args)?;
+                let kind = GatherKind::Nd { batch_dims };
+                self.emit1(at, Op::Gather { kind, out_of_range }, &operands)?
             }
             "scatter_elements" => {
-                let names = &["data", "indices", "updates", "axis", "reduction"];
+                let names = &["data", "indices", "updates", "axis", "reduction", "mode"];
                 let args = Args::bind(self.source, call, names)?;
                 let operands = self.operands(&args, &["data", "indices", "updates"])?;
                 let axis = self.axis(at, args.int("axis", 0)?, self.rank(operands[0]))?;
                 let reduce = args.named("reduction", ScatterReduce::Replace)?;
+                let out_of_range = self.out_of_range(call, &args)?;
                 let kind = ScatterKind::Elements(axis);
-                self.emit1(at, Op::Scatter { kind, reduce }, &operands)?
+                self.emit1(at, Op::Scatter { kind, reduce, out_of_range }, &operands)?
             }
             "scatter_nd" => {
-                let names = &["data", "indices", "updates", "reduction"];
+                let names = &["data", "indices", "updates", "reduction", "mode"];
                 let args = Args::bind(self.source, call, names)?;
                 let operands = self.operands(&args, &["data", "indices", "updates"])?;
                 let reduce = args.named("reduction", ScatterReduce::Replace)?;
-                self.emit1(at, Op::Scatter { kind: ScatterKind::Nd, reduce }, &operands)?
+                let out_of_range = self.out_of_range(call, &args)?;
+                let op = Op::Scatter { kind: ScatterKind::Nd, reduce, out_of_range };
+                self.emit1(at, op, &operands)?
             }
             "topk" => self.topk(call)?,
             "sort" => self.sort(call)?,
@@ -69,8 +77,10 @@ impl FuncParser<'_, '_> {
             }
         };
         let dim = self.shape_of(x)[axis].clone();
+        let mut out_of_range = OutOfRange::Clamp;
         match args.string("mode", "fast")?.as_str() {
             "fast" => {}
+            "raise" => out_of_range = OutOfRange::Raise,
             "clip" => {
                 let last = self.dim_as(call, dim - 1, indices)?;
                 indices = self.emit_binary(at, Binary::Min, indices, last)?;
@@ -82,7 +92,17 @@ impl FuncParser<'_, '_> {
             }
             _ => return Err(self.source.unsupported(call)),
         }
-        self.emit1(at, Op::Gather(GatherKind::Axis(axis)), &[x, indices])
+        let kind = GatherKind::Axis(axis);
+        self.emit1(at, Op::Gather { kind, out_of_range }, &[x, indices])
+    }
+
+    /// The `mode` of operators that have none in TVM.
+    fn out_of_range(&self, call: &ast::ExprCall, args: &Args<'_>) -> Result<OutOfRange> {
+        match args.get("mode") {
+            None => Ok(OutOfRange::Clamp),
+            Some(_) if args.string("mode", "")? == "raise" => Ok(OutOfRange::Raise),
+            Some(_) => Err(self.source.unsupported(call)),
+        }
     }
 
     /// A dimension as a scalar tensor with the element type of `like`.

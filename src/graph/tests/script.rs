@@ -42,6 +42,35 @@ fn text_round_trips() {
     }
 }
 
+/// Operators that raise for an index out of range, which TVM's do not, say so in the text.
+#[test]
+fn the_meaning_of_bad_indices_round_trips() {
+    let text = |call: &str| {
+        format!(
+            "@I.ir_module\nclass Module:\n    @R.function\n    def main(x: R.Tensor((4, 3), \
+             dtype=\"float32\"), i: R.Tensor((2, 3), dtype=\"int64\"), u: R.Tensor((2, 3), \
+             dtype=\"float32\"), c: R.Tensor((5, 2), dtype=\"int64\"), v: R.Tensor((5,), \
+             dtype=\"float32\")):\n        y = {call}\n        return y\n"
+        )
+    };
+    let calls = [
+        ("R.take(x, i, axis=0", ", mode=\"fast\")"),
+        ("R.gather_elements(x, i, axis=0", ")"),
+        ("R.gather_nd(x, c, batch_dims=0", ")"),
+        ("R.scatter_elements(x, i, u, axis=0, reduction=\"add\"", ")"),
+        ("R.scatter_nd(x, c, v, reduction=\"update\"", ")"),
+    ];
+    for (call, clamped) in calls {
+        for end in [clamped, ", mode=\"raise\")"] {
+            let call = format!("{call}{end}");
+            let printed = module(&parse(&text(&call), "test").unwrap_or_else(|e| panic!("{e}")));
+            assert!(printed.contains(&call), "{call} is not in {printed}");
+            let again = parse(&printed, "printed").unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(module(&again), printed);
+        }
+    }
+}
+
 #[test]
 fn a_script_prints_as_it_was_written() {
     for path in files() {

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use reflex_graph::{Binding, Body, Func, Node, Op, Value, dims};
+use reflex_graph::{Binding, Body, Func, Node, Op, OutOfRange, Value, dims};
 use reflex_tir::Expr;
 
 use super::pattern::{OpPattern, is_cheap, is_heavy, pattern};
@@ -296,8 +296,13 @@ impl<'a> GroupPlanner<'a> {
                             | OpPattern::Reduce
                     )
                 };
+                // A check reads indices before the body, so nothing of the body may write them.
+                let checked = |user: &Op, args: &[Value]| {
+                    matches!(user, Op::Gather { out_of_range: OutOfRange::Raise, .. })
+                        && args[1] == output
+                };
                 let same_work = || self.same_count(&entry.domain, self.shape(output));
-                self.users(output).all(|(user, _)| takes(pattern(user)))
+                self.users(output).all(|(user, args)| takes(pattern(user)) && !checked(user, args))
                     && (!is_heavy(op) || same_work())
             }
             OpPattern::Anchor | OpPattern::Reduce => {

@@ -7,7 +7,8 @@ use cranelift_entity::SecondaryMap;
 use reflex_graph::{Func, Literal, Op, TensorType, Value};
 use reflex_tir::schedule::{Schedule, ScheduleError};
 use reflex_tir::{
-    Block, BlockIter, Buffer, DType, Expr, ExprKind, For, Param, PrimFunc, Region, Scope, Stmt, Var,
+    Block, BlockIter, Buffer, DType, Expr, ExprKind, For, IndexCheck, Param, PrimFunc, Region,
+    Scope, Stmt, Var,
 };
 
 use super::propagate_layout::Layouts;
@@ -212,6 +213,12 @@ impl Merger<'_> {
             }
         }
         self.bind_buffers(member, from, output, &mut map);
+        for check in &from.func.checks {
+            let buffer = map.buffer(check.buffer);
+            let bounds = check.bounds.iter().map(|e| map.expr(e)).collect();
+            let node = member.source.to_owned();
+            self.out.checks.push(IndexCheck { buffer, bounds, node });
+        }
         let body = map.stmt(&from.func.body, &mut |name| self.block_names_unique(name));
         self.body.push(body);
         Ok(())

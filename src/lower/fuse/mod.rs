@@ -23,17 +23,23 @@ use crate::LowerError;
 use crate::graph::edit::{constants, release};
 use crate::graph::eliminate_dead_code;
 use crate::layout::blocked_shape;
+use crate::optimize_for::OptimizeFor;
 use crate::packing::choose::{blocked_packings, packings, winograd_packings};
 use crate::packing::pack::pack;
 use crate::packing::panels::Packing;
 use crate::precision::{BF16X3_ATTR, Precision};
 use merge::{GroupMember, MergedKernel, merge};
-use propagate_layout::Layouts;
+use propagate_layout::{Goal, Layouts};
 
 /// Turns the operators of every function into kernels.
-pub fn fuse_operators(module: &mut Module, precision: Precision) -> Result<(), LowerError> {
+pub fn fuse_operators(
+    module: &mut Module,
+    precision: Precision,
+    optimize_for: OptimizeFor,
+) -> Result<(), LowerError> {
     let mut pass = FusePass {
         precision,
+        optimize_for,
         by_hash: HashMap::new(),
         names: module.funcs.values().map(|f| f.name().to_string()).collect(),
         packed: HashMap::new(),
@@ -83,6 +89,7 @@ pub(crate) fn structural_hash(func: &PrimFunc) -> blake3::Hash {
 
 struct FusePass {
     precision: Precision,
+    optimize_for: OptimizeFor,
     by_hash: HashMap<blake3::Hash, FuncId>,
     names: HashSet<String>,
     /// Packed constants made so far, by constant and packing.
@@ -104,13 +111,13 @@ impl FusePass {
                 self.body(module, func, consts, nested)?;
             }
         }
-        let mut layouts =
-            propagate_layout::choose(func, body, consts, self.precision, &HashSet::new());
+        let goal = Goal { precision: self.precision, optimize_for: self.optimize_for };
+        let mut layouts = propagate_layout::choose(func, body, consts, goal, &HashSet::new());
         let rounded = store_bf16::store_rounded(func, body, &layouts, &|func, op, args, sums| {
             self.packings(func, consts, op, args, args, Some(sums))
         });
         if !rounded.is_empty() {
-            layouts = propagate_layout::choose(func, body, consts, self.precision, &rounded);
+            layouts = propagate_layout::choose(func, body, consts, goal, &rounded);
         }
         let groups = groups::groups(func, body);
         let mut replaced: HashMap<usize, Vec<Binding>> = HashMap::new();
@@ -213,7 +220,12 @@ impl FusePass {
         types.map_or(vec![], |types| match sums {
             Some(block) => {
                 let (shape, precision) = (func.symbolic_shape(args[0]), self.precision);
-                let tiled = winograd_packings(op, shape, &types, &is_constant, block, precision);
+                let tiled = match self.optimize_for {
+                    OptimizeFor::Size => vec![],
+                    OptimizeFor::Speed => {
+                        winograd_packings(op, shape, &types, &is_constant, block, precision)
+                    }
+                };
                 match &tiled[..] {
                     [] => blocked_packings(op, &types, &is_constant, block, precision),
                     _ => tiled,

@@ -31,7 +31,7 @@ pub fn pattern(op: &Op) -> OpPattern {
         }
         Op::Transpose(_) | Op::Slice { .. } | Op::Iota { .. } => OpPattern::Injective,
         Op::Pad { mode: PadMode::Constant | PadMode::Edge, .. } => OpPattern::Injective,
-        Op::Gather(_) => OpPattern::Injective,
+        Op::Gather { .. } => OpPattern::Injective,
         Op::Concat { .. } => OpPattern::Concat,
         Op::Reduce { .. } => OpPattern::Reduce,
         Op::MatMul | Op::Conv(_) => OpPattern::Anchor,

@@ -15,11 +15,19 @@ use reflex_graph::{Body, Const, ConvAttrs, Func, Node, Op, PadMode, PoolKind, Va
 use reflex_tir::{DType, Expr};
 
 use crate::layout::LAYOUT_LANES;
+use crate::optimize_for::OptimizeFor;
 use crate::precision::Precision;
 use crate::winograd::{winograd_phases_tile, winograd_tile};
 
 /// Feature maps of fewer channels stay plain.
 const MIN_CHANNELS: i64 = 16;
+
+/// The options that layouts depend on.
+#[derive(Clone, Copy, Debug)]
+pub struct Goal {
+    pub precision: Precision,
+    pub optimize_for: OptimizeFor,
+}
 
 /// The layouts chosen for a body.
 #[derive(Debug, Default)]
@@ -61,10 +69,10 @@ pub fn choose(
     func: &Func,
     body: &Body,
     consts: &HashMap<Value, Const>,
-    precision: Precision,
+    goal: Goal,
     rounded: &HashSet<Value>,
 ) -> Layouts {
-    let cx = LayoutPass { func, body, consts, precision, rounded };
+    let cx = LayoutPass { func, body, consts, goal, rounded };
     let Some(block) = cx.block() else { return Layouts::default() };
     let mut values = cx.candidates(block);
     loop {
@@ -95,7 +103,7 @@ struct LayoutPass<'a> {
     func: &'a Func,
     body: &'a Body,
     consts: &'a HashMap<Value, Const>,
-    precision: Precision,
+    goal: Goal,
     rounded: &'a HashSet<Value>,
 }
 
@@ -154,10 +162,11 @@ impl<'a> LayoutPass<'a> {
 
     /// Whether Winograd pays; a feature map that is plain is then copied into blocks, or phases.
     fn takes_tiles(&self, attrs: &ConvAttrs, args: &[Value], block: i64) -> bool {
+        let Goal { precision, optimize_for: OptimizeFor::Speed } = self.goal else { return false };
         let whole = self.channels(args[0]).is_some_and(|c| c % block == 0);
         let (x, w) = (self.func.symbolic_shape(args[0]), self.shape(args[1]));
-        whole && winograd_tile(attrs, x, w, self.precision).is_some()
-            || winograd_phases_tile(attrs, x, w, self.precision).is_some()
+        whole && winograd_tile(attrs, x, w, precision).is_some()
+            || winograd_phases_tile(attrs, x, w, precision).is_some()
     }
 
     fn depthwise(&self, attrs: &ConvAttrs, args: &[Value]) -> bool {

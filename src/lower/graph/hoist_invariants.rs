@@ -16,7 +16,8 @@
 use std::collections::{HashMap, HashSet};
 
 use reflex_graph::{
-    Binary, Binding, Body, Const, Func, GatherKind, Loop, Module, Node, Op, TensorType, Type, Value,
+    Binary, Binding, Body, Const, Func, GatherKind, Loop, Module, Node, Op, OutOfRange, TensorType,
+    Type, Value,
 };
 use reflex_tir::Var;
 
@@ -44,6 +45,14 @@ pub fn hoist_invariants(module: &mut Module) -> Result<(), LowerError> {
 fn note_dims(ty: &Type, vars: &mut HashSet<Var>) {
     let Type::Tensor(ty) = ty else { return };
     ty.shape.iter().for_each(|dim| dim.visit(&mut |e| vars.extend(e.as_var())));
+}
+
+/// A row that a loop's body takes of a value from outside.
+struct Row {
+    of: Value,
+    at: Value,
+    /// The operator that takes it.
+    gather: Op,
 }
 
 struct InvariantHoister<'a> {
@@ -106,7 +115,7 @@ impl InvariantHoister<'_> {
         inside.extend([l.iter, l.cond_in]);
         l.body.walk(&mut |b| inside.extend(&b.outputs));
         let counters = self.counters(l);
-        let mut rows: HashMap<Value, [Value; 2]> = HashMap::new();
+        let mut rows: HashMap<Value, Row> = HashMap::new();
         let mut before = vec![];
         let mut visible = visible.clone();
         for mut binding in std::mem::take(&mut l.body.bindings) {
@@ -121,17 +130,18 @@ impl InvariantHoister<'_> {
             }
             if let Node::Op { op, args } = &mut binding.node {
                 match op {
-                    Op::Gather(GatherKind::Axis(0))
+                    Op::Gather { kind: GatherKind::Axis(0), .. }
                         if !inside.contains(&args[0]) && counters.contains(&args[1]) =>
                     {
-                        rows.insert(binding.outputs[0], [args[0], args[1]]);
+                        let row = Row { of: args[0], at: args[1], gather: op.clone() };
+                        rows.insert(binding.outputs[0], row);
                     }
                     Op::MatMul if !inside.contains(&args[1]) => {
-                        if let Some([x, at]) = rows.get(&args[0])
-                            && let Some(product) = self.product(*x, args[1], source)
+                        if let Some(row) = rows.get(&args[0])
+                            && let Some(product) = self.product(row.of, args[1], source)
                         {
-                            (*op, *args) =
-                                (Op::Gather(GatherKind::Axis(0)), vec![product.outputs[0], *at]);
+                            *op = row.gather.clone();
+                            *args = vec![product.outputs[0], row.at];
                             before.push(product);
                         }
                     }
@@ -144,11 +154,18 @@ impl InvariantHoister<'_> {
     }
 
     /// Whether a binding of a loop's body gives the same before the loop. Broadcasts and ranges
-    /// stay: kernels make them up where they are read.
+    /// stay: kernels make them up where they are read. So does what may fail, since the loop may
+    /// not run.
     fn moves(&self, b: &Binding, inside: &HashSet<Value>, visible: &HashSet<Var>) -> bool {
         let kind = match &b.node {
             Node::Const(_) => true,
-            Node::Op { op, .. } => !matches!(op, Op::Broadcast(_) | Op::Iota { .. }),
+            Node::Op { op, .. } => !matches!(
+                op,
+                Op::Broadcast(_)
+                    | Op::Iota { .. }
+                    | Op::Gather { out_of_range: OutOfRange::Raise, .. }
+                    | Op::Scatter { out_of_range: OutOfRange::Raise, .. }
+            ),
             _ => false,
         };
         let mut fixed = kind;

@@ -12,8 +12,9 @@
 //! - float16 and bfloat16 are computed in float32 and rounded once per stage's result.
 //! - `Mean` is the sum divided by the count. Softmax subtracts the maximum. Layer norm takes
 //!   the variance in a second pass.
-//! - An index tensor's values count from the end when negative and are then clamped into
-//!   range: an index that is out of range reads or writes a wrong element, never foreign memory.
+//! - An index tensor's values count from the end when negative and are then clamped into range,
+//!   so that no index reads or writes foreign memory. Where the operator raises an error, a check
+//!   before the kernel's body does.
 //!
 //! Decision: docs/decisions/0003-numeric-contract.md
 
@@ -81,8 +82,10 @@ pub fn legalize(
         Op::Concat { axis } => shape::concat(&mut cx, *axis),
         Op::Slice { begin, stride, .. } => shape::slice(&mut cx, begin, stride),
         Op::Pad { mode, before, .. } => shape::pad(&mut cx, *mode, before),
-        Op::Gather(kind) => index::gather(&mut cx, kind),
-        Op::Scatter { kind, reduce } => index::scatter(&mut cx, kind, *reduce)?,
+        Op::Gather { kind, out_of_range } => index::gather(&mut cx, kind, *out_of_range),
+        Op::Scatter { kind, reduce, out_of_range } => {
+            index::scatter(&mut cx, kind, *reduce, *out_of_range)?;
+        }
         Op::Resize(attrs) => resize::resize(&mut cx, attrs),
         Op::TopK { axis, largest, .. } => {
             sort::top_k(&mut cx, *axis, if *largest { Order::Descending } else { Order::Ascending })

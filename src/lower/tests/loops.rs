@@ -8,7 +8,7 @@ use std::time::Duration;
 use harness::{agree, f32s, i64s};
 use reflex_graph::builder::FuncBuilder;
 use reflex_graph::{
-    Binary, FuncData, GatherKind, Loop, Module, Node, Op, TensorType, Unary, Value,
+    Binary, FuncData, GatherKind, Loop, Module, Node, Op, OutOfRange, TensorType, Unary, Value,
 };
 use reflex_lower::pipeline::{Observer, Options, StageOutput, run_graph};
 use reflex_tir::codegen::Target;
@@ -32,7 +32,7 @@ fn recurrent() -> Module {
     let cond_in = b.body_param("c", TensorType::new(DType::BOOL, vec![]));
     let carried = [("h", &row), ("w", &matrix)].map(|(name, ty)| b.body_param(name, f32_type(ty)));
     b.open();
-    let step = b.emit1(Op::Gather(GatherKind::Axis(0)), &[x, iter]).unwrap();
+    let step = b.emit1(gather(OutOfRange::Clamp), &[x, iter]).unwrap();
     let from_x = b.emit1(Op::MatMul, &[step, carried[1]]).unwrap();
     let twice = b.emit1(Op::Binary(Binary::Add), &[u, u]).unwrap();
     let from_h = b.emit1(Op::MatMul, &[carried[0], twice]).unwrap();
@@ -52,6 +52,10 @@ fn recurrent() -> Module {
     let outs = b.bind(node, types);
     b.finish(outs, vec!["h".into(), "w".into()]);
     module
+}
+
+fn gather(out_of_range: OutOfRange) -> Op {
+    Op::Gather { kind: GatherKind::Axis(0), out_of_range }
 }
 
 #[test]
@@ -74,7 +78,7 @@ impl Observer for After {
         let mut list = self.0.lock().expect("one thread");
         let name = |node: &Node| match node {
             Node::Op { op: Op::MatMul, .. } => Some("product"),
-            Node::Op { op: Op::Gather(_), .. } => Some("row"),
+            Node::Op { op: Op::Gather { .. }, .. } => Some("row"),
             Node::Op { op: Op::Unary(_), .. } => Some("tanh"),
             _ => None,
         };
@@ -115,7 +119,7 @@ fn products_of_chosen_rows_stay() {
     let state = TensorType::new(DType::F32, vec![2.into(), WIDTH.into()]);
     let sum = b.body_param("sum", state.clone());
     b.open();
-    let row = b.emit1(Op::Gather(GatherKind::Axis(0)), &[x, at]).unwrap();
+    let row = b.emit1(gather(OutOfRange::Clamp), &[x, at]).unwrap();
     let product = b.emit1(Op::MatMul, &[row, w]).unwrap();
     let next = b.emit1(Op::Binary(Binary::Add), &[sum, product]).unwrap();
     let further = b.emit1(Op::Binary(Binary::Add), &[at, two]).unwrap();
@@ -136,4 +140,36 @@ fn products_of_chosen_rows_stay() {
     let after = After::default();
     run_graph(module, &Options::new(Target::host()), &after).unwrap();
     assert_eq!(after.0.into_inner().unwrap(), ["[row product; carries 3]"]);
+}
+
+/// What may fail is not moved before a loop, which may not run.
+#[test]
+fn checked_rows_stay_in_the_loop() {
+    for (mode, expected) in [
+        (OutOfRange::Raise, ["[row; carries 2]"].as_slice()),
+        (OutOfRange::Clamp, ["row", "[; carries 2]"].as_slice()),
+    ] {
+        let mut module = Module::default();
+        let mut b = FuncBuilder::new(&mut module, "main");
+        let index = TensorType::new(DType::I64, vec![]);
+        let row = TensorType::new(DType::F32, vec![WIDTH.into()]);
+        let x = b.param("x", TensorType::new(DType::F32, vec![3.into(), WIDTH.into()]));
+        let (at, trips) = (b.param("at", index.clone()), b.param("trips", index.clone()));
+        let (iter, sum) = (b.body_param("i", index), b.body_param("sum", row.clone()));
+        let cond_in = b.body_param("c", TensorType::new(DType::BOOL, vec![]));
+        b.open();
+        let taken = b.emit1(gather(mode), &[x, at]).unwrap();
+        let next = b.emit1(Op::Binary(Binary::Add), &[sum, taken]).unwrap();
+        let body = b.close(vec![cond_in, next]);
+        let zero = b.constant(f32s(&[WIDTH], 5));
+        let (max_trips, carried) = (Some(trips), vec![sum]);
+        let init = vec![zero];
+        let l = Loop { max_trips, cond: None, init, iter, cond_in, carried, body };
+        let outs = b.bind(Node::Loop(Box::new(l)), vec![row]);
+        b.finish(outs, vec!["sum".into()]);
+        agree(&module, &[f32s(&[3, WIDTH], 3), i64s(&[], &[1]), i64s(&[], &[2])]);
+        let after = After::default();
+        run_graph(module, &Options::new(Target::host()), &after).unwrap();
+        assert_eq!(after.0.into_inner().unwrap(), expected);
+    }
 }

@@ -2,9 +2,10 @@
 
 mod harness;
 
-use harness::{agree, f32s, run};
+use harness::{agree, f32s, run, run_with};
 use reflex_graph::builder::FuncBuilder;
 use reflex_graph::{Binary, ConvAttrs, FuncData, Literal, Module, Op, TensorType, Unary};
+use reflex_lower::optimize_for::OptimizeFor;
 use reflex_lower::pipeline::{NoObserver, Options, run_graph};
 use reflex_lower::schedule::{Scheduled, schedule_explained};
 use reflex_tir::codegen::Target;
@@ -279,4 +280,30 @@ fn the_error_by_phases_is_near_that_of_float32() {
         }
         near_float32(&module, &f32s(&[1, ci, h, w], 8), &weights, 2);
     }
+}
+
+/// Bytes of the constants of a module after the graph passes.
+fn constant_bytes(module: &Module, options: &Options) -> usize {
+    let module = run_graph(module.clone(), options, &NoObserver).unwrap();
+    module.consts.values().map(Literal::size).sum()
+}
+
+/// Optimised for size, weights take the bytes that the model's do, and answers are the same within
+/// rounding.
+#[test]
+fn direct_sums_take_the_bytes_of_the_model() {
+    let weights = [scaled(&[32, 16, 1, 1], 1), scaled(&[32, 32, 3, 3], 2)];
+    let module = network([16, 32, 32], [&weights[0], &weights[1]], [None; 3], true);
+    let model: usize = module.consts.values().map(Literal::size).sum();
+    let fast = Options::new(Target::host());
+    let small = Options { optimize_for: OptimizeFor::Size, ..fast.clone() };
+    assert_eq!(constant_bytes(&module, &small), model);
+    if Target::host().vector_bytes >= 32 {
+        // Tiles of 4 by 4 from kernels of 3 by 3: 36 elements for 9.
+        assert_eq!(constant_bytes(&module, &fast), model + (36 - 9) * 32 * 32 * 4);
+    }
+    let args = [f32s(&[1, 16, 13, 18], 3)];
+    let [one, other] = [&fast, &small].map(|o| run_with(o, &module, &args).unwrap().remove(0));
+    let pairs = floats(&one).into_iter().zip(floats(&other));
+    assert!(pairs.into_iter().all(|(a, b)| (a - b).abs() < 1e-4));
 }

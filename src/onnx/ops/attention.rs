@@ -1,6 +1,6 @@
 //! Scaled dot-product attention and rotary position embedding.
 
-use reflex_graph::{Binary, Op, PadMode, ReduceKind, Unary, dims};
+use reflex_graph::{Binary, GatherKind, Op, PadMode, ReduceKind, Unary, dims};
 use reflex_tir::{DType, Expr};
 
 use super::activation::softmax_of;
@@ -241,7 +241,7 @@ fn rotary(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let mut tables = vec![];
     for index in [1, 2] {
         let table = match call.opt(3)? {
-            Some(positions) => cx.take(call.input(index)?, positions, 0)?,
+            Some(positions) => cx.gather(GatherKind::Axis(0), call.input(index)?, positions)?,
             None => call.input(index)?.clone(),
         };
         tables.push(cx.unsqueeze(&table, &[2])?);

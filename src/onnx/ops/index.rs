@@ -6,6 +6,7 @@ use reflex_tir::{DType, Expr};
 use super::table::{Table, all, one};
 use crate::call::{Call, axis};
 use crate::context::ImportContext;
+use crate::emit::out_of_range;
 use crate::error::{Result, invalid, unsupported};
 use crate::value::{OnnxValue, Tensor};
 
@@ -24,20 +25,29 @@ pub(super) const TABLE: Table = &[
 fn gather(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (x, indices) = (call.input(0)?, call.input(1)?);
     let axis = call.axis("axis", 0, x.rank())?;
-    one(cx.take(x, indices, axis)?)
+    one(cx.gather(GatherKind::Axis(axis), x, indices)?)
 }
 
 fn gather_elements(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (x, indices) = (call.input(0)?, call.input(1)?);
     let axis = call.axis("axis", 0, x.rank())?;
-    one(cx.op(Op::Gather(GatherKind::Elements(axis)), &[x, indices])?)
+    one(cx.gather(GatherKind::Elements(axis), x, indices)?)
 }
 
 fn gather_nd(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let batch_dims = call.int("batch_dims", 0)?;
     let batch_dims = usize::try_from(batch_dims).map_err(|_| invalid("batch_dims"))?;
-    let kind = GatherKind::Nd { batch_dims };
-    one(cx.op(Op::Gather(kind), &[call.input(0)?, call.input(1)?])?)
+    let (x, indices) = (call.input(0)?, call.input(1)?);
+    let axes = coordinate_axes(x, indices, batch_dims);
+    let (kind, out_of_range) = (GatherKind::Nd { batch_dims }, out_of_range(indices, axes));
+    one(cx.op(Op::Gather { kind, out_of_range }, &[x, indices])?)
+}
+
+/// The extents of the axes of `x` that a coordinate in the last axis of `indices` has.
+fn coordinate_axes<'a>(x: &'a Tensor, indices: &Tensor, first: usize) -> &'a [Expr] {
+    let depth = indices.shape().last().and_then(Expr::as_int);
+    let depth = depth.and_then(|depth| usize::try_from(depth).ok()).unwrap_or(0);
+    x.shape().get(first..first + depth).unwrap_or_default()
 }
 
 fn combination(call: &Call) -> Result<ScatterReduce> {
@@ -52,15 +62,19 @@ fn combination(call: &Call) -> Result<ScatterReduce> {
 }
 
 fn scatter_elements(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
-    let x = call.input(0)?;
-    let kind = ScatterKind::Elements(call.axis("axis", 0, x.rank())?);
-    let op = Op::Scatter { kind, reduce: combination(call)? };
-    one(cx.op(op, &[x, call.input(1)?, call.input(2)?])?)
+    let (x, indices) = (call.input(0)?, call.input(1)?);
+    let axis = call.axis("axis", 0, x.rank())?;
+    let out_of_range = out_of_range(indices, &x.shape()[axis..=axis]);
+    let kind = ScatterKind::Elements(axis);
+    let op = Op::Scatter { kind, reduce: combination(call)?, out_of_range };
+    one(cx.op(op, &[x, indices, call.input(2)?])?)
 }
 
 fn scatter_nd(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
-    let op = Op::Scatter { kind: ScatterKind::Nd, reduce: combination(call)? };
-    one(cx.op(op, &[call.input(0)?, call.input(1)?, call.input(2)?])?)
+    let (x, indices) = (call.input(0)?, call.input(1)?);
+    let out_of_range = out_of_range(indices, coordinate_axes(x, indices, 0));
+    let op = Op::Scatter { kind: ScatterKind::Nd, reduce: combination(call)?, out_of_range };
+    one(cx.op(op, &[x, indices, call.input(2)?])?)
 }
 
 fn one_hot(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
@@ -134,5 +148,5 @@ pub(super) fn mirrored(
     let trailing: Vec<usize> = (2..x.rank()).collect();
     let source = cx.unsqueeze(&source, &trailing)?;
     let source = cx.broadcast(&source, x.shape())?;
-    cx.op(Op::Gather(GatherKind::Elements(time)), &[x, &source])
+    cx.gather(GatherKind::Elements(time), x, &source)
 }

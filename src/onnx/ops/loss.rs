@@ -39,7 +39,7 @@ fn negative_log_likelihood(cx: &mut ImportContext, call: &Call, x: &Tensor) -> R
         None => target.clone(),
     };
     let picked = cx.unsqueeze(&safe, &[1])?;
-    let score = cx.op(Op::Gather(GatherKind::Elements(1)), &[x, &picked])?;
+    let score = cx.gather(GatherKind::Elements(1), x, &picked)?;
     let score = cx.squeeze(&score, &[1])?;
     let loss = cx.unary(Unary::Neg, &score)?;
     let mut weight = match call.opt(2)? {

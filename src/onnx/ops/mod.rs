@@ -77,9 +77,12 @@ pub(crate) fn find(domain: &str, name: &str) -> Option<Operator> {
 /// The operators of a model that have no import.
 pub(crate) fn unsupported(model: &Model) -> Vec<UnsupportedOperator> {
     let (Ok(counts), Ok(opsets)) = (model.operator_counts(), model.opsets()) else { return vec![] };
-    let missing = counts
-        .into_iter()
-        .filter(|((d, name), _)| find(d, name).is_none() && model.function(d, name).is_none());
+    let known = |d: &str, name: &str| {
+        model.custom.find(d, name).is_some()
+            || find(d, name).is_some()
+            || model.function(d, name).is_some()
+    };
+    let missing = counts.into_iter().filter(|((d, name), _)| !known(d, name));
     let describe = |((domain, operator), (count, node)): ((String, String), (usize, String))| {
         let opset = opsets.get(&domain).copied().unwrap_or(0);
         UnsupportedOperator { domain, operator, opset, count, node }

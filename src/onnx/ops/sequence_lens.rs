@@ -70,7 +70,7 @@ fn direction(
     let mut shape = y.shape().to_vec();
     shape[0] = Expr::i64(1);
     let last = cx.broadcast(&last, &shape)?;
-    let state = cx.op(Op::Gather(GatherKind::Elements(0)), &[&y, &last])?;
+    let state = cx.gather(GatherKind::Elements(0), &y, &last)?;
     let state = cx.squeeze(&state, &[0])?;
     let some = cx.unsqueeze(lengths, &[0, 2])?;
     let some = cx.binary_num(Binary::Greater, &some, 0.0)?;

@@ -1,7 +1,7 @@
 //! Operators over spatial axes: convolutions and pools.
 
 use reflex_graph::{Binary, ConvAttrs, Op, PadMode, PoolAttrs, PoolKind, ReduceKind, Unary, dims};
-use reflex_tir::Expr;
+use reflex_tir::{DType, Expr};
 
 use super::table::{Table, all, one};
 use crate::call::Call;
@@ -113,36 +113,37 @@ impl Geometry {
         pads
     }
 
-    /// Padding in numbers, for operators that cannot pad beforehand.
-    fn const_pads(&self, x: &Tensor) -> Result<(Vec<i64>, Vec<i64>)> {
+    /// Padding of `x` in numbers that are at least `least`; `None` where one is symbolic or less.
+    fn const_pads(&self, x: &Tensor, least: i64) -> Option<(Vec<i64>, Vec<i64>)> {
         let (before, after) = self.pads(x);
-        let numbers = |list: Vec<Expr>| list.iter().map(Expr::as_int).collect::<Option<Vec<i64>>>();
-        match (numbers(before), numbers(after)) {
-            (Some(before), Some(after)) => Ok((before, after)),
-            _ => Err(unsupported("auto_pad over symbolic extents")),
-        }
+        let number = |pad: &Expr| pad.as_int().filter(|pad| *pad >= least);
+        let numbers = |list: Vec<Expr>| list.iter().map(number).collect::<Option<Vec<i64>>>();
+        Some((numbers(before)?, numbers(after)?))
     }
 
     /// `x` and the remaining padding: padding that is symbolic or negative is applied to `x`.
-    fn padded(
-        &self,
-        cx: &mut ImportContext,
-        x: &Tensor,
-        fill: f64,
-    ) -> Result<(Tensor, Vec<i64>, Vec<i64>)> {
-        let (before, after) = self.pads(x);
-        let numbers = |list: &[Expr]| {
-            list.iter().map(|p| p.as_int().filter(|v| *v >= 0)).collect::<Option<Vec<i64>>>()
-        };
-        if let (Some(before), Some(after)) = (numbers(&before), numbers(&after)) {
+    fn padded(&self, cx: &mut ImportContext, x: &Tensor) -> Result<(Tensor, Vec<i64>, Vec<i64>)> {
+        if let Some((before, after)) = self.const_pads(x, 0) {
             return Ok((x.clone(), before, after));
         }
-        let full = |list: Vec<Expr>| [vec![Expr::i64(0); 2], list].concat();
-        let op = Op::Pad { mode: PadMode::Constant, before: full(before), after: full(after) };
-        let fill = cx.num(fill, x.dtype())?;
-        let padded = cx.op(op, &[x, &fill])?;
+        let (before, after) = self.pads(x);
+        let padded = pad_spatial(cx, x, before, after, 0.0)?;
         Ok((padded, vec![0; self.kernel.len()], vec![0; self.kernel.len()]))
     }
+}
+
+/// `x` with padding before and after each spatial axis; negative padding crops.
+fn pad_spatial(
+    cx: &mut ImportContext,
+    x: &Tensor,
+    before: Vec<Expr>,
+    after: Vec<Expr>,
+    fill: f64,
+) -> Result<Tensor> {
+    let full = |list: Vec<Expr>| [vec![Expr::i64(0); 2], list].concat();
+    let op = Op::Pad { mode: PadMode::Constant, before: full(before), after: full(after) };
+    let fill = cx.num(fill, x.dtype())?;
+    cx.op(op, &[x, &fill])
 }
 
 /// Group count of a convolution.
@@ -167,7 +168,7 @@ pub(super) fn convolve(
 ) -> Result<Tensor> {
     let kernel = w.shape().get(2..).ok_or_else(|| invalid("weights need two axes more"))?;
     let geometry = geometry(call, x, Some(kernel))?;
-    let (x, pads_begin, pads_end) = geometry.padded(cx, x, 0.0)?;
+    let (x, pads_begin, pads_end) = geometry.padded(cx, x)?;
     let attrs = ConvAttrs {
         strides: geometry.strides,
         pads_begin,
@@ -190,8 +191,11 @@ fn conv_transpose(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>>
         return Err(invalid(format!("output_padding {output_padding:?}")));
     }
     let shape = call.ints("output_shape")?;
-    let (pads_begin, pads_end) = match (&geometry.pads, shape) {
-        (Padding::Explicit(pads), None) => (pads[..spatial].to_vec(), pads[spatial..].to_vec()),
+    let wanted = match (&geometry.pads, shape) {
+        (Padding::Explicit(pads), None) => {
+            let exprs = |list: &[i64]| list.iter().map(|p| Expr::i64(*p)).collect();
+            (exprs(&pads[..spatial]), exprs(&pads[spatial..]))
+        }
         (pads, shape) => {
             let extra = match pads {
                 Padding::Same(extra) => *extra,
@@ -200,6 +204,9 @@ fn conv_transpose(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>>
             wanted_pads(x, &geometry, shape, &mut output_padding, extra)?
         }
     };
+    let numbers = |list: &[Expr]| list.iter().map(Expr::as_int).collect::<Option<Vec<i64>>>();
+    let known = numbers(&wanted.0).zip(numbers(&wanted.1));
+    let (pads_begin, pads_end) = known.clone().unwrap_or((vec![0; spatial], vec![0; spatial]));
     let conv = ConvAttrs {
         strides: geometry.strides,
         pads_begin,
@@ -207,19 +214,31 @@ fn conv_transpose(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>>
         dilations: geometry.dilations,
         groups: groups(call)?,
     };
-    let args: Vec<&Tensor> = [Some(x), Some(w), call.opt(2)?].into_iter().flatten().collect();
-    one(cx.op(Op::ConvTranspose { conv, output_padding }, &args)?)
+    let op = Op::ConvTranspose { conv, output_padding };
+    if known.is_some() {
+        let args: Vec<&Tensor> = [Some(x), Some(w), call.opt(2)?].into_iter().flatten().collect();
+        return one(cx.op(op, &args)?);
+    }
+    // Padding takes elements off the result, which is cropped, or filled up, by symbolic numbers.
+    let whole = cx.op(op, &[x, w])?;
+    let off = |list: Vec<Expr>| list.iter().map(|p| dims::simplify(&(-p.clone()))).collect();
+    let cropped = pad_spatial(cx, &whole, off(wanted.0), off(wanted.1), 0.0)?;
+    let Some(bias) = call.opt(2)? else { return one(cropped) };
+    let mut per_channel = vec![Expr::i64(1); cropped.rank() - 1];
+    per_channel[0] = cropped.shape()[1].clone();
+    let bias = cx.reshape(bias, &per_channel)?;
+    one(cx.add(&cropped, &bias)?)
 }
 
 /// Padding that gives a transposed convolution the output shape `shape`, or `stride` times the
-/// input's.
+/// input's. Where it is known and negative, it becomes output padding.
 fn wanted_pads(
     x: &Tensor,
     geometry: &Geometry,
     shape: Option<&[i64]>,
     output_padding: &mut [i64],
     extra: ExtraPad,
-) -> Result<(Vec<i64>, Vec<i64>)> {
+) -> Result<(Vec<Expr>, Vec<Expr>)> {
     let spatial = geometry.kernel.len();
     // Some models give batch and channels as well.
     let shape = shape.map(|s| if s.len() == spatial + 2 { &s[2..] } else { s });
@@ -231,25 +250,27 @@ fn wanted_pads(
         let (stride, dilation) = (geometry.strides[i], geometry.dilations[i]);
         let kernel = (geometry.kernel[i] - 1) * dilation + 1;
         // The input size cancels when the output is a multiple of it.
-        let total = match shape {
+        let mut total = match shape {
             None => Expr::i64(kernel - stride + output_padding[i]),
             Some(shape) => {
                 let full = (x.shape()[i + 2].clone() - 1) * stride + kernel + output_padding[i];
                 dims::simplify(&(full - shape[i]))
             }
         };
-        let total = total.as_int().ok_or_else(|| unsupported("output_shape of symbolic input"))?;
-        if total < 0 {
-            output_padding[i] -= total;
+        if let Some(missing) = total.as_int().filter(|total| *total < 0) {
+            output_padding[i] -= missing;
+            total = Expr::i64(0);
         }
-        let total = total.max(0);
-        let (small, large) = (total / 2, total - total / 2);
-        let (before, after) = match extra {
+        // What is missing at run time is missing at the end.
+        let taken = total.clone().max(0);
+        let small = dims::simplify(&taken.clone().floordiv(2));
+        let large = dims::simplify(&(taken - small.clone()));
+        let (before, _) = match extra {
             ExtraPad::End => (small, large),
             ExtraPad::Begin => (large, small),
         };
+        pads.1.push(dims::simplify(&(total - before.clone())));
         pads.0.push(before);
-        pads.1.push(after);
     }
     Ok(pads)
 }
@@ -257,17 +278,82 @@ fn wanted_pads(
 fn pool(cx: &mut ImportContext, call: &Call, x: &Tensor, kind: PoolKind) -> Result<Vec<Tensor>> {
     let geometry = geometry(call, x, None)?;
     let ceil = call.flag("ceil_mode")?;
-    let (pads_begin, pads_end) = geometry.const_pads(x)?;
-    let attrs = PoolAttrs {
+    let attrs = |kind: PoolKind, pads_begin: Vec<i64>, pads_end: Vec<i64>| PoolAttrs {
         kind,
-        kernel: geometry.kernel,
-        strides: geometry.strides,
+        kernel: geometry.kernel.clone(),
+        strides: geometry.strides.clone(),
         pads_begin,
         pads_end,
-        dilations: geometry.dilations,
+        dilations: geometry.dilations.clone(),
         ceil,
     };
-    cx.ops(Op::Pool(attrs), &[x])
+    if let Some((before, after)) = geometry.const_pads(x, i64::MIN) {
+        return cx.ops(Op::Pool(attrs(kind, before, after)), &[x]);
+    }
+    let none = || vec![0; geometry.kernel.len()];
+    let unpadded = |cx: &mut ImportContext, x: &Tensor, kind| {
+        cx.ops(Op::Pool(attrs(kind, none(), none())), &[x])
+    };
+    let (before, after) = geometry.pads(x);
+    let fill = if let PoolKind::Max { .. } = kind { lowest(x.dtype()) } else { 0.0 };
+    let padded = pad_spatial(cx, x, before.clone(), after.clone(), fill)?;
+    match kind {
+        PoolKind::Max { indices: true } => {
+            if geometry.dilations.iter().any(|d| *d != 1) {
+                return Err(unsupported("indices of a dilated auto_pad over symbolic extents"));
+            }
+            let mut pooled = unpadded(cx, &padded, kind)?;
+            pooled[1] = unpadded_positions(cx, &pooled[1], &padded, x, &before)?;
+            Ok(pooled)
+        }
+        // A window's average over its elements inside is that over all, by the share inside.
+        PoolKind::Average { count_pads: false } => {
+            let whole = PoolKind::Average { count_pads: true };
+            let mean = unpadded(cx, &padded, whole)?.remove(0);
+            let one = [vec![Expr::i64(1); 2], x.shape()[2..].to_vec()].concat();
+            let ones = cx.filled(1.0, x.dtype(), &one)?;
+            let inside = pad_spatial(cx, &ones, before, after, 0.0)?;
+            let share = unpadded(cx, &inside, whole)?.remove(0);
+            Ok(vec![cx.div(&mean, &share)?])
+        }
+        PoolKind::Max { indices: false } | PoolKind::Average { .. } | PoolKind::Lp(_) => {
+            unpadded(cx, &padded, kind)
+        }
+    }
+}
+
+/// The least value of a type.
+fn lowest(dtype: DType) -> f64 {
+    match dtype {
+        d if d.is_float() => f64::NEG_INFINITY,
+        d if d.is_int() => -(2.0_f64.powi(i32::from(d.bits) - 1)),
+        _ => 0.0,
+    }
+}
+
+/// Flat positions in `x` of flat positions in `padded`. One in the padding before an axis, which
+/// is where a window of nothing but the least value starts, counts as the axis's first.
+fn unpadded_positions(
+    cx: &mut ImportContext,
+    at: &Tensor,
+    padded: &Tensor,
+    x: &Tensor,
+    before: &[Expr],
+) -> Result<Tensor> {
+    let dim = |dim: &Expr| Tensor::dim(&dims::simplify(dim));
+    let (mut rest, mut result, mut step) = (at.clone(), cx.num(0.0, DType::I64)?, Expr::i64(1));
+    for axis in (2..x.rank()).rev() {
+        let extent = dim(&padded.shape()[axis]);
+        let along = cx.binary(Binary::FloorMod, &rest, &extent)?;
+        rest = cx.div(&rest, &extent)?;
+        let inside = cx.sub(&along, &dim(&before[axis - 2]))?;
+        let inside = cx.binary_num(Binary::Max, &inside, 0.0)?;
+        let part = cx.mul(&inside, &dim(&step))?;
+        result = cx.add(&result, &part)?;
+        step = step * x.shape()[axis].clone();
+    }
+    let planes = cx.mul(&rest, &dim(&step))?;
+    cx.add(&result, &planes)
 }
 
 fn max_pool(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {

@@ -2,7 +2,7 @@
 //! arithmetic.
 
 use prost::Message;
-use reflex_graph::{Func, FuncData, Literal, Module, Node};
+use reflex_graph::{EvalValue, Func, FuncData, Literal, Module, Node, eval_func};
 use reflex_tir::{DType, Expr};
 
 use crate::import_bytes;
@@ -108,6 +108,14 @@ impl Build {
     }
 
     fn import(self, outputs: &[&str]) -> Result<Func, String> {
+        let module = self.module(outputs)?;
+        match module.funcs.values().next() {
+            Some(FuncData::Graph(func)) => Ok(func.clone()),
+            _ => panic!("no function"),
+        }
+    }
+
+    fn module(self, outputs: &[&str]) -> Result<Module, String> {
         let opset_import = vec![OperatorSetIdProto { domain: String::new(), version: 18 }];
         let graph = Some(self.body(outputs));
         let model = ModelProto { ir_version: 8, opset_import, graph, ..Default::default() };
@@ -116,10 +124,16 @@ impl Build {
         if let Err(faults) = reflex_graph::verify::verify(&module) {
             panic!("{}", faults[0]);
         }
-        match module.funcs.values().next() {
-            Some(FuncData::Graph(func)) => Ok(func.clone()),
-            _ => panic!("no function"),
-        }
+        Ok(module)
+    }
+
+    /// The results on tensors, by the reference evaluator.
+    fn eval(self, outputs: &[&str], args: &[&Literal]) -> Vec<Literal> {
+        let module = self.module(outputs).unwrap();
+        let args: Vec<EvalValue> = args.iter().map(|l| EvalValue::Tensor((*l).clone())).collect();
+        let func = module.funcs.keys().next().unwrap();
+        let results = eval_func(&module, func, &args).unwrap();
+        results.iter().map(|r| r.as_tensor().unwrap().clone()).collect()
     }
 
     /// Result types with the names of symbols.
@@ -220,6 +234,133 @@ fn windows_over_symbolic_extents() {
     assert!(b.types(&["a", "c", "d"]).starts_with(
         "float32[n, 8, h, w] float32[n, 3, FloorDiv(h, 2), FloorDiv(w, 2)] float32[n, 3, 1, 1]"
     ));
+}
+
+/// Elements that are all different and of both signs.
+fn numbers(shape: &[i64]) -> Literal {
+    let count = shape.iter().product::<i64>();
+    let values: Vec<f32> = (0..count).map(|i| ((i * 37 % 101) - 50) as f32).collect();
+    Literal::from_f32(shape.to_vec(), &values)
+}
+
+fn close(a: &Literal, b: &Literal) -> bool {
+    let floats = |l: &Literal| -> Vec<f32> {
+        l.bytes().chunks_exact(4).map(|c| f32::from_le_bytes(c.try_into().unwrap())).collect()
+    };
+    let (x, y) = (floats(a), floats(b));
+    a.shape() == b.shape() && x.iter().zip(&y).all(|(x, y)| (x - y).abs() <= 1e-5 * y.abs())
+}
+
+/// Padding that depends on symbolic extents gives what it gives for the same extents in numbers.
+#[test]
+fn automatic_padding_of_symbolic_extents() {
+    let ops: [(&str, &[&str], Vec<AttributeProto>); 6] = [
+        ("Conv(x, k)", &["y"], vec![]),
+        ("MaxPool(x)", &["y"], vec![]),
+        ("MaxPool(x)", &["y", "at"], vec![]),
+        ("AveragePool(x)", &["y"], vec![]),
+        ("AveragePool(x)", &["y"], vec![int("count_include_pad", 1)]),
+        ("LpPool(x)", &["y"], vec![]),
+    ];
+    for (call, outputs, more) in ops {
+        for mode in ["SAME_UPPER", "SAME_LOWER"] {
+            for (stride, extents) in [(2, [5, 6]), (3, [7, 4]), (1, [4, 3])] {
+                let build = |x: &str| {
+                    let kernel = [vec![ints("kernel_shape", &[3, 2])], more.clone()].concat();
+                    let same = vec![text("auto_pad", mode), ints("strides", &[stride, stride])];
+                    let call = format!("{} = {call}", outputs.join(", "));
+                    Build::inputs(&[x, "k: f32[2, 2, 3, 2]"]).node(&call, [kernel, same].concat())
+                };
+                let [h, w] = extents;
+                let args = [&numbers(&[2, 2, h, w]), &numbers(&[2, 2, 3, 2])];
+                let symbolic = build("x: f32[2, 2, h, w]").eval(outputs, &args);
+                let fixed = build(&format!("x: f32[2, 2, {h}, {w}]")).eval(outputs, &args);
+                assert!(close(&symbolic[0], &fixed[0]), "{call} {mode} {stride}");
+                assert_eq!(symbolic.get(1), fixed.get(1), "{call} {mode} {stride}");
+            }
+        }
+    }
+}
+
+/// A window of nothing but the least value is still at an element of the input.
+#[test]
+fn positions_of_the_least_value_are_inside() {
+    let pool = |x: &str| {
+        let same = vec![text("auto_pad", "SAME_LOWER"), ints("strides", &[2])];
+        let attributes = [same, vec![ints("kernel_shape", &[2])]].concat();
+        Build::inputs(&[x]).node("y, at = MaxPool(x)", attributes)
+    };
+    let least = Literal::from_f32(vec![2, 1, 3], &[f32::NEG_INFINITY; 6]);
+    let symbolic = pool("x: f32[2, 1, w]").eval(&["at"], &[&least]);
+    assert_eq!(symbolic, pool("x: f32[2, 1, 3]").eval(&["at"], &[&least]));
+}
+
+#[test]
+fn transposed_convolutions_of_symbolic_extents_have_the_output_shape() {
+    for shape in [[7, 9], [4, 12]] {
+        for bias in ["", ", b"] {
+            let build = |x: &str| {
+                let attributes = vec![ints("strides", &[2, 2]), ints("output_shape", &shape)];
+                let inputs = [x, "k: f32[2, 3, 3, 3]", "b: f32[3]"];
+                let call = format!("y = ConvTranspose(x, k{bias})");
+                Build::inputs(&inputs).node(&call, attributes)
+            };
+            let args = [&numbers(&[1, 2, 3, 5]), &numbers(&[2, 3, 3, 3]), &numbers(&[3])];
+            let symbolic = build("x: f32[1, 2, h, w]").eval(&["y"], &args);
+            assert_eq!(symbolic, build("x: f32[1, 2, 3, 5]").eval(&["y"], &args), "{shape:?}");
+        }
+    }
+}
+
+#[test]
+fn nodes_may_come_in_any_order() {
+    let inner = Build::default().node("t = Neg(u)", vec![]).node("u = Mul(late, x)", vec![]);
+    let other = Build::default().node("e = Neg(x)", vec![]).body(&["e"]);
+    let branches = vec![graph("then_branch", inner.body(&["t"])), graph("else_branch", other)];
+    let b = Build::inputs(&["x: f32[3]", "c: bool[]"]);
+    let b = b.node("z = Add(y, v)", vec![]).node("y = If(c)", branches);
+    let b = b.node("late = Exp(x)", vec![]).node("v = Neg(late)", vec![]);
+    let func = b.import(&["z"]).unwrap();
+    // The first node waits for all others; these keep their order where they can.
+    assert_eq!(ops(&func), ["Unary", "If", "Unary", "Binary"]);
+}
+
+#[test]
+fn nodes_in_order_keep_it() {
+    // A name that is written twice means the last one before its use, as it always did.
+    let b = Build::inputs(&["x: f32[3]"]).node("a = Neg(x)", vec![]);
+    let b = b.node("b = Exp(a)", vec![]).node("a = Floor(b)", vec![]).node("c = Ceil(a)", vec![]);
+    let func = b.import(&["c"]).unwrap();
+    let names = |b: &reflex_graph::Binding| format!("{:?}", b.node);
+    let order: Vec<String> = func.body.bindings.iter().map(names).collect();
+    let expected = ["Neg", "Exp", "Floor", "Ceil"];
+    assert!(order.iter().zip(expected).all(|(node, op)| node.contains(op)), "{order:?}");
+}
+
+#[test]
+fn cycles_name_their_nodes() {
+    let mut b = Build::inputs(&["x: f32[3]"]).node("a = Add(x, c)", vec![]);
+    b = b.node("b = Neg(a)", vec![]).node("c = Exp(b)", vec![]);
+    b.graph.node[0].name = "sum".into();
+    let message = b.import(&["c"]).unwrap_err();
+    let path =
+        "node `sum` (Add) reads node `#2` (Exp) reads node `#1` (Neg) reads node `sum` (Add)";
+    assert!(message.contains(path), "{message}");
+    let own = Build::inputs(&["x: f32[3]"]).node("a = Add(x, a)", vec![]).import(&["a"]);
+    assert!(own.unwrap_err().contains("node `#0` (Add) reads node `#0` (Add)"));
+    let missing = Build::inputs(&["x: f32[3]"]).node("a = Add(x, q)", vec![]).import(&["a"]);
+    assert!(missing.unwrap_err().contains("value `q` is not defined"));
+}
+
+/// A model of any length is ordered without recursion.
+#[test]
+fn long_chains_are_ordered() {
+    let mut b = Build::inputs(&["x: f32[3]"]).node("v0 = Neg(x)", vec![]);
+    for n in 0..20_000 {
+        b = b.node(&format!("v{} = Neg(v{n})", n + 1), vec![]);
+    }
+    b.graph.node.reverse();
+    b.module(&["v20000"]).unwrap();
 }
 
 #[test]

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use reflex_graph::{Binary, GatherKind, Literal, Op, ReduceKind, Unary};
+use reflex_graph::{Binary, GatherKind, Literal, Op, OutOfRange, ReduceKind, Unary};
 use reflex_tir::{DType, Expr};
 
 use super::predicated_trees::{LeafColumns, SelectTrees};
@@ -78,7 +78,8 @@ impl Ensemble {
         let mut at = cx.broadcast(&node_table(&self.roots)?, &shape)?;
         for _ in 0..self.depth {
             let feature = cx.take(&features, &at, 0)?;
-            let value = cx.op(Op::Gather(GatherKind::Elements(1)), &[x, &feature])?;
+            let (kind, out_of_range) = (GatherKind::Elements(1), OutOfRange::Clamp);
+            let value = cx.op(Op::Gather { kind, out_of_range }, &[x, &feature])?;
             let threshold = cx.take(&thresholds, &at, 0)?;
             let passed = self.passed(cx, &at, &value, &threshold)?;
             let passed = cx.cast(&passed, DType::I32)?;

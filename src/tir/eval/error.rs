@@ -20,6 +20,9 @@ pub enum EvalErrorKind {
     /// An index or block iterator outside its range.
     #[error("out of bounds: {0}")]
     Bounds(String),
+    /// A value of an index tensor that a check of the function refuses, with the check's message.
+    #[error("{0}")]
+    Index(String),
     /// A variable without a value, or an intermediate element read before it was written.
     #[error("undefined: {0}")]
     Undefined(String),

@@ -28,7 +28,9 @@ pub use error::{EvalError, EvalErrorKind};
 pub use scalar::Scalar;
 pub use tensor::{EvalArg, EvalTensor};
 
-use crate::{Block, Buffer, Expr, ExprKind, For, Intrin, IterKind, Param, PrimFunc, Stmt, Var};
+use crate::{
+    Block, Buffer, Expr, ExprKind, For, IndexCheck, Intrin, IterKind, Param, PrimFunc, Stmt, Var,
+};
 
 /// Steps (statements executed) that [`eval`] grants.
 pub const DEFAULT_FUEL: u64 = 1 << 32;
@@ -45,6 +47,7 @@ pub fn eval_with_fuel(func: &PrimFunc, args: &mut [EvalArg], fuel: u64) -> Resul
         for buffer in &func.allocs {
             m.allocate(*buffer)?;
         }
+        func.checks.iter().try_for_each(|check| m.check(check))?;
         m.run(&func.body)
     });
     m.unbind(args);
@@ -147,6 +150,26 @@ impl Evaluator<'_> {
             return Err(EvalErrorKind::Argument(format!(
                 "buffer `{name}` has shape {shape:?}, given {given:?}"
             )));
+        }
+        Ok(())
+    }
+
+    fn check(&self, check: &IndexCheck) -> Done {
+        let tensor = &self.memory[check.buffer].as_ref().expect("a bound parameter").tensor;
+        let bounds: Vec<i64> =
+            check.bounds.iter().map(|e| self.int(e)).collect::<Result<_, _>>()?;
+        // The first bound's indices are checked first, as compiled code does.
+        for (first, bound) in bounds.iter().enumerate() {
+            let count = tensor.shape.iter().product::<i64>() as usize;
+            for at in (first..count).step_by(bounds.len()) {
+                let index = tensor.get(at)?.as_int()?;
+                if !(-bound..*bound).contains(&index) {
+                    let message = check.message();
+                    return Err(EvalErrorKind::Index(format!(
+                        "{message}{index} is out of range for an axis of {bound}"
+                    )));
+                }
+            }
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use ruff_text_size::Ranged;
 
 use super::parse::{Name, Parser, Read, path, scalar_type};
 use crate::arith::Analyzer;
-use crate::{Buffer, Expr, For, ForKind, Stmt, Var, VarData};
+use crate::{Buffer, Expr, For, ForKind, IndexCheck, Stmt, Var, VarData};
 
 /// The contribution of one statement of a suite.
 enum SuiteItem {
@@ -82,7 +82,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `T.func_attr({...})` is consumed; `T.evaluate(0)` does nothing.
+    /// `T.func_attr({...})` and `T.check_indices(...)` are consumed; `T.evaluate(0)` does nothing.
     fn directive(&mut self, e: &Py) -> Read<bool> {
         let Py::Call(call) = e else { return Err(self.unsupported(e)) };
         match (path(&call.func).as_deref(), &call.arguments.args[..]) {
@@ -95,6 +95,13 @@ impl Parser<'_> {
                     self.num_outputs = count.parse().ok();
                 }
                 self.func.attrs.extend(attrs);
+                Ok(true)
+            }
+            (Some("T.check_indices"), [indices, Py::List(bounds), Py::StringLiteral(node)]) => {
+                let buffer = self.named_buffer(indices)?;
+                let bounds = bounds.elts.iter().map(|e| self.index(e)).collect::<Read<_>>()?;
+                let node = node.value.to_str().to_owned();
+                self.func.checks.push(IndexCheck { buffer, bounds, node });
                 Ok(true)
             }
             _ if is_silent(call) => Ok(true),

@@ -30,7 +30,7 @@ impl Parser<'_> {
         }))
     }
 
-    fn named_buffer(&mut self, e: &Py) -> Read<Buffer> {
+    pub fn named_buffer(&mut self, e: &Py) -> Read<Buffer> {
         match e {
             Py::Name(name) => match self.lookup(&name.id) {
                 Some(Name::Buffer(buffer)) => Ok(buffer),

@@ -140,6 +140,11 @@ impl<'f> Printer<'f> {
             for buffer in &func.allocs {
                 p.allocation("sblock_alloc_buffer", *buffer);
             }
+            for check in &func.checks {
+                let (indices, bounds) = (p.buffer(check.buffer), p.exprs(&check.bounds));
+                let node = string(&check.node);
+                p.line(&format!("T.check_indices({indices}, [{bounds}], {node})"));
+            }
             p.stmt(&func.body);
         });
     }

@@ -2,7 +2,9 @@
 
 use reflex_tir::builder::{FuncBuilder, Reducer};
 use reflex_tir::eval::{self, EvalArg, EvalErrorKind, EvalTensor, Scalar, eval_expr};
-use reflex_tir::{DType, Expr, Intrin, Stmt};
+use reflex_tir::script::{parse, print};
+use reflex_tir::verify::{IrForm, verify};
+use reflex_tir::{DType, Expr, IndexCheck, Intrin, Stmt};
 
 fn matmul(m: Expr, n: Expr, k: Expr) -> reflex_tir::PrimFunc {
     let mut f = FuncBuilder::new("matmul");
@@ -116,5 +118,58 @@ fn integers_divide_as_documented() {
         let floor = (x as f64 / y as f64).floor() as i64;
         assert_eq!(value(a.clone().floordiv(b.clone())), Scalar::Int(floor));
         assert_eq!(value(a.floormod(b)), Scalar::Int(x - floor * y));
+    }
+}
+
+/// `y[i] = x[at[i]]` with a check of the indices.
+fn checked_gather() -> reflex_tir::PrimFunc {
+    let mut f = FuncBuilder::new("checked");
+    let n = f.symbol("n");
+    let x = f.input("x", DType::F32, vec![n.clone()]);
+    let at = f.input("at", DType::I64, vec![2.into()]);
+    f.output("gather", "y", DType::F32, vec![2.into()], |f, i| {
+        let index = f.at(at, i);
+        let wrapped = Expr::select(index.clone().lt(0), index.clone() + n.clone(), index);
+        f.at(x, &[wrapped])
+    });
+    let check = IndexCheck { buffer: at, bounds: vec![n], node: "rows \"a\"\\b".into() };
+    f.func_mut().checks.push(check);
+    f.finish()
+}
+
+#[test]
+fn checked_indices_name_node_index_and_bound() {
+    let run = |index: i64| {
+        let mut args = [
+            EvalArg::Tensor(EvalTensor::f32(&[3], &[1.0, 2.0, 3.0])),
+            EvalArg::Tensor(EvalTensor::i64(&[2], &[0, index])),
+            EvalArg::Tensor(EvalTensor::zeros(DType::F32, &[2])),
+        ];
+        eval::eval(&checked_gather(), &mut args).map(|()| args[2].tensor().to_f32())
+    };
+    assert_eq!(run(-1).unwrap(), [1.0, 3.0]);
+    for index in [3, -4, i64::MIN] {
+        let message =
+            format!("node `rows \"a\"\\b`: index {index} is out of range for an axis of 3");
+        assert_eq!(run(index).unwrap_err().reason, EvalErrorKind::Index(message));
+    }
+}
+
+#[test]
+fn checks_are_printed_read_and_verified() {
+    let func = checked_gather();
+    let text = print(&func);
+    assert!(text.contains(r#"T.check_indices(at, [n], "rows \"a\"\\b")"#), "{text}");
+    assert_eq!(parse(&text).unwrap().checks, func.checks);
+    let mut floats = func.clone();
+    floats.checks[0].buffer = func.buffer_params().next().expect("x");
+    let mut unbounded = func.clone();
+    unbounded.checks[0].bounds.clear();
+    let mut output = func.clone();
+    output.checks[0].buffer = func.buffer_params().last().expect("y");
+    let wrong = [(floats, "neither int32"), (unbounded, "no bound"), (output, "are no input")];
+    for (func, fault) in wrong {
+        let faults = verify(&func, IrForm::Scheduled).unwrap_err();
+        assert!(faults[0].to_string().contains(fault), "{}", faults[0]);
     }
 }

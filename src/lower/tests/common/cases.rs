@@ -3,9 +3,9 @@
 #![allow(clippy::cloned_ref_to_slice_refs)]
 
 use reflex_graph::{
-    ArgReduceKind, Binary, ConvAttrs, GatherKind, Literal, Op, PadMode, PoolAttrs, PoolKind,
-    ReduceKind, ResizeAttrs, ResizeCoord, ResizeMode, ResizeNearest, RnnActivation, RnnAttrs,
-    RnnCell, RnnDir, ScatterKind, ScatterReduce, Unary,
+    ArgReduceKind, Binary, ConvAttrs, GatherKind, Literal, Op, OutOfRange, PadMode, PoolAttrs,
+    PoolKind, ReduceKind, ResizeAttrs, ResizeCoord, ResizeMode, ResizeNearest, RnnActivation,
+    RnnAttrs, RnnCell, RnnDir, ScatterKind, ScatterReduce, Unary,
 };
 use reflex_tir::{DType, Expr};
 
@@ -306,19 +306,41 @@ fn shapes(list: &mut List) {
 }
 
 fn indices(list: &mut List) {
+    for mode in [OutOfRange::Raise, OutOfRange::Clamp] {
+        gathers(list, mode);
+        scatters(list, mode);
+    }
+    let ties = Literal::from_f32(vec![2, 6], &[1., 3., 3., -2., 0., 3., 5., 5., 4., 9., 9., 1.]);
+    for (largest, k) in [(true, 3), (false, 3), (true, 6), (false, 1)] {
+        add(list, "topk", Op::TopK { axis: 1, k: k.into(), largest }, &[ties.clone()]);
+    }
+}
+
+fn gathers(list: &mut List, out_of_range: OutOfRange) {
+    let gather = |kind| Op::Gather { kind, out_of_range };
     let x = noise(&[3, 4, 5], 29);
     let at = ints(&[2, 2], &[0, -1, 2, 1]);
     for axis in 0..3 {
-        add(list, "gather", Op::Gather(GatherKind::Axis(axis)), &[x.clone(), at.clone()]);
+        add(list, "gather", gather(GatherKind::Axis(axis)), &[x.clone(), at.clone()]);
     }
     let at = ints(&[3, 2, 5], &(0..30).map(|i| i % 8 - 4).collect::<Vec<_>>());
-    add(list, "gather_elements", Op::Gather(GatherKind::Elements(1)), &[x.clone(), at]);
+    add(list, "gather_elements", gather(GatherKind::Elements(1)), &[x.clone(), at]);
     let at = ints(&[2, 2], &[0, 1, -1, 3]);
-    let op = Op::Gather(GatherKind::Nd { batch_dims: 0 });
+    let op = gather(GatherKind::Nd { batch_dims: 0 });
     add(list, "gather_nd", op, &[x.clone(), at]);
     let at = ints(&[3, 2, 1], &[0, 1, -1, 3, 2, 2]);
-    let op = Op::Gather(GatherKind::Nd { batch_dims: 1 });
+    let op = gather(GatherKind::Nd { batch_dims: 1 });
     add(list, "gather_nd", op, &[x.clone(), at]);
+    if out_of_range == OutOfRange::Clamp {
+        let at = ints(&[2, 2], &[9, -9, 3, -4]);
+        add(list, "gather", gather(GatherKind::Axis(0)), &[x.clone(), at.clone()]);
+        let nd = gather(GatherKind::Nd { batch_dims: 0 });
+        add(list, "gather_nd", nd, &[x.clone(), at]);
+    }
+}
+
+fn scatters(list: &mut List, out_of_range: OutOfRange) {
+    let x = noise(&[3, 4, 5], 29);
     for reduce in [
         ScatterReduce::Replace,
         ScatterReduce::Add,
@@ -328,15 +350,11 @@ fn indices(list: &mut List) {
     ] {
         let kind = ScatterKind::Elements(1);
         let at = ints(&[2, 2, 2], &[0, 1, -1, 2, 3, 0, 1, 0]);
-        let op = Op::Scatter { kind, reduce };
+        let op = Op::Scatter { kind, reduce, out_of_range };
         add(list, "scatter", op, &[x.clone(), at, noise(&[2, 2, 2], 30)]);
-        let op = Op::Scatter { kind: ScatterKind::Nd, reduce };
+        let op = Op::Scatter { kind: ScatterKind::Nd, reduce, out_of_range };
         let at = ints(&[2, 2], &[0, 1, -1, 3]);
         add(list, "scatter_nd", op, &[x.clone(), at, noise(&[2, 5], 31)]);
-    }
-    let ties = Literal::from_f32(vec![2, 6], &[1., 3., 3., -2., 0., 3., 5., 5., 4., 9., 9., 1.]);
-    for (largest, k) in [(true, 3), (false, 3), (true, 6), (false, 1)] {
-        add(list, "topk", Op::TopK { axis: 1, k: k.into(), largest }, &[ties.clone()]);
     }
     let op = Op::TopK { axis: 0, k: 2.into(), largest: true };
     add(list, "topk", op, &[noise(&[4, 3], 32)]);

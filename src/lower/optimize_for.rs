@@ -1,0 +1,27 @@
+//! The goal of a compilation, where speed and size differ.
+
+use std::str::FromStr;
+
+/// The goal of a compilation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OptimizeFor {
+    /// The shortest calls, at the price of more bytes of weights: those of Winograd convolutions take
+    /// up to 7 times as many as the model's.
+    #[default]
+    Speed,
+    /// The smallest programs: weights take the bytes that the model's do, so convolutions are direct
+    /// sums.
+    Size,
+}
+
+impl FromStr for OptimizeFor {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<OptimizeFor, String> {
+        match text {
+            "speed" => Ok(OptimizeFor::Speed),
+            "size" => Ok(OptimizeFor::Size),
+            _ => Err(format!("no goal {text:?}; use speed or size")),
+        }
+    }
+}

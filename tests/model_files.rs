@@ -1,0 +1,140 @@
+//! Files of a loaded model that change: results never do.
+
+mod common;
+
+use std::path::Path;
+
+use reflex::{Array, Engine, Feed, FileAccess, Mode, Program, Session, TierPolicy};
+use reflex_onnx::proto::*;
+
+const WIDTH: usize = 512;
+
+/// `y = x + b`; the constant `b` is in the file itself, or in another one. `padding` bytes before it
+/// move it through all alignments.
+fn model(bias: f32, padding: usize, external: Option<&str>) -> (Vec<u8>, Vec<u8>) {
+    let data: Vec<u8> = [bias; WIDTH].iter().flat_map(|v| v.to_le_bytes()).collect();
+    let mut b = TensorProto {
+        name: "b".into(),
+        data_type: data_type::FLOAT,
+        dims: vec![WIDTH as i64],
+        ..Default::default()
+    };
+    match external {
+        None => b.raw_data = Some(data.clone().into()),
+        Some(file) => {
+            b.data_location = 1;
+            let (key, value) = ("location".into(), file.into());
+            b.external_data = vec![StringStringEntryProto { key, value }];
+        }
+    }
+    let node = NodeProto {
+        input: vec!["x".into(), "b".into()],
+        output: vec!["y".into()],
+        name: "a".repeat(padding),
+        op_type: "Add".into(),
+        ..Default::default()
+    };
+    let dims: &[&str] = &["n", "512"];
+    let [x, y] = ["x", "y"].map(|name| common::tensor(name, data_type::FLOAT, dims));
+    (common::model_with(17, vec![node], vec![x], y, vec![b]), data)
+}
+
+fn engine(access: FileAccess) -> Engine {
+    // At the second call of a shape, on the calling thread.
+    let policy = "compile=sync,shape-calls=2,shape-ms=0,specialise=always,shapes=9";
+    let policy: TierPolicy = policy.parse().expect("a policy");
+    Engine::builder().tier(policy).file_access(access).build().expect("an engine")
+}
+
+fn first(program: &Program, session: &mut Session, rows: i64) -> f32 {
+    let x = Array::of(&[rows, WIDTH as i64], &vec![1.0_f32; WIDTH * rows as usize]).expect("fits");
+    let prepared = program.prepare("main", &Feed::from([("x".to_owned(), x)])).expect("fits");
+    let outputs = session.call(&prepared).and_then(|o| o.arrays()).expect("runs");
+    let values = outputs[0].1.to_vec::<f32>().expect("floats");
+    assert!(values.iter().all(|v| *v == values[0]), "{values:?}");
+    values[0]
+}
+
+/// What deployment by `cp new.onnx model.onnx` does: the same file gets other contents.
+fn overwrite(path: &Path, bytes: &[u8]) {
+    std::fs::write(path, bytes).expect("writes");
+}
+
+#[test]
+fn a_file_that_is_overwritten_or_cut_short_changes_no_result() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = engine(FileAccess::Read);
+    for external in [None, Some("weights.bin")] {
+        for padding in (0..64).step_by(if external.is_some() { 64 } else { 4 }) {
+            let (path, weights) = (folder.path().join("m.onnx"), folder.path().join("weights.bin"));
+            let [(old, old_data), (new, new_data)] =
+                [2.0, 3.0].map(|bias| model(bias, padding, external));
+            for contents in [(&new[..], &new_data[..]), (b"", b"")] {
+                overwrite(&path, &old);
+                overwrite(&weights, &old_data);
+                let program = engine.load(&path).expect("loads");
+                let mut session = program.session(Mode::Tiered).expect("a session");
+                assert_eq!(first(&program, &mut session, 1), 3.0);
+                overwrite(
+                    if external.is_some() { &weights } else { &path },
+                    match external {
+                        Some(_) => contents.1,
+                        None => contents.0,
+                    },
+                );
+                // The program for three rows would be compiled from the file.
+                for rows in [1, 3, 3, 3, 1] {
+                    assert_eq!(first(&program, &mut session, rows), 3.0);
+                }
+                let tiers = program.tiers();
+                assert!(tiers.contains("not used: the file has changed"), "{tiers}");
+            }
+        }
+    }
+}
+
+/// A file that is renamed over the model's is another one: mapped models do not see it either.
+#[test]
+fn a_file_that_is_replaced_changes_no_result() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, next) = (folder.path().join("m.onnx"), folder.path().join("next.onnx"));
+    for access in [FileAccess::Read, FileAccess::Map] {
+        for external in [None, Some("weights.bin")] {
+            let [(old, data), (new, _)] = [2.0, 3.0].map(|bias| model(bias, 0, external));
+            overwrite(&path, &old);
+            overwrite(&folder.path().join("weights.bin"), &data);
+            let engine = engine(access);
+            let program = engine.load(&path).expect("loads");
+            let mut session = program.session(Mode::Tiered).expect("a session");
+            assert_eq!(first(&program, &mut session, 2), 3.0);
+            overwrite(&next, &new);
+            std::fs::rename(&next, &path).expect("renames");
+            for rows in [2, 5, 5, 5] {
+                assert_eq!(first(&program, &mut session, rows), 3.0);
+            }
+            assert!(program.tiers().contains("not used: the file has changed"));
+        }
+    }
+}
+
+/// What is not changed is read again for new shapes, external data included.
+#[test]
+fn a_file_that_stays_serves_new_shapes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("m.onnx");
+    for access in [FileAccess::Read, FileAccess::Map] {
+        for external in [None, Some("weights.bin")] {
+            let (bytes, data) = model(2.0, 0, external);
+            overwrite(&path, &bytes);
+            overwrite(&folder.path().join("weights.bin"), &data);
+            let program = engine(access).load(&path).expect("loads");
+            let mut session = program.session(Mode::Tiered).expect("a session");
+            for _ in 0..4 {
+                assert_eq!(first(&program, &mut session, 4), 3.0);
+            }
+            let tiers = program.tiers();
+            assert!(tiers.contains("n=4") || tiers.contains("4"), "{tiers}");
+            assert!(!tiers.contains("not used"), "{tiers}");
+        }
+    }
+}
