@@ -1,6 +1,8 @@
 //! Shape specialisation: when programs are specialised, that no bit differs, and calls that are not
 //! specialised.
 
+mod common;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,6 +11,8 @@ use reflex::{
     Any, AnyView, Array, CallEvent, DType, Engine, ErrorKind, Feed, Instrument, Mode, Program,
     RaisedError, Session, Tensor, TierPolicy, Verdict,
 };
+
+use reflex_onnx::proto::{Message, ModelProto, NodeProto, TensorProto, data_type};
 
 const MODEL: &str = r#"
 from typing import TypeVar
@@ -373,4 +377,48 @@ fn known_shapes_choose_no_way_that_rounds_differently() {
     }
     let found = lines(&program);
     assert!(found.len() == 4 && found.iter().all(|l| l.contains("in use")), "{found:?}");
+}
+
+/// `y = (x w) s`, x `[n, 24]`, with constant weights, which are scaled and packed when compiled.
+fn weighted() -> Vec<u8> {
+    let float = |name: &str, dims: &[i64]| TensorProto {
+        name: name.to_owned(),
+        data_type: data_type::FLOAT,
+        dims: dims.to_vec(),
+        raw_data: Some(noise(dims, 11).data.into()),
+        ..TensorProto::default()
+    };
+    let bytes = common::one_node("MatMul", &[("x", &["n", "24"])], ("y", &["n", "32"]));
+    let mut model = ModelProto::decode(&*bytes).expect("a model");
+    let graph = model.graph.as_mut().expect("a graph");
+    graph.initializer = vec![float("w", &[24, 32]), float("s", &[32])];
+    graph.node[0].input.push("w".to_owned());
+    graph.node[0].output = vec!["h".to_owned()];
+    graph.node.push(NodeProto {
+        input: vec!["h".to_owned(), "s".to_owned()],
+        output: vec!["y".to_owned()],
+        op_type: "Mul".to_owned(),
+        ..NodeProto::default()
+    });
+    model.encode_to_vec()
+}
+
+#[test]
+fn variants_share_weights() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("model.onnx");
+    std::fs::write(&path, weighted()).expect("writable");
+    let known = |n: i64| [("x", vec![n, 24])];
+    let engine = Engine::builder().shapes(known(1)).shapes(known(6)).build().expect("an engine");
+    let program = engine.load(&path).expect("loads");
+    let general = Engine::new().and_then(|e| e.load(&path)).expect("loads");
+    for n in [1, 6, 3] {
+        let feed = Feed::from([("x".to_owned(), noise(&[n, 24], 3))]);
+        let bits = |program: &Program| {
+            let prepared = program.prepare("main", &feed).expect("fits");
+            let mut session = program.session(Mode::Compiled).expect("a session");
+            session.call(&prepared).and_then(|o| o.arrays()).expect("runs")[0].1.data.clone()
+        };
+        assert_eq!(bits(&program), bits(&general), "n = {n}");
+    }
 }

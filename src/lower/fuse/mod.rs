@@ -20,7 +20,7 @@ use reflex_graph::{
 use reflex_tir::PrimFunc;
 
 use crate::LowerError;
-use crate::graph::edit::{constants, release};
+use crate::graph::edit::{constant_names, constants, release};
 use crate::graph::eliminate_dead_code;
 use crate::layout::blocked_shape;
 use crate::optimize_for::OptimizeFor;
@@ -45,13 +45,14 @@ pub fn fuse_operators(
         packed: HashMap::new(),
         read_once: HashSet::new(),
     };
+    let names = constant_names(module);
     let ids: Vec<FuncId> = module.funcs.keys().collect();
     for id in ids {
         let FuncData::Graph(func) = &module.funcs[id] else { continue };
         let mut func = func.clone();
         let consts = constants(&func.body);
         let mut body = std::mem::take(&mut func.body);
-        pass.read_once = read_once(&body, &consts);
+        pass.read_once = read_once(&body, &consts, &names);
         let result = pass.body(module, &mut func, &consts, &mut body);
         func.body = body;
         module.funcs[id] = FuncData::Graph(func);
@@ -68,11 +69,14 @@ pub fn fuse_operators(
     eliminate_dead_code(module)
 }
 
-/// Constants that one operator reads once, and that no other value names.
-fn read_once(body: &Body, consts: &HashMap<Value, Const>) -> HashSet<Value> {
-    let (mut uses, mut names): (HashMap<Value, usize>, HashMap<Const, usize>) = Default::default();
+/// Constants that one operator reads once, and that no other value of any function names.
+fn read_once(
+    body: &Body,
+    consts: &HashMap<Value, Const>,
+    names: &HashMap<Const, usize>,
+) -> HashSet<Value> {
+    let mut uses: HashMap<Value, usize> = HashMap::new();
     body.uses(&mut |v| *uses.entry(v).or_default() += 1);
-    consts.values().for_each(|c| *names.entry(*c).or_default() += 1);
     let sole = consts.iter().filter(|(v, c)| uses.get(v) == Some(&1) && names[c] == 1);
     sole.map(|(v, _)| *v).collect()
 }

@@ -41,6 +41,17 @@ pub(crate) fn constants(body: &Body) -> HashMap<Value, Const> {
     map
 }
 
+/// Number of values that name each constant, in all functions of the module.
+pub(crate) fn constant_names(module: &Module) -> HashMap<Const, usize> {
+    let mut names = HashMap::new();
+    for func in module.funcs.values() {
+        if let FuncData::Graph(func) = func {
+            constants(&func.body).values().for_each(|c| *names.entry(*c).or_default() += 1);
+        }
+    }
+    names
+}
+
 /// Drops the data of constants that no binding names: identifiers stay valid.
 pub(crate) fn release_constants(module: &mut Module) {
     let mut used = HashSet::new();

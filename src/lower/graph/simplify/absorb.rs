@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use reflex_graph::{Binary, Binding, Body, Const, Func, Literal, Module, Node, Op, Value, eval_op};
 
 use crate::LowerError;
-use crate::graph::edit::{constants, new_constant, release, renamed};
+use crate::graph::edit::{constant_names, constants, new_constant, release, renamed};
 
 /// Rewrites `contraction(x, w, b) * c + d` where the contraction has no other use. Returns true if
 /// any was.
@@ -18,7 +18,10 @@ pub(super) fn absorb(
     let consts = constants(body);
     let mut uses: HashMap<Value, usize> = HashMap::new();
     body.uses(&mut |v| *uses.entry(v).or_default() += 1);
-    let mut cx = Absorber { module, func, consts, renames: HashMap::new(), changed: false };
+    // The function itself is out of the module.
+    let mut names = constant_names(module);
+    consts.values().for_each(|c| *names.entry(*c).or_default() += 1);
+    let mut cx = Absorber { module, func, consts, names, renames: HashMap::new(), changed: false };
     cx.body(body, &uses);
     let (changed, renames) = (cx.changed, cx.renames);
     body.uses_mut(&mut |v| *v = renamed(&renames, *v));
@@ -29,6 +32,8 @@ struct Absorber<'a> {
     module: &'a mut Module,
     func: &'a mut Func,
     consts: HashMap<Value, Const>,
+    /// Number of values that name each constant, in all functions.
+    names: HashMap<Const, usize>,
     renames: HashMap<Value, Value>,
     changed: bool,
 }
@@ -147,6 +152,7 @@ impl Absorber<'_> {
         if old[1] != new[1]
             && alone
             && let Some(constant) = self.consts.remove(&old[1])
+            && self.names.get(&constant).is_none_or(|names| *names == 1)
         {
             release(self.module, constant);
         }
