@@ -14,6 +14,7 @@ use reflex_runtime::alloc::heap;
 use reflex_tir::codegen::Codegen;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::install;
 use crate::options::{ExecutionOptions, Precision, Progress, TargetSelection};
 use crate::program::compiled::{self, Interface, ObjectRetention};
 use crate::program::loaded::LoadedProgram;
@@ -48,10 +49,10 @@ impl Compiler {
         let interface = Interface { signatures, variants };
         let failed = |e: &dyn Display| Error::new(ErrorKind::Compile, e.to_string());
         let process;
-        let (codegen, identity): (&dyn Codegen, &str) = match &self.codegen {
-            Some(codegen) => (codegen.as_ref(), "in process"),
+        let (codegen, identity): (&dyn Codegen, Option<&str>) = match &self.codegen {
+            Some(codegen) => (codegen.as_ref(), Some("in process")),
             None => {
-                process = ProcessCodegen::find().map_err(|e| failed(&e))?;
+                process = ProcessCodegen::find(&install::codegen_folders());
                 (&process, process.identity())
             }
         };

@@ -91,6 +91,7 @@ mod dump;
 mod engine;
 mod error;
 mod global_func;
+mod install;
 mod kernels;
 mod library_function;
 mod model_file;

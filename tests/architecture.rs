@@ -268,7 +268,7 @@ const LAYOUTS: [Layout; 11] = [
     Layout {
         dir: "src",
         layers: &[
-            "error global_func log memory prepared tier_report whole_file",
+            "error global_func install log memory prepared tier_report whole_file",
             "array disassemble dump kernels model_file tier_policy",
             "numpy options signature stats",
             "model_info",

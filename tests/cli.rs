@@ -609,3 +609,23 @@ fn verbose_commands_say_what_they_compile() {
     let generated = said(&[&compile[..], &shape[..], &["-vv"]].concat());
     assert!(generated.contains("DEBUG kernel generated kernel="), "{generated}");
 }
+
+/// The code generator is needed by the first kernel that is not in the cache, and by none before.
+#[test]
+fn a_model_whose_kernels_are_cached_needs_no_compiler() {
+    let dir = folder();
+    let run = |codegen: Option<&str>, cache: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_reflex"));
+        command.args(["run", "add.onnx", "--shape", "x=1x3", "--seed", "5", "--json"]);
+        command.current_dir(dir.path()).env("REFLEX_CACHE", dir.path().join(cache));
+        codegen.map(|path| command.env("REFLEX_CODEGEN", path));
+        command.output().expect("the command runs")
+    };
+    let missing = Some("/nonexistent/reflex-codegen");
+    let answers = [None, missing].map(|codegen| json(&run(codegen, "cache"))["outputs"].clone());
+    assert_eq!(answers[0], answers[1]);
+    let refused = run(missing, "empty");
+    assert!(!refused.status.success());
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("/nonexistent/reflex-codegen: No such file"), "{said}");
+}

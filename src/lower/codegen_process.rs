@@ -33,14 +33,22 @@ const TIMEOUT_VARIABLE: &str = "REFLEX_CODEGEN_TIMEOUT";
 /// The time that a request may take by default: many times what the slowest kernels need.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Client of `reflex-codegen` processes.
+/// Client of `reflex-codegen` processes. The program is needed by the first kernel that is compiled.
 #[derive(Debug)]
 pub struct ProcessCodegen {
-    program: PathBuf,
+    /// The program, or the reason why there is none.
+    program: Result<Program, String>,
+    idle: Mutex<Vec<Worker>>,
+}
+
+/// A program file.
+#[derive(Debug)]
+struct Program {
+    path: PathBuf,
+    /// Length and time of change, which tell builds apart.
     identity: String,
     /// The time that a request may take; `None` is without limit.
     timeout: Option<Duration>,
-    idle: Mutex<Vec<Worker>>,
 }
 
 #[derive(Debug)]
@@ -52,75 +60,96 @@ struct Worker {
 }
 
 impl ProcessCodegen {
-    /// The program named by `$REFLEX_CODEGEN`, or next to the current executable, or on the
-    /// search path.
-    pub fn find() -> Result<ProcessCodegen, LowerError> {
-        if let Some(path) = std::env::var_os("REFLEX_CODEGEN").filter(|p| !p.is_empty()) {
-            return ProcessCodegen::at(PathBuf::from(path));
-        }
-        let own = std::env::current_exe().ok();
-        // A test binary lies in a directory below the programs.
-        let beside = own.iter().flat_map(|p| p.ancestors().skip(1).take(2)).map(Path::to_path_buf);
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let places = beside.chain(std::env::split_paths(&path));
-        match places.map(|dir| dir.join(PROGRAM)).find(|p| p.is_file()) {
-            Some(program) => ProcessCodegen::at(program),
-            None => Err(LowerError::codegen(format!(
-                "{PROGRAM} was not found next to this program or on the search path; install \
-                 it, or name it in REFLEX_CODEGEN"
-            ))),
-        }
+    /// The program named by `$REFLEX_CODEGEN`, or in one of `folders`, or on the search path. None
+    /// is no error until a kernel has to be compiled.
+    pub fn find(folders: &[PathBuf]) -> ProcessCodegen {
+        let program = match std::env::var_os("REFLEX_CODEGEN").filter(|p| !p.is_empty()) {
+            Some(path) => Program::at(PathBuf::from(path)),
+            None => Program::find(folders),
+        };
+        ProcessCodegen { program, idle: Mutex::new(vec![]) }
     }
 
     /// The program at a path.
-    pub fn at(program: PathBuf) -> Result<ProcessCodegen, LowerError> {
-        let bad = |e: io::Error| LowerError::codegen(format!("{}: {e}", program.display()));
-        let data = fs::metadata(&program).map_err(bad)?;
-        let time = data.modified().ok().and_then(|t| t.duration_since(UNIX_EPOCH).ok());
-        let identity = format!("{} {}", data.len(), time.map_or(0, |t| t.as_nanos()));
-        let timeout = timeout(std::env::var(TIMEOUT_VARIABLE).ok().as_deref())?;
-        Ok(ProcessCodegen { program, identity, timeout, idle: Mutex::new(vec![]) })
+    pub fn at(path: PathBuf) -> Result<ProcessCodegen, LowerError> {
+        let program = Ok(Program::at(path).map_err(LowerError::codegen)?);
+        Ok(ProcessCodegen { program, idle: Mutex::new(vec![]) })
     }
 
-    /// Tells builds of the program apart, for [`crate::kernel_cache::KernelCache::new`].
-    pub fn identity(&self) -> &str {
-        &self.identity
+    /// Tells builds of the program apart, for [`crate::kernel_cache::KernelCache::new`]. `None` if
+    /// there is no program.
+    pub fn identity(&self) -> Option<&str> {
+        self.program.as_ref().ok().map(|program| program.identity.as_str())
     }
 
-    fn worker(&self) -> io::Result<Worker> {
+    fn worker(&self, program: &Program) -> io::Result<Worker> {
         let idle = self.idle.lock().pop();
         match idle {
             Some(worker) => Ok(worker),
-            None => Worker::start(&self.program),
+            None => Worker::start(&program.path),
+        }
+    }
+}
+
+impl Program {
+    fn find(folders: &[PathBuf]) -> Result<Program, String> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let places = folders.iter().cloned().chain(std::env::split_paths(&path));
+        match places.map(|dir| dir.join(PROGRAM)).find(|p| p.is_file()) {
+            Some(path) => Program::at(path),
+            None => {
+                let folders: Vec<_> = folders.iter().map(|f| f.display().to_string()).collect();
+                Err(format!(
+                    "{PROGRAM}, which compiles kernels, was found neither in {} nor on the search \
+                     path; install it, or name it in REFLEX_CODEGEN",
+                    folders.join(", ")
+                ))
+            }
         }
     }
 
-    fn failed(&self, request: &Request, reason: &str) -> Response {
-        let names: Vec<&str> = request.funcs.iter().map(|f| f.name.as_str()).collect();
-        let message = format!("{}: {reason}", self.program.display());
-        Response::Failed { func: names.join(", "), message }
+    fn at(path: PathBuf) -> Result<Program, String> {
+        let bad = |e: io::Error| format!("{}: {e}", path.display());
+        let data = fs::metadata(&path).map_err(bad)?;
+        let time = data.modified().ok().and_then(|t| t.duration_since(UNIX_EPOCH).ok());
+        let identity = format!("{} {}", data.len(), time.map_or(0, |t| t.as_nanos()));
+        let timeout = timeout(std::env::var(TIMEOUT_VARIABLE).ok().as_deref())?;
+        Ok(Program { path, identity, timeout })
     }
+}
+
+/// The answer to a request that got none.
+fn failed(request: &Request, message: String) -> Response {
+    let names: Vec<&str> = request.funcs.iter().map(|f| f.name.as_str()).collect();
+    Response::Failed { func: names.join(", "), message }
 }
 
 impl Codegen for ProcessCodegen {
     fn compile(&self, request: &Request) -> Response {
-        let mut worker = match self.worker() {
-            Ok(worker) => worker,
-            Err(error) => return self.failed(request, &format!("cannot be started: {error}")),
+        let program = match &self.program {
+            Ok(program) => program,
+            Err(missing) => return failed(request, missing.clone()),
         };
-        match worker.exchange_within(request, self.timeout) {
+        let path = program.path.display();
+        let mut worker = match self.worker(program) {
+            Ok(worker) => worker,
+            Err(error) => return failed(request, format!("{path}: cannot be started: {error}")),
+        };
+        match worker.exchange_within(request, program.timeout) {
             Ok(response) => {
                 self.idle.lock().push(worker);
                 response
             }
-            Err(Failure::Process(error)) => self.failed(request, &worker.post_mortem(&error)),
+            Err(Failure::Process(error)) => {
+                failed(request, format!("{path}: {}", worker.post_mortem(&error)))
+            }
             Err(Failure::Timeout(limit)) => {
+                let seconds = limit.as_secs_f64();
                 let reason = format!(
-                    "no answer within {} s, so the process was ended; {TIMEOUT_VARIABLE} sets the \
-                     limit in seconds, or `off`",
-                    limit.as_secs_f64()
+                    "{path}: no answer within {seconds} s, so the process was ended; \
+                     {TIMEOUT_VARIABLE} sets the limit in seconds, or `off`"
                 );
-                self.failed(request, &reason)
+                failed(request, reason)
             }
         }
     }
@@ -134,7 +163,7 @@ enum Failure {
 }
 
 /// The limit that a value of [`TIMEOUT_VARIABLE`] asks for.
-fn timeout(value: Option<&str>) -> Result<Option<Duration>, LowerError> {
+fn timeout(value: Option<&str>) -> Result<Option<Duration>, String> {
     let Some(text) = value.filter(|text| !text.is_empty()) else { return Ok(Some(TIMEOUT)) };
     if text == "off" {
         return Ok(None);
@@ -142,9 +171,7 @@ fn timeout(value: Option<&str>) -> Result<Option<Duration>, LowerError> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| *seconds > 0.0);
     match seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
         Some(limit) => Ok(Some(limit)),
-        None => Err(LowerError::codegen(format!(
-            "{TIMEOUT_VARIABLE}={text}: expected a number of seconds, or `off`"
-        ))),
+        None => Err(format!("{TIMEOUT_VARIABLE}={text}: expected a number of seconds, or `off`")),
     }
 }
 
@@ -272,7 +299,8 @@ mod tests {
     fn a_process_that_hangs_is_ended() {
         let folder = tempfile::tempdir().unwrap();
         let limit = Some(Duration::from_millis(50));
-        let codegen = ProcessCodegen { timeout: limit, ..script(folder.path(), "exec sleep 3600") };
+        let mut codegen = script(folder.path(), "exec sleep 3600");
+        codegen.program.as_mut().unwrap().timeout = limit;
         let Response::Failed { func, message } = codegen.compile(&request()) else {
             panic!("no answer is a failure");
         };
@@ -288,7 +316,7 @@ mod tests {
         assert_eq!(timeout(Some("2.5")).unwrap(), Some(Duration::from_millis(2500)));
         assert_eq!(timeout(Some("off")).unwrap(), None);
         for bad in ["soon", "-1", "0", "nan", "1e300"] {
-            let message = timeout(Some(bad)).unwrap_err().to_string();
+            let message = timeout(Some(bad)).unwrap_err();
             assert!(message.starts_with(&format!("REFLEX_CODEGEN_TIMEOUT={bad}: ")), "{message}");
         }
     }
@@ -297,6 +325,33 @@ mod tests {
     fn a_missing_program_is_named() {
         let error = ProcessCodegen::at("/nonexistent/reflex-codegen".into()).unwrap_err();
         assert!(error.to_string().contains("/nonexistent/reflex-codegen"), "{error}");
+    }
+
+    #[test]
+    fn no_program_is_an_error_once_a_kernel_is_compiled() {
+        let codegen = ProcessCodegen { program: Program::find(&[]), idle: Mutex::new(vec![]) };
+        if let Some(identity) = codegen.identity() {
+            // It is installed on the search path.
+            return assert!(!identity.is_empty());
+        }
+        let Response::Failed { func, message } = codegen.compile(&request()) else {
+            panic!("nothing compiles");
+        };
+        assert_eq!(func, "conv7");
+        assert!(message.contains("REFLEX_CODEGEN"), "{message}");
+    }
+
+    #[test]
+    fn a_folder_is_searched_and_builds_are_told_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let folders = ["other", "own"].map(|name| dir.path().join(name));
+        fs::create_dir(&folders[1]).unwrap();
+        let path = folders[1].join(PROGRAM);
+        fs::write(&path, "one").unwrap();
+        let one = Program::find(&folders).unwrap();
+        assert_eq!(one.path, path);
+        fs::write(&path, "another").unwrap();
+        assert_ne!(Program::find(&folders).unwrap().identity, one.identity);
     }
 
     #[test]

@@ -6,12 +6,15 @@
 //! its kernels schedules none. Files appear whole (written aside, then renamed); each carries a checksum, and
 //! one that does not match is removed and made again. The cache never makes a compilation
 //! fail: what cannot be read or written is compiled, with one warning for a folder.
+//!
+//! The file `generator` holds the identity of the code generator that wrote last. Where no code
+//! generator is installed, its kernels are used.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use parking_lot::Mutex;
@@ -20,6 +23,8 @@ use reflex_tir::codegen::{ObjectFile, Request};
 
 /// First bytes of an entry.
 const MAGIC: &[u8; 8] = b"RFXKERN1";
+/// Name of the file with the identity of the code generator that wrote last.
+const GENERATOR: &str = "generator";
 /// Most bytes that all entries may take.
 pub const DEFAULT_LIMIT: u64 = 1 << 30;
 /// The consequence and the remedy, behind the reason why a folder is no use.
@@ -33,9 +38,12 @@ static WARNED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 #[derive(Debug)]
 pub struct KernelCache {
     dir: PathBuf,
-    salt: String,
+    /// Of the code generator.
+    identity: String,
     limit: u64,
     corrupt: AtomicU64,
+    /// Written by this process.
+    generator_noted: AtomicBool,
 }
 
 /// Names an entry.
@@ -43,10 +51,14 @@ pub struct KernelCache {
 pub struct KernelKey(blake3::Hash);
 
 impl KernelCache {
-    /// A cache in `dir`, made when first written to. `codegen` identifies the code generator.
-    pub fn new(dir: impl Into<PathBuf>, codegen: &str, limit: u64) -> KernelCache {
-        let salt = format!("{} {codegen}", env!("REFLEX_KERNEL_PASSES"));
-        KernelCache { dir: dir.into(), salt, limit, corrupt: AtomicU64::new(0) }
+    /// A cache in `dir`, made when first written to. `codegen` identifies the code generator; where
+    /// there is `None`, the cache holds what the last one made.
+    pub fn new(dir: impl Into<PathBuf>, codegen: Option<&str>, limit: u64) -> KernelCache {
+        let dir = dir.into();
+        let last = || fs::read_to_string(dir.join(GENERATOR)).unwrap_or_default();
+        let identity = codegen.map_or_else(last, str::to_owned);
+        let (corrupt, generator_noted) = (AtomicU64::new(0), AtomicBool::new(codegen.is_none()));
+        KernelCache { dir, identity, limit, corrupt, generator_noted }
     }
 
     /// Where the user's cache is: `$REFLEX_CACHE`, or `reflex` in the XDG cache directory.
@@ -78,7 +90,8 @@ impl KernelCache {
     pub fn key(&self, request: &Request) -> KernelKey {
         let bytes = postcard::to_stdvec(request).expect("plain data always encodes");
         let mut hasher = blake3::Hasher::new();
-        hasher.update(self.salt.as_bytes()).update(&[0]).update(&bytes);
+        let salt = format!("{} {}", env!("REFLEX_KERNEL_PASSES"), self.identity);
+        hasher.update(salt.as_bytes()).update(&[0]).update(&bytes);
         KernelKey(hasher.finalize())
     }
 
@@ -130,11 +143,19 @@ impl KernelCache {
     fn try_put(&self, key: &KernelKey, object: &ObjectFile) -> io::Result<()> {
         fs::create_dir_all(&self.dir)?;
         let payload = postcard::to_stdvec(object).expect("plain data always encodes");
+        let sum = blake3::hash(&payload);
+        self.write(&self.path(key), &[MAGIC, sum.as_bytes(), &payload])?;
+        if !self.generator_noted.swap(true, Ordering::Relaxed) {
+            self.write(&self.dir.join(GENERATOR), &[self.identity.as_bytes()])?;
+        }
+        Ok(())
+    }
+
+    /// Makes a file appear whole.
+    fn write(&self, path: &Path, parts: &[&[u8]]) -> io::Result<()> {
         let mut file = tempfile::NamedTempFile::new_in(&self.dir)?;
-        file.write_all(MAGIC)?;
-        file.write_all(blake3::hash(&payload).as_bytes())?;
-        file.write_all(&payload)?;
-        file.persist(self.path(key))?;
+        parts.iter().try_for_each(|part| file.write_all(part))?;
+        file.persist(path)?;
         Ok(())
     }
 
@@ -144,6 +165,9 @@ impl KernelCache {
         let mut entries: Vec<(SystemTime, u64, PathBuf)> = list
             .filter_map(|entry| {
                 let entry = entry.ok()?;
+                if entry.file_name() == GENERATOR {
+                    return None;
+                }
                 let data = entry.metadata().ok().filter(fs::Metadata::is_file)?;
                 Some((data.modified().ok()?, data.len(), entry.path()))
             })
@@ -211,7 +235,7 @@ mod tests {
     #[test]
     fn entries_come_back_and_damage_is_noticed() {
         let dir = tempfile::tempdir().unwrap();
-        let cache = KernelCache::new(dir.path(), "llvm", DEFAULT_LIMIT);
+        let cache = KernelCache::new(dir.path(), Some("llvm"), DEFAULT_LIMIT);
         let key = cache.key(&request("f"));
         assert!(cache.get(&key).is_none());
         cache.put(&key, &object("f", 10));
@@ -227,8 +251,8 @@ mod tests {
 
     #[test]
     fn keys_tell_functions_and_generators_apart() {
-        let cache = KernelCache::new("unused", "llvm", DEFAULT_LIMIT);
-        let other = KernelCache::new("unused", "llvm 2", DEFAULT_LIMIT);
+        let cache = KernelCache::new("unused", Some("llvm"), DEFAULT_LIMIT);
+        let other = KernelCache::new("unused", Some("llvm 2"), DEFAULT_LIMIT);
         assert_ne!(cache.key(&request("f")), cache.key(&request("g")));
         assert_ne!(cache.key(&request("f")), other.key(&request("f")));
     }
@@ -243,21 +267,38 @@ mod tests {
         fs::write(&file, "").unwrap();
         for folder in [file.clone(), file.join("below")] {
             assert!(KernelCache::check(&folder).is_err(), "{folder:?}");
-            let cache = KernelCache::new(&folder, "llvm", DEFAULT_LIMIT);
+            let cache = KernelCache::new(&folder, Some("llvm"), DEFAULT_LIMIT);
             let key = cache.key(&request("f"));
             assert!(cache.get(&key).is_none());
             cache.put(&key, &object("f", 1));
             assert!(WARNED.lock().contains(&folder));
         }
-        let unused = KernelCache::new(dir.path(), "llvm", DEFAULT_LIMIT);
+        let unused = KernelCache::new(dir.path(), Some("llvm"), DEFAULT_LIMIT);
         assert!(unused.get(&unused.key(&request("f"))).is_none());
         assert!(!WARNED.lock().contains(dir.path()));
     }
 
     #[test]
+    fn without_a_generator_the_last_ones_kernels_are_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |identity| KernelCache::new(dir.path(), identity, 0);
+        for identity in ["llvm 1", "llvm 2"] {
+            let cache = of(Some(identity));
+            cache.put(&cache.key(&request(identity)), &object(identity, 10));
+        }
+        let cache = of(None);
+        assert!(cache.get(&cache.key(&request("llvm 1"))).is_none(), "of an older generator");
+        assert_eq!(cache.get(&cache.key(&request("llvm 2"))), Some(object("llvm 2", 10)));
+        cache.prune();
+        let left: Vec<_> =
+            fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(left, [GENERATOR], "pruning keeps it");
+    }
+
+    #[test]
     fn the_oldest_entries_are_pruned() {
         let dir = tempfile::tempdir().unwrap();
-        let cache = KernelCache::new(dir.path(), "llvm", 3000);
+        let cache = KernelCache::new(dir.path(), Some("llvm"), 3000);
         let keys: Vec<KernelKey> = ["a", "b", "c"].map(|n| cache.key(&request(n))).into();
         for (n, key) in keys.iter().enumerate() {
             cache.put(key, &object("f", 1200));

@@ -403,7 +403,7 @@ impl Codegen for Counting {
 #[test]
 fn kernels_found_in_the_cache_are_not_scheduled_again() {
     let dir = tempfile::tempdir().unwrap();
-    let cache = KernelCache::new(dir.path(), "none", kernel_cache::DEFAULT_LIMIT);
+    let cache = KernelCache::new(dir.path(), Some("none"), kernel_cache::DEFAULT_LIMIT);
     let compiled = |n: u64| {
         let mut module = Module::default();
         layer(&mut module);
