@@ -9,5 +9,15 @@ fn main() {
     for name in exported.split(',') {
         println!("cargo::rustc-link-arg-bins=-Wl,--export-dynamic-symbol={name}");
     }
-    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libreflex.so");
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,{}", soname());
+}
+
+/// The name that programs look for when they start. It has the part of the version in which the C
+/// interface only grows: before 1.0 the minor version, later the major one.
+fn soname() -> String {
+    let part = |name: &str| std::env::var(format!("CARGO_PKG_VERSION_{name}")).unwrap_or_default();
+    match part("MAJOR").as_str() {
+        "0" => format!("libreflex.so.0.{}", part("MINOR")),
+        major => format!("libreflex.so.{major}"),
+    }
 }

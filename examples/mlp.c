@@ -2,7 +2,7 @@
  *
  * usage: mlp MODEL      (tests/filetests/relax/mlp.py, or a .so made from it)
  *
- * cc -Iinclude examples/mlp.c -Ltarget/release -lreflex -lpthread -o mlp
+ * cc mlp.c $(pkg-config --cflags --libs reflex) -o mlp      after ./x install PREFIX
  */
 #include <inttypes.h>
 #include <math.h>
@@ -62,6 +62,17 @@ int main(int argc, char **argv) {
     TRY(reflex_engine_load(engine, argv[1], &program));
     TRY(reflex_session_new(program, REFLEX_MODE_TIERED, &session));
 
+    /* What it takes and gives, and whether the library is that of the header. */
+    ReflexSignature signature;
+    TRY(reflex_program_signature(program, "main", &signature));
+    const ReflexTensorInfo *w_info = &signature.inputs[1];
+    printf("%s is [%" PRId64 ", %" PRId64 "]\n", w_info->name, w_info->shape[0], w_info->shape[1]);
+    EXPECT(signature.inputs[0].shape[0] == -1 && signature.inputs[0].symbols[0] != NULL);
+    EXPECT(strcmp(signature.inputs[0].symbols[0], signature.outputs[0].symbols[0]) == 0);
+    EXPECT(signature.output_count == 1 && w_info->symbols[0] == NULL && w_info->dtype.bits == 32);
+    EXPECT(reflex_program_signature(program, "nothing", &signature) == REFLEX_STATUS_INPUT);
+    EXPECT(strcmp(reflex_version(), REFLEX_VERSION) == 0);
+
     /* Our own memory, passed without a copy. */
     float x[2 * 8], w[8 * 5];
     for (int i = 0; i < 16; ++i) x[i] = (float)i / 16;
@@ -78,9 +89,19 @@ int main(int argc, char **argv) {
     TRY(reflex_call(session, "main", args, 2, &y));
     print("call", reflex_as_tensor(&y));
 
+    /* A strided view: x as the transpose of its transpose. */
+    float x_transposed[8 * 2];
+    for (int i = 0; i < 16; ++i) x_transposed[i % 8 * 2 + i / 8] = x[i];
+    int64_t x_strides[] = {1, 2};
+    ReflexTensor view = {x_transposed, {1, 0}, 2, f32, x_shape, x_strides, 0};
+    ReflexValue strided[] = {reflex_tensor_view(&view), args[1]}, again;
+    TRY(reflex_call(session, "main", strided, 2, &again));
+    EXPECT(memcmp(reflex_as_tensor(&y)->data, reflex_as_tensor(&again)->data, 40) == 0);
+    reflex_free(&again);
+
     /* By number, with values that own their memory. */
     uint32_t number;
-    ReflexValue owned[2], again;
+    ReflexValue owned[2];
     TRY(reflex_function_index(session, "main", &number));
     TRY(reflex_tensor(f32, x_shape, 2, x, &owned[0]));
     TRY(reflex_tensor(f32, w_shape, 2, w, &owned[1]));

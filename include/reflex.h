@@ -4,7 +4,17 @@
  * of a thread are in reflex_error_kind() and its neighbours. ReflexValue has the layout of
  * tvm-ffi's TVMFFIAny, ReflexTensor that of DLPack's DLTensor: pointers to either may be cast.
  * Values that functions return are owned by the caller, who frees them with reflex_free().
- * Arguments are borrowed.
+ * Arguments are borrowed. Compact tensors are passed in place; strided ones are copied for the call.
+ *
+ * Threads: any thread may use an engine or a program at any time, also while others do. A session is
+ * used by one thread at a time, and may be another one's for the next call; a second call meanwhile is
+ * refused with REFLEX_STATUS_INPUT. reflex_cancel() and reflex_cancel_reset() may be called at any time
+ * by any thread. Values may be copied and freed by any thread; nothing locks the data of tensors, so
+ * one that is written belongs to its writer. Frees need that no other thread is in a call on the same
+ * handle. Errors are each thread's own. Memory limits and registered functions are the process's.
+ *
+ * Versions: REFLEX_VERSION is that of this header, reflex_version() that of the library. A program runs
+ * with later libraries of the same minor version, which the soname has.
  *
  * The examples share an `engine`, a `program` from the file `model`, a `session` of it, and `args`:
  * two tensors of shapes [2, 8] and [8, 5] that its function `main` takes. `f32` is the element type.
@@ -21,6 +31,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+
+#define REFLEX_VERSION_MAJOR 0
+#define REFLEX_VERSION_MINOR 1
+#define REFLEX_VERSION_PATCH 0
+#define REFLEX_VERSION "0.1.0"
 
 /* A reference-counted object of tvm-ffi. */
 typedef struct ReflexObject ReflexObject;
@@ -372,6 +387,55 @@ typedef struct ReflexSessionOptions {
    */
   const char *device;
 } ReflexSessionOptions;
+
+/**
+ * An input or output of a function.
+ */
+typedef struct ReflexTensorInfo {
+  /**
+   * The model's name for it.
+   */
+  const char *name;
+  /**
+   * Element type; of 0 bits if the program does not say.
+   */
+  struct ReflexDType dtype;
+  /**
+   * Number of dimensions.
+   */
+  int32_t ndim;
+  /**
+   * `ndim` dimensions; -1 for one that each call chooses.
+   */
+  const int64_t *shape;
+  /**
+   * `ndim` names: null for a known dimension, else its name, or an expression over names. Equal
+   * names are equal sizes.
+   */
+  const char *const *symbols;
+} ReflexTensorInfo;
+
+/**
+ * The inputs and outputs of a function, in the order of calls.
+ */
+typedef struct ReflexSignature {
+  /**
+   * Inputs.
+   */
+  const struct ReflexTensorInfo *inputs;
+  /**
+   * Their number.
+   */
+  uint32_t input_count;
+  /**
+   * Outputs, those of tuples one after another.
+   */
+  const struct ReflexTensorInfo *outputs;
+  /**
+   * Their number; 0 if the program does not describe them, as TVM's exports do not.
+   */
+  uint32_t output_count;
+} ReflexSignature;
 
 /**
  * A strided view of memory, as DLPack has it.
@@ -897,7 +961,7 @@ enum ReflexStatus reflex_save_function(struct ReflexSession *session,
 
 /**
  * Limits what later runs may do: a unit of fuel for each function entered and each backward jump.
- * `UINT64_MAX` is no limit.
+ * `UINT64_MAX`, the default, is no limit.
  *
  * Example:
  *     ReflexValue y;
@@ -912,7 +976,7 @@ enum ReflexStatus reflex_set_fuel(struct ReflexSession *session,
                                   uint64_t fuel);
 
 /**
- * Returns the fuel that is left.
+ * Returns the fuel that is left; `UINT64_MAX` if there is no limit, as at first.
  *
  * Example:
  *     uint64_t fuel;
@@ -920,6 +984,8 @@ enum ReflexStatus reflex_set_fuel(struct ReflexSession *session,
  *     CHECK_OK(reflex_fuel(session, &fuel));
  *     CHECK(fuel == 100);
  *     CHECK_OK(reflex_set_fuel(session, UINT64_MAX));
+ *     CHECK_OK(reflex_fuel(session, &fuel));
+ *     CHECK(fuel == UINT64_MAX);
  *
  * Requires:
  * Pointers are null or valid.
@@ -1006,6 +1072,24 @@ enum ReflexStatus reflex_cancel_reset(const struct ReflexCanceller *canceller);
  * `canceller` is null or came from `reflex_canceller_new`, and is used no more.
  */
 void reflex_canceller_free(struct ReflexCanceller *canceller);
+
+/**
+ * Returns the inputs and outputs of a function, such as `main`. What `out` points to is valid as long
+ * as the program.
+ *
+ * Example:
+ *     ReflexSignature signature;
+ *     CHECK_OK(reflex_program_signature(program, "main", &signature));
+ *     CHECK(signature.input_count == 2 && signature.output_count == 1);
+ *     for (uint32_t i = 0; i < signature.input_count; ++i)
+ *         printf("%s has %d dimensions\n", signature.inputs[i].name, signature.inputs[i].ndim);
+ *
+ * Requires:
+ * Pointers are null or valid.
+ */
+enum ReflexStatus reflex_program_signature(const struct ReflexProgram *program,
+                                           const char *function,
+                                           struct ReflexSignature *out);
 
 /**
  * Returns the value that stands for nothing.

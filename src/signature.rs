@@ -128,11 +128,16 @@ fn outputs_of(func: &Func, ty: &Type, name: &str, outputs: &mut Vec<TensorInfo>)
 }
 
 impl TensorInfo {
+    /// Returns true if the program says that it is a tensor, and of what type.
+    pub(crate) fn is_typed(&self) -> bool {
+        self.dtype != DType::VOID
+    }
+
     /// Checks an array against type and shape; `sizes` remembers what symbols stand for.
     pub(crate) fn check(&self, array: &Array, sizes: &mut BTreeMap<String, i64>) -> Result<()> {
         let got = || format!("{}{:?}", array.dtype, array.shape);
-        let typed = self.dtype == DType::VOID || self.dtype == array.dtype;
-        if !typed || (self.dtype != DType::VOID && self.shape.len() != array.shape.len()) {
+        let fits = self.dtype == array.dtype && self.shape.len() == array.shape.len();
+        if self.is_typed() && !fits {
             return Err(Error::input(format!("input {self}: got {}", got())));
         }
         for (axis, (dim, size)) in self.shape.iter().zip(&array.shape).enumerate() {

@@ -14,7 +14,17 @@ const HEAD: &str = "\
  * of a thread are in reflex_error_kind() and its neighbours. ReflexValue has the layout of
  * tvm-ffi's TVMFFIAny, ReflexTensor that of DLPack's DLTensor: pointers to either may be cast.
  * Values that functions return are owned by the caller, who frees them with reflex_free().
- * Arguments are borrowed.
+ * Arguments are borrowed. Compact tensors are passed in place; strided ones are copied for the call.
+ *
+ * Threads: any thread may use an engine or a program at any time, also while others do. A session is
+ * used by one thread at a time, and may be another one's for the next call; a second call meanwhile is
+ * refused with REFLEX_STATUS_INPUT. reflex_cancel() and reflex_cancel_reset() may be called at any time
+ * by any thread. Values may be copied and freed by any thread; nothing locks the data of tensors, so
+ * one that is written belongs to its writer. Frees need that no other thread is in a call on the same
+ * handle. Errors are each thread's own. Memory limits and registered functions are the process's.
+ *
+ * Versions: REFLEX_VERSION is that of this header, reflex_version() that of the library. A program runs
+ * with later libraries of the same minor version, which the soname has.
  *
  * The examples share an `engine`, a `program` from the file `model`, a `session` of it, and `args`:
  * two tensors of shapes [2, 8] and [8, 5] that its function `main` takes. `f32` is the element type.
@@ -22,6 +32,21 @@ const HEAD: &str = "\
  *
  * Written by cbindgen from src/capi; tests/c_header.rs keeps it current. */
 ";
+
+const OBJECT: &str = "\
+/* A reference-counted object of tvm-ffi. */
+typedef struct ReflexObject ReflexObject;";
+
+fn version_macros() -> String {
+    let parts = [
+        ("MAJOR", env!("CARGO_PKG_VERSION_MAJOR")),
+        ("MINOR", env!("CARGO_PKG_VERSION_MINOR")),
+        ("PATCH", env!("CARGO_PKG_VERSION_PATCH")),
+    ];
+    let define = |(name, value)| format!("#define REFLEX_VERSION_{name} {value}\n");
+    let text = format!("#define REFLEX_VERSION \"{}\"\n", env!("CARGO_PKG_VERSION"));
+    parts.map(define).concat() + &text
+}
 
 fn config() -> Config {
     let names = [
@@ -47,12 +72,11 @@ fn config() -> Config {
             rename_variants: RenameRule::ScreamingSnakeCase,
             ..EnumConfig::default()
         },
-        after_includes: Some(
-            "\n/* A reference-counted object of tvm-ffi. */\ntypedef struct ReflexObject ReflexObject;"
-                .to_owned(),
-        ),
+        after_includes: Some(format!("\n{}\n{OBJECT}", version_macros())),
         export: ExportConfig {
-            include: ["ReflexMode", "ReflexAllocator", "ReflexText", "ReflexStatus"].map(String::from).to_vec(),
+            include: ["ReflexMode", "ReflexAllocator", "ReflexText", "ReflexStatus"]
+                .map(String::from)
+                .to_vec(),
             exclude: ["TVMFFIObject", "DLPackVersion"].map(String::from).to_vec(),
             rename: names.map(|(from, to)| (from.to_owned(), to.to_owned())).into_iter().collect(),
             item_types: vec![

@@ -33,7 +33,9 @@ def main():
     program = reflex.load(model)
     shared = {"np": np, "tvm_ffi": tvm_ffi, "reflex": reflex, "model": model, "x": x, "w": w}
     failed = tried = 0
-    for test in doctest.DocTestFinder(exclude_empty=True).find(reflex, "reflex"):
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    modules = (reflex, reflex._arrays)
+    for test in [test for module in modules for test in finder.find(module, module.__name__)]:
         globs = dict(shared, program=program, session=program.session())
         test.globs = globs
         result = doctest.DocTestRunner(optionflags=doctest.IGNORE_EXCEPTION_DETAIL).run(test)

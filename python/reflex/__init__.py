@@ -2,57 +2,89 @@
 
 >>> import numpy as np, reflex
 >>> program = reflex.load(model)                  # .onnx, .py or .so
+>>> print(*program.inputs, *program.outputs)
+x: float32[n, 8] w: float32[8, 5] output0: float32[n, 5]
 >>> session = program.session()
->>> y = session["main"](x, w)                     # NumPy arrays, or any with DLPack
->>> np.from_dlpack(y).shape
+>>> y = session["main"](x, w)                     # NumPy arrays, or any with DLPack; or x=x, w=w
+>>> y.numpy().shape                               # in place, as np.asarray(y) is
+(2, 5)
+>>> session.run({"x": x, "w": w})["output0"].shape
 (2, 5)
 
-Arguments are passed without a copy. Results are `tvm_ffi.Tensor`, which NumPy reads in place with
-`numpy.from_dlpack`. A session belongs to one thread at a time; other threads may call `cancel` only.
-Needs the package apache-tvm-ffi and libreflex.so, which is looked for in $REFLEX_LIBRARY, next to
-this file, and in the build folders of a source tree.
+**Arrays.** A call takes every array that NumPy takes. Arrays with DLPack are passed without a copy, if
+they are contiguous, writable and of the machine's byte order; others are copied for the call, so that a
+program that writes into its arguments writes into the copy. Numbers and (nested) lists become arrays of
+the input's element type. `set_input` keeps what was passed: later changes of an array that was not
+copied are seen by `invoke_stateful`. Results are `Tensor`: a `tvm_ffi.Tensor` with `numpy()`, which
+`numpy.asarray` and `numpy.from_dlpack` read in place.
 
-In the examples, `program` is a model whose `main` takes `x` of shape [2, 8] and `w` of shape [8, 5],
-`model` is its file, and `session` is a session of it.
+**Threads.** A program is shared by threads. A session belongs to one thread at a time; other threads may
+call `cancel` only. Calls release Python's lock.
+
+**Files.** Needs the packages apache-tvm-ffi and numpy, and libreflex.so, which is looked for in
+$REFLEX_LIBRARY, next to this file, and in the build folders of a source tree. `.onnx` and `.py` are
+compiled by `reflex-codegen`, which is looked for in $REFLEX_CODEGEN, beside libreflex.so and on the search
+path, unless all kernels are in the cache; `.so` need no compiler.
+
+In the examples, `program` is a model whose `main` takes `x` of shape [n, 8] and `w` of shape [8, 5],
+`model` is its file, `x` and `w` are arrays, and `session` is a session of it.
 """
+from __future__ import annotations
+
 import os
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import TracebackType
+from typing import Any
 
 import tvm_ffi
 
-__all__ = ["Cancelled", "FuelExhausted", "Program", "Session", "get_global_func",
-           "library_function", "load", "memory", "register_global_func", "set_memory_limit"]
+from ._arrays import (
+    ArrayLike,
+    Signature,
+    Tensor,
+    TensorInfo,
+    bound_function,
+    by_position,
+    converted,
+    flattened,
+    passing,
+    saved_function,
+    use_tensor_class,
+)
+from ._library import LIBRARY as _reflex
+from ._library import Cancelled, FuelExhausted, NotATensor
+
+__all__ = [
+    "Cancelled",
+    "FuelExhausted",
+    "Program",
+    "Session",
+    "Signature",
+    "Tensor",
+    "TensorInfo",
+    "get_global_func",
+    "library_function",
+    "load",
+    "memory",
+    "register_global_func",
+    "set_memory_limit",
+]
+
+#: The version of the library, as in `Cargo.toml`.
+__version__: str = str(_reflex["version"]())
+
+_Path = str | os.PathLike[str]
 
 
-for _builtin in (MemoryError, OSError, NotImplementedError, RecursionError, TimeoutError):
-    tvm_ffi.register_error(_builtin.__name__, _builtin)
-
-
-@tvm_ffi.register_error("reflex.Cancelled")
-class Cancelled(RuntimeError):
-    """The run was cancelled from another thread."""
-
-
-@tvm_ffi.register_error("reflex.FuelExhausted")
-class FuelExhausted(RuntimeError):
-    """The run used up its fuel."""
-
-
-def _library():
-    name = "libreflex.so"
-    named = os.environ.get("REFLEX_LIBRARY")
-    here = Path(__file__).resolve().parent
-    builds = [here.parents[1] / "target" / profile for profile in ("release", "debug")]
-    for path in [Path(named)] if named else [here / name, *(build / name for build in builds)]:
-        if path.exists():
-            return tvm_ffi.load_module(str(path))
-    raise ImportError(f"{name} was not found; build it with cargo, or name it in REFLEX_LIBRARY")
-
-
-_reflex = _library()
-
-
-def load(path, device="cpu", threads=1, kernel_cache=None, tier=None, precision=None):
+def load(
+    path: _Path,
+    device: str = "cpu",
+    threads: int = 1,
+    kernel_cache: _Path | None = None,
+    tier: str | None = None,
+    precision: str | None = None,
+) -> Program:
     """Loads a model: `.onnx` and `.py` are compiled, `.so` is opened (which runs machine code of its
     author's choice).
 
@@ -63,12 +95,19 @@ def load(path, device="cpu", threads=1, kernel_cache=None, tier=None, precision=
 
     >>> reflex.load(model, threads=2, tier="off").functions
     ['main']
+    >>> reflex.load("no/such.onnx")
+    Traceback (most recent call last):
+        ...
+    FileNotFoundError: no/such.onnx: No such file or directory (os error 2)
     """
+    use_tensor_class()
     cache = None if kernel_cache is None else os.fspath(kernel_cache)
-    return Program(_reflex["load"](os.fspath(path), device, threads, cache, tier, precision))
+    options = (device, threads, cache, tier, precision)
+    handle = _reflex["load"](os.fspath(path), *options)
+    return Program(handle, (os.path.abspath(path), *options))
 
 
-def register_global_func(name, function, override=False):
+def register_global_func(name: str, function: Callable[..., Any], override: bool = False) -> None:
     """Registers a callable that programs loaded from now on find by name.
 
     >>> reflex.register_global_func("docs.add_one", lambda value: value + 1)
@@ -78,28 +117,30 @@ def register_global_func(name, function, override=False):
     _reflex["register_global_func"](name, tvm_ffi.convert(function), override)
 
 
-def get_global_func(name):
+def get_global_func(name: str) -> Callable[..., Any] | None:
     """Returns the packed function that programs find under a name, a builtin or a registered one, or None.
 
     >>> reflex.get_global_func("docs.nothing") is None
     True
     """
-    return _reflex["get_global_func"](name)
+    function: Callable[..., Any] | None = _reflex["get_global_func"](name)
+    return function
 
 
-def library_function(path, name):
+def library_function(path: _Path, name: str) -> Callable[..., Any]:
     """Returns the packed function `name` of a shared library (its symbol is `__tvm_ffi_<name>`). The
     library stays loaded with it. Opening a library runs machine code of its author's choice.
 
     >>> reflex.library_function("no/such.so", "f")
     Traceback (most recent call last):
         ...
-    OSError: no/such.so: No such file or directory (os error 2)
+    FileNotFoundError: no/such.so: No such file or directory (os error 2)
     """
-    return _reflex["library_function"](os.fspath(path), name)
+    function: Callable[..., Any] = _reflex["library_function"](os.fspath(path), name)
+    return function
 
 
-def memory():
+def memory() -> dict[str, int]:
     """Returns the bytes that tensors take: live, peak_live, resident, peak_resident.
 
     >>> sorted(reflex.memory())
@@ -108,7 +149,7 @@ def memory():
     return dict(zip(("live", "peak_live", "resident", "peak_resident"), _reflex["memory"]()))
 
 
-def set_memory_limit(limit):
+def set_memory_limit(limit: int | None) -> None:
     """Limits the bytes that tensors have in use at once: beyond it, calls raise `MemoryError`. None
     removes the limit.
 
@@ -118,21 +159,96 @@ def set_memory_limit(limit):
     _reflex["set_memory_limit"](limit)
 
 
+def _closed(*_: Any) -> Any:
+    raise ValueError("this program or session is closed")
+
+
 class Program:
-    """A loaded model, shared by sessions on any threads."""
+    """A loaded model, shared by sessions on any threads.
 
-    def __init__(self, handle):
+    It is pickled as its path and options: unpickling loads the file again.
+
+    >>> import pickle
+    >>> with pickle.loads(pickle.dumps(program)) as again:
+    ...     again.functions
+    ['main']
+    """
+
+    def __init__(self, handle: Callable[..., Any], source: tuple[Any, ...]) -> None:
         self._handle = handle
+        self._source = source
+        self._signatures: dict[str, Signature] = {}
 
-    def session(self, mode="tiered", device="cpu", memory_cfg="pooled"):
+    def __reduce__(self) -> tuple[Any, ...]:
+        return load, self._source
+
+    def __repr__(self) -> str:
+        return f"<reflex.Program {self._source[0]}>"
+
+    def __enter__(self) -> Program:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Gives up the program; the end of a `with` does it too. Its sessions stay, and its memory is
+        freed with the last of them.
+
+        >>> with reflex.load(model) as other:
+        ...     other.functions
+        ['main']
+        >>> other.functions
+        Traceback (most recent call last):
+            ...
+        ValueError: this program or session is closed
+        """
+        self._handle = _closed
+
+    def session(
+        self, mode: str = "tiered", device: str = "cpu", memory_cfg: str = "pooled"
+    ) -> Session:
         """Opens a session. `mode` is "bytecode", "compiled" or "tiered". `memory_cfg` is "pooled", which
         keeps memory for reuse, or "naive", which returns it to the system at once.
 
         >>> session = program.session("compiled", memory_cfg="naive")
         """
-        return Session(self._handle("session", mode, device, memory_cfg))
+        return Session(self._handle("session", mode, device, memory_cfg), self._source[0])
 
-    def save(self, path):
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        """The inputs of `main`: names, element types and shapes.
+
+        >>> [str(info) for info in program.inputs]
+        ['x: float32[n, 8]', 'w: float32[8, 5]']
+        """
+        return self.signature().inputs
+
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        """The outputs of `main`: names, element types and shapes.
+
+        >>> program.outputs[0].shape
+        ('n', 5)
+        """
+        return self.signature().outputs
+
+    def signature(self, function: str = "main") -> Signature:
+        """Returns the inputs and outputs of a function.
+
+        >>> program.signature("main").inputs == program.inputs
+        True
+        """
+        if function not in self._signatures:
+            self._signatures[function] = _signature(self._handle, function)
+        return self._signatures[function]
+
+    def save(self, path: _Path) -> int:
         """Writes a library that `load` and TVM open; returns its size in bytes.
 
         >>> program.save("copy.so")          # this one was loaded from a library
@@ -140,10 +256,10 @@ class Program:
             ...
         NotImplementedError: a .so is compiled already; compile the model itself
         """
-        return self._handle("save", os.fspath(path))
+        return int(self._handle("save", os.fspath(path)))
 
     @property
-    def functions(self):
+    def functions(self) -> list[str]:
         """The names of the functions that can be called.
 
         >>> program.functions
@@ -151,7 +267,7 @@ class Program:
         """
         return [str(name) for name in self._handle("functions")]
 
-    def as_text(self):
+    def as_text(self) -> str:
         """Returns the instructions, as TVM prints them.
 
         >>> "@main" in program.as_text()
@@ -159,7 +275,7 @@ class Program:
         """
         return str(self._handle("as_text"))
 
-    def as_python(self):
+    def as_python(self) -> str:
         """Returns a script for TVM's `ExecBuilder`.
 
         >>> "ib.function" in program.as_python()
@@ -167,7 +283,7 @@ class Program:
         """
         return str(self._handle("as_python"))
 
-    def as_rust(self):
+    def as_rust(self) -> str:
         """Returns a Rust function that builds the program with the VM's `ExecBuilder`.
 
         >>> "ExecBuilder::new()" in program.as_rust()
@@ -175,7 +291,7 @@ class Program:
         """
         return str(self._handle("as_rust"))
 
-    def tiers(self):
+    def tiers(self) -> str:
         """Returns the state of the tiers: compiled code, and the reasons where there is none.
 
         >>> isinstance(program.tiers(), str)
@@ -183,7 +299,7 @@ class Program:
         """
         return str(self._handle("tiers"))
 
-    def stats(self):
+    def stats(self) -> str:
         """Returns sizes and counts.
 
         >>> "main" in program.stats()
@@ -192,32 +308,125 @@ class Program:
         return str(self._handle("stats"))
 
 
+def _signature(handle: Callable[..., Any], function: str) -> Signature:
+    """Asks a program or a session for the signature of a function."""
+
+    def info(described: Any) -> TensorInfo:
+        name, dtype, shape = described
+        dims = tuple(dim if isinstance(dim, int) else str(dim) for dim in shape)
+        return TensorInfo(str(name), None if dtype is None else str(dtype), dims)
+
+    inputs, outputs = (tuple(map(info, side)) for side in handle("signature", function) or ((), ()))
+    return Signature(inputs, outputs)
+
+
 class Session:
-    """A program's running state; the methods are those of TVM's `VirtualMachine`."""
+    """A program's running state; the methods are those of TVM's `VirtualMachine`, and `run`."""
 
-    def __init__(self, handle):
+    def __init__(self, handle: Callable[..., Any], model: str) -> None:
         self._handle = handle
+        self._model = model
+        self._functions: dict[str, Callable[..., Any]] = {}
+        self._signatures: dict[str, Signature] = {}
+        # The functions of the program that saved ones call.
+        self._saved: dict[str, str] = {}
 
-    def __getitem__(self, name):
-        """Returns a function of the program, looked up once; or a saved one.
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a session cannot be pickled; pickle its program, and open a session of it")
+
+    def __repr__(self) -> str:
+        return f"<reflex.Session of {self._model}>"
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Gives up the session; the end of a `with` does it too. Functions that were taken from it keep
+        its memory as long as they live.
+
+        >>> with program.session() as other:
+        ...     y = other["main"](x, w)
+        >>> other["main"]
+        Traceback (most recent call last):
+            ...
+        ValueError: this program or session is closed
+        """
+        self._handle = _closed
+        self._functions.clear()
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        """Returns a function of the program, looked up once; or a saved one. It takes its arguments by
+        position or by name.
 
         >>> main = session["main"]
-        >>> main(x, w).shape[1]
+        >>> main(x, w=w).shape[1]
         5
+        >>> session["nope"]
+        Traceback (most recent call last):
+            ...
+        KeyError: "there is no function 'nope'; there are main"
         """
-        try:
-            return self._handle("function", name)
-        except ValueError:
-            return lambda *args: self.call(name, *args)
+        if name not in self._functions:
+            self._functions[name] = self._find(name)
+        return self._functions[name]
 
-    def call(self, name, *args):
+    def _find(self, name: str) -> Callable[..., Any]:
+        functions = [str(function) for function in self._handle("functions")]
+        if name in functions:
+            return bound_function(name, self._handle("function", name), self._signature(name))
+        if name in self._saved:
+            inputs = self._signature(self._saved[name]).inputs
+            return saved_function(partial(self._handle, "call", name), inputs)
+        known = ", ".join([*functions, *sorted(self._saved)])
+        raise KeyError(f"there is no function {name!r}; there are {known}")
+
+    def _signature(self, function: str) -> Signature:
+        if function not in self._signatures:
+            self._signatures[function] = _signature(self._handle, function)
+        return self._signatures[function]
+
+    def _pass(self, method: str, name: str, args: tuple[Any, ...], *options: Any) -> Any:
+        """Calls a method with arguments of the function `name`, converted where they must be."""
+        call = partial(self._handle, method, name, *options)
+        return passing(call, lambda: self._signature(name).inputs, args)
+
+    def run(self, inputs: Mapping[str, ArrayLike], function: str = "main") -> dict[str, Any]:
+        """Calls a function with inputs by name, and returns its outputs by name: tensors in the order of
+        `Program.outputs`.
+
+        >>> outputs = session.run({"x": x, "w": w})
+        >>> outputs["output0"].numpy().shape
+        (2, 5)
+        """
+        signature = self._signature(function)
+        args = by_position(function, signature.inputs, (), inputs)
+        results = flattened(self[function](*args))
+        names = [info.name for info in signature.outputs]
+        names += [f"output{index}" for index in range(len(names), len(results))]
+        return dict(zip(names, results))
+
+    def call(self, name: str, *args: ArrayLike, **named: ArrayLike) -> Any:
         """Calls a function of the program, or a saved one.
 
-        >>> y = session.call("main", x, w)
+        >>> y = session.call("main", x, w=w)
         """
-        return self._handle("call", name, *args)
+        function = self._functions.get(name)
+        if function is None:
+            try:
+                function = self[name]
+            except KeyError as error:
+                raise AttributeError(error.args[0]) from None
+        return function(*args, **named)
 
-    def invoke_closure(self, closure, *args):
+    def invoke_closure(self, closure: Any, *args: Any) -> Any:
         """Calls a closure that a function of the program returned, or a packed function.
 
         >>> add_one = tvm_ffi.convert(lambda value: value + 1)
@@ -226,7 +435,7 @@ class Session:
         """
         return self._handle("invoke_closure", closure, *args)
 
-    def param_names(self, name):
+    def param_names(self, name: str) -> list[str]:
         """Returns the names of a function's parameters; empty where its file has none.
 
         >>> session.param_names("main")
@@ -234,7 +443,9 @@ class Session:
         """
         return [str(each) for each in self._handle("param_names", name)]
 
-    def _arguments(self, name, args, named):
+    def _arguments(
+        self, name: str, args: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> tuple[Any, ...]:
         """Puts named arguments in their places; the others fill what is left, in order."""
         if not named:
             return args
@@ -246,36 +457,43 @@ class Session:
             given = len(args) + len(named)
             raise TypeError(f"`{name}` takes {len(params)} arguments ({', '.join(params)}), {given} given")
         rest = iter(args)
-        return [named[each] if each in named else next(rest) for each in params]
+        return tuple(named[each] if each in named else next(rest) for each in params)
 
-    def warm_up(self, name, *args):
+    def warm_up(self, name: str, *args: ArrayLike) -> int:
         """Calls a function until nothing more of it is being compiled, and drops the results. Returns the
         number of calls.
 
         >>> session.warm_up("main", x, w) > 0
         True
         """
-        return self._handle("warm_up", name, *args)
+        return int(self._pass("warm_up", name, args))
 
-    def set_input(self, name, *args, **named):
+    def set_input(self, name: str, *args: ArrayLike, **named: ArrayLike) -> None:
         """Stores the arguments of a function for `invoke_stateful`, by position or by name.
 
         >>> session.set_input("main", x, w=w)
         >>> session.invoke_stateful("main")
         """
-        self._handle("set_input", name, *self._arguments(name, args, named))
+        args = self._arguments(name, args, named)
+        try:
+            self._handle("set_input", name, *args)
+            return
+        except (BufferError, NotATensor) as error:
+            refusal = error
+        inputs = self._signature(name).inputs
+        self._handle("set_input", name, *converted(refusal, inputs, args))
 
-    def bind_outputs(self, name, *targets):
-        """Makes `invoke_stateful` copy results into these tensors.
+    def bind_outputs(self, name: str, *targets: Any) -> None:
+        """Makes `invoke_stateful` copy results into these arrays, which are contiguous and writable.
 
-        >>> y = tvm_ffi.from_dlpack(np.zeros((2, 5), "float32"))
+        >>> y = np.zeros((2, 5), "float32")
         >>> session.set_input("main", x, w)
         >>> session.bind_outputs("main", y)
         >>> session.invoke_stateful("main")
         """
         self._handle("bind_outputs", name, *targets)
 
-    def invoke_stateful(self, name):
+    def invoke_stateful(self, name: str) -> None:
         """Runs a function on its stored arguments and keeps the result.
 
         >>> session.set_input("main", x, w)
@@ -283,12 +501,12 @@ class Session:
         """
         self._handle("invoke_stateful", name)
 
-    def get_outputs(self, name, path=()):
+    def get_outputs(self, name: str, path: tuple[int, ...] = ()) -> Any:
         """Returns the kept result: a tensor, or a tuple of results.
 
         >>> session.set_input("main", x, w)
         >>> session.invoke_stateful("main")
-        >>> np.from_dlpack(session.get_outputs("main")).shape
+        >>> session.get_outputs("main").numpy().shape
         (2, 5)
         """
         arity = self._handle("output_arity", name, *path)
@@ -296,7 +514,14 @@ class Session:
             return self._handle("get_output", name, *path)
         return tuple(self.get_outputs(name, (*path, item)) for item in range(arity))
 
-    def save_function(self, name, saved, *args, include_return=True, **named):
+    def save_function(
+        self,
+        name: str,
+        saved: str,
+        *args: ArrayLike,
+        include_return: bool = True,
+        **named: ArrayLike,
+    ) -> None:
         """Saves a function, of the program or saved, with its last arguments under another name. All
         arguments of a function of the program can be given by name.
 
@@ -306,9 +531,20 @@ class Session:
         >>> y = session["of_both"]()
         """
         args = self._arguments(name, args, named)
-        self._handle("save_function", name, saved, include_return, *args)
+        save = partial(self._handle, "save_function", name, saved, include_return)
+        origin = self._saved.get(name, name)
+        passing(save, lambda: self._signature(origin).inputs[-len(args) :], args)
+        self._saved[saved] = origin
+        self._functions.pop(saved, None)
 
-    def time_evaluator(self, name, number=10, repeat=1, min_repeat_ms=0, cooldown_ms=0):
+    def time_evaluator(
+        self,
+        name: str,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: float = 0,
+        cooldown_ms: float = 0,
+    ) -> Callable[..., list[float]]:
         """Returns a callable that times a function: seconds per call of each measurement. The name
         `invoke_stateful` times the function that the callable is given on its stored arguments.
 
@@ -316,9 +552,9 @@ class Session:
         3
         """
         options = (number, repeat, min_repeat_ms / 1e3, cooldown_ms / 1e3)
-        return lambda *args: list(self._handle("time", name, *options, *args))
+        return lambda *args: list(self._pass("time", name, args, *options))
 
-    def set_instrument(self, instrument):
+    def set_instrument(self, instrument: Callable[..., Any] | None) -> None:
         """Calls `instrument(function, name, before_run, result, *args)` before and after each call; it
         returns 1 before a call to skip it. None removes it. `function` is what is called: a packed
         function, or a closure for `invoke_closure`.
@@ -332,16 +568,19 @@ class Session:
         """
         self._handle("set_instrument", instrument)
 
-    def profile(self, name, *args, trace=None):
+    def profile(
+        self, name: str, *args: ArrayLike, trace: _Path | None = None
+    ) -> tuple[str, Any]:
         """Calls a function with every call timed. Returns a table as text, and the result. `trace` names a
         file for the time line, which Perfetto opens.
 
         >>> table, y = session.profile("main", x, w)
         """
-        table, result = self._handle("profile", name, trace and os.fspath(trace), *args)
+        path = None if trace is None else os.fspath(trace)
+        table, result = self._pass("profile", name, args, path)
         return str(table), result
 
-    def set_fuel(self, units):
+    def set_fuel(self, units: int | None) -> None:
         """Limits what later runs may do: a unit of fuel for each function entered and each backward jump.
         None removes the limit.
 
@@ -355,17 +594,20 @@ class Session:
         self._handle("set_fuel", units)
 
     @property
-    def fuel(self):
-        """The fuel that is left.
+    def fuel(self) -> int | None:
+        """The fuel that is left; None if there is no limit, as at first.
 
         >>> session.set_fuel(100)
         >>> session.fuel
         100
         >>> session.set_fuel(None)
+        >>> session.fuel is None
+        True
         """
-        return self._handle("fuel")
+        fuel: int | None = self._handle("fuel")
+        return fuel
 
-    def set_deadline(self, seconds):
+    def set_deadline(self, seconds: float | None) -> None:
         """Makes runs fail that go on for longer than this from now, in seconds. None removes it.
 
         >>> session.set_deadline(60)
@@ -373,7 +615,7 @@ class Session:
         """
         self._handle("set_deadline", None if seconds is None else float(seconds))
 
-    def cancel(self):
+    def cancel(self) -> None:
         """Stops the current run, and later ones until `cancel_reset`. Any thread may call it.
 
         >>> session.cancel()
@@ -381,7 +623,7 @@ class Session:
         """
         self._handle("cancel")
 
-    def cancel_reset(self):
+    def cancel_reset(self) -> None:
         """Lets runs go on again after `cancel`.
 
         >>> session.cancel_reset()

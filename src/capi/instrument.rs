@@ -9,6 +9,7 @@ use reflex_runtime::error::Error as Raised;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::instrument::{CallEvent, Instrument, Verdict};
 
+use super::arguments::compact;
 use super::session::{ReflexSession, with};
 use super::{ReflexStatus, c_string, give, slice, status, text, views};
 use crate::error::{Error, Result};
@@ -199,6 +200,8 @@ pub unsafe extern "C" fn reflex_time(
         // SAFETY: the caller passes strings that are null or end in NUL and as many valid values
         // as it counts.
         let (name, args) = unsafe { (text(name, "the name")?, views(args, count)?) };
+        let mut copies = Vec::new();
+        let args = compact(args, &mut copies)?;
         // SAFETY: the caller passes an element for every measurement.
         unsafe { slice(seconds, timing.repeat as usize, "the array of results") }?;
         // SAFETY: the caller passes a session that is null or live.
@@ -238,6 +241,8 @@ pub unsafe extern "C" fn reflex_profile(
         // SAFETY: the caller passes strings that are null or end in NUL and as many valid values
         // as it counts.
         let (name, args) = unsafe { (text(name, "the name")?, views(args, count)?) };
+        let mut copies = Vec::new();
+        let args = compact(args, &mut copies)?;
         // SAFETY: the caller passes a session that is null or live.
         let (value, profile) = unsafe { with(session, |s| s.profile(name, args)) }?;
         if !trace.is_null() {

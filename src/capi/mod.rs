@@ -2,7 +2,7 @@
 //!
 //! Functions that can fail return a [`ReflexStatus`] and leave kind, message and backtrace in
 //! the thread's error slot. A panic is an error like any other; none crosses. Values are
-//! tvm-ffi's `Any` and tensors DLPack's `DLTensor`, so arrays of other libraries are passed
+//! tvm-ffi's `Any` and tensors DLPack's `DLTensor`, so compact arrays of other libraries are passed
 //! without a copy, and packed functions go both ways.
 //!
 //! Handles are made by `*_new`, `*_open` and `*_load`, and freed by `*_free`. A session belongs to
@@ -11,12 +11,14 @@
 //!
 //! Decision: docs/decisions/0023-one-shared-library.md
 
+mod arguments;
 mod instrument;
 mod owned_results;
 mod packed;
 mod program;
 mod session;
 mod shared;
+mod signature;
 mod try_lock;
 mod values;
 

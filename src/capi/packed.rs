@@ -1,13 +1,14 @@
 //! The same interface as packed functions, for languages that have tvm-ffi already: opening
-//! `libreflex.so` as a tvm-ffi module gives `load`, `register_global_func`, `get_global_func`, `library_function`,
-//! `memory` and `set_memory_limit`, from which everything else is reached. `python/reflex` is
-//! written over them.
+//! `libreflex.so` as a tvm-ffi module gives the functions at the end of this file, `load` above all, from
+//! which everything else is reached. `python/reflex` is written over them.
 //!
 //! A program and a session are functions whose first argument is the name of what to do.
 //!
 //! Decision: docs/decisions/0023-one-shared-library.md
 
 use std::ffi::{c_int, c_void};
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,11 +23,12 @@ use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::instrument::{CallEvent, Instrument, Verdict};
 use reflex_vm::session::{Canceller, SavedResult};
 
+use super::arguments::{Parameters, check_tensors, compact};
 use super::owned_results::make_writable;
 use super::shared::SharedSession;
-use super::values::kept;
+use super::values::{kept, targets};
 use crate::engine::Engine;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::global_func;
 use crate::library_function as library;
 use crate::log;
@@ -35,11 +37,42 @@ use crate::options::{Mode, SessionOptions};
 use crate::program::Program;
 use crate::session::Session;
 use crate::session::timing::TimingOptions;
+use crate::signature::{Dim, TensorInfo};
 
 type FfiResult<T = Any> = std::result::Result<T, Raised>;
 
 fn raise(error: Error) -> Raised {
     error.to_object()
+}
+
+/// Raises an error about a file; one of the system's gets its class in Python. `again` tries what
+/// failed, for errors that do not say.
+fn raise_io(error: Error, again: impl FnOnce() -> io::Result<()>) -> Raised {
+    use std::error::Error as _;
+    let is_io = error.kind() == ErrorKind::Io;
+    let mut chain = std::iter::successors(error.source(), |cause| (*cause).source());
+    let cause = chain.find_map(|cause| Some(cause.downcast_ref::<io::Error>()?.kind()));
+    let raised = raise(error);
+    let cause = cause.or_else(|| again().err().map(|cause| cause.kind()));
+    let class = match cause.filter(|_| is_io) {
+        Some(io::ErrorKind::NotFound) => "FileNotFoundError",
+        Some(io::ErrorKind::PermissionDenied) => "PermissionError",
+        Some(io::ErrorKind::IsADirectory) => "IsADirectoryError",
+        Some(io::ErrorKind::NotADirectory) => "NotADirectoryError",
+        _ => return raised,
+    };
+    Raised::new(class, raised.message())
+}
+
+/// Reads a byte of a file.
+fn probe(path: &Path) -> io::Result<()> {
+    File::open(path)?.read(&mut [0]).map(drop)
+}
+
+/// Looks for the folder that a file is written to.
+fn probe_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.map_or(Ok(()), |folder| std::fs::metadata(folder).map(drop))
 }
 
 fn string<'a>(args: &'a [AnyView<'_>], index: usize) -> FfiResult<&'a str> {
@@ -68,6 +101,34 @@ fn rest<'a, 'b>(args: &'a [AnyView<'b>], from: usize) -> &'a [AnyView<'b>] {
     args.get(from..).unwrap_or_default()
 }
 
+/// Names, element types and dimensions of inputs and outputs, as the nested tuples
+/// `((name, type or None, (dimension or its name, ...)), ...)`; None if they are not known.
+fn signature(program: &Program, func: &str) -> FfiResult {
+    let names = program.functions();
+    if !names.iter().any(|name| name == func) {
+        let known = names.join(", ");
+        return Err(Raised::value_error(format!("no function {func:?}; there are {known}")));
+    }
+    let Ok(signature) = program.signature(func) else { return Ok(Any::NONE) };
+    let dim = |dim: &Dim| match dim {
+        Dim::Const(size) => Any::from(*size),
+        Dim::Symbol(name) => Any::from(name.as_str()),
+    };
+    let info = |info: &TensorInfo| {
+        let dtype = info.dtype.to_string();
+        let dtype = if info.is_typed() { Any::from(dtype.as_str()) } else { Any::NONE };
+        let shape = Array::new(info.shape.iter().map(dim));
+        Any::from(Array::new([Any::from(info.name.as_str()), dtype, shape.into()]))
+    };
+    let side = |infos: &[TensorInfo]| Any::from(Array::new(infos.iter().map(info)));
+    Ok(Array::new([side(&signature.inputs), side(&signature.outputs)]).into())
+}
+
+fn functions(program: &Program) -> Any {
+    let names = program.functions();
+    Array::new(names.iter().map(|name| Any::from(name.as_str()))).into()
+}
+
 fn unknown(what: &str, name: &str) -> Raised {
     Raised::new("AttributeError", format!("a {what} has no `{name}`"))
 }
@@ -88,7 +149,8 @@ fn load(args: &[AnyView<'_>]) -> FfiResult {
     if let Some(precision) = optional(args, 5)? {
         builder = builder.precision(precision.parse().map_err(Raised::value_error)?);
     }
-    let program = builder.build().and_then(|engine| engine.load(Path::new(path))).map_err(raise)?;
+    let (engine, path) = (builder.build().map_err(raise)?, Path::new(path));
+    let program = engine.load(path).map_err(|error| raise_io(error, || probe(path)))?;
     Ok(Function::new(move |args| program_method(&program, string(args, 0)?, rest(args, 1))).into())
 }
 
@@ -105,10 +167,9 @@ fn program_method(program: &Program, name: &str, args: &[AnyView<'_>]) -> FfiRes
                 options = options.allocator(kind.parse().map_err(wrong)?);
             }
             let session = program.open(&options).map_err(raise)?;
-            let shared = Arc::new(Shared {
-                canceller: session.canceller(),
-                session: SharedSession::new(session),
-            });
+            let (program, canceller) = (program.clone(), session.canceller());
+            let session = SharedSession::new(session);
+            let shared = Arc::new(Shared { program, canceller, session });
             let method = move |args: &[AnyView<'_>]| {
                 let mut result = session_method(&shared, string(args, 0)?, rest(args, 1))?;
                 make_writable(&mut result).map(|()| result)
@@ -116,13 +177,13 @@ fn program_method(program: &Program, name: &str, args: &[AnyView<'_>]) -> FfiRes
             Ok(Function::new(method).into())
         }
         "save" => {
-            let size = program.save(Path::new(string(args, 0)?)).map_err(raise)?;
+            let path = Path::new(string(args, 0)?);
+            let written = program.save(path);
+            let size = written.map_err(|error| raise_io(error, || probe_folder(path)))?;
             Ok(Any::from(i64::try_from(size).unwrap_or(i64::MAX)))
         }
-        "functions" => {
-            let names = program.functions();
-            Ok(Array::new(names.iter().map(|name| Any::from(name.as_str()))).into())
-        }
+        "functions" => Ok(functions(program)),
+        "signature" => signature(program, string(args, 0)?),
         "as_text" => Ok(Any::from(program.as_text().as_str())),
         "as_python" => Ok(Any::from(program.as_python().as_str())),
         "as_rust" => Ok(Any::from(program.as_rust().as_str())),
@@ -134,11 +195,23 @@ fn program_method(program: &Program, name: &str, args: &[AnyView<'_>]) -> FfiRes
 
 /// A session that any thread may try to use.
 struct Shared {
+    program: Program,
     session: SharedSession,
     canceller: Canceller,
 }
 
 impl Shared {
+    /// The arguments of a call of `func`, of which strided tensors are replaced by `copies`.
+    fn arguments<'a>(
+        &self,
+        func: &str,
+        args: &'a [AnyView<'a>],
+        copies: &'a mut Vec<Any>,
+    ) -> FfiResult<&'a [AnyView<'a>]> {
+        check_tensors(&self.program, func, args, Parameters::First)?;
+        compact(args, copies).map_err(raise)
+    }
+
     /// Changes a setting.
     fn set(&self, change: impl FnOnce(&mut Session)) -> FfiResult {
         self.with(|session| {
@@ -154,15 +227,21 @@ impl Shared {
 
 fn session_method(shared: &Arc<Shared>, name: &str, args: &[AnyView<'_>]) -> FfiResult {
     let none = |()| Any::NONE;
+    let mut copies = Vec::new();
     match name {
+        "functions" => Ok(functions(&shared.program)),
+        "signature" => signature(&shared.program, string(args, 0)?),
         "call" => {
             let func = string(args, 0)?;
-            shared.session.call_views(func, rest(args, 1)).map_err(raise)
+            let args = shared.arguments(func, rest(args, 1), &mut copies)?;
+            shared.session.call_views(func, args).map_err(raise)
         }
         "function" => {
-            let (shared, func) = (Arc::clone(shared), string(args, 0)?);
-            let number = shared.session.function_index(func).map_err(raise)?;
+            let (shared, func) = (Arc::clone(shared), string(args, 0)?.to_owned());
+            let number = shared.session.function_index(&func).map_err(raise)?;
             let call = move |args: &[AnyView<'_>], result: &mut Any| {
+                let mut copies = Vec::new();
+                let args = shared.arguments(&func, args, &mut copies)?;
                 shared.session.call_into(number, args, result).map_err(raise)?;
                 make_writable(result)
             };
@@ -178,16 +257,18 @@ fn session_method(shared: &Arc<Shared>, name: &str, args: &[AnyView<'_>]) -> Ffi
         }
         "warm_up" => {
             let func = string(args, 0)?;
-            let calls = shared.with(|s| s.warm_up_func(s.function_index(func)?, rest(args, 1)))?;
+            let args = shared.arguments(func, rest(args, 1), &mut copies)?;
+            let calls = shared.with(|s| s.warm_up_func(s.function_index(func)?, args))?;
             Ok(Any::from(i64::try_from(calls).unwrap_or(i64::MAX)))
         }
         "set_input" => {
-            let (func, inputs) = (string(args, 0)?, kept(rest(args, 1)).map_err(raise)?);
+            let (func, inputs) = (string(args, 0)?, rest(args, 1));
+            check_tensors(&shared.program, func, inputs, Parameters::First)?;
+            let inputs = kept(inputs).map_err(raise)?;
             shared.with(|s| s.set_input(func, inputs)).map(none)
         }
         "bind_outputs" => {
-            let (func, targets) = (string(args, 0)?, rest(args, 1));
-            let targets = targets.iter().map(|t| Tensor::try_from(*t)).collect::<FfiResult<_>>()?;
+            let (func, targets) = (string(args, 0)?, targets(rest(args, 1)).map_err(raise)?);
             shared.with(|s| s.bind_outputs(func, targets)).map(none)
         }
         "invoke_stateful" => {
@@ -205,6 +286,7 @@ fn session_method(shared: &Arc<Shared>, name: &str, args: &[AnyView<'_>]) -> Ffi
         "save_function" => {
             let (func, saved) = (string(args, 0)?, string(args, 1)?);
             let keep = if arg::<bool>(args, 2)? { SavedResult::Keep } else { SavedResult::Drop };
+            check_tensors(&shared.program, func, rest(args, 3), Parameters::Last)?;
             let inputs = kept(rest(args, 3)).map_err(raise)?;
             shared.with(|s| s.save_function(func, saved, keep, inputs)).map(none)
         }
@@ -225,7 +307,10 @@ fn session_limit(shared: &Shared, name: &str, args: &[AnyView<'_>]) -> FfiResult
             };
             shared.set(|s| s.set_fuel(fuel))
         }
-        "fuel" => shared.with(|s| Ok(i64::try_from(s.fuel()).unwrap_or(i64::MAX))).map(Any::from),
+        "fuel" => {
+            let fuel = shared.with(|s| Ok(s.fuel()))?;
+            Ok(i64::try_from(fuel).map_or(Any::NONE, Any::from))
+        }
         "set_deadline" => {
             let after = match args.first() {
                 Some(value) if !value.is_none() => {
@@ -276,8 +361,9 @@ fn time(shared: &Shared, args: &[AnyView<'_>]) -> FfiResult {
         min_repeat: seconds(3)?,
         cooldown: seconds(4)?,
     };
-    let func = string(args, 0)?;
-    let timing = shared.with(|s| s.time_evaluator(func, rest(args, 5), &options))?;
+    let (func, mut copies) = (string(args, 0)?, Vec::new());
+    let args = shared.arguments(func, rest(args, 5), &mut copies)?;
+    let timing = shared.with(|s| s.time_evaluator(func, args, &options))?;
     Ok(Array::new(timing.0.into_iter().map(Any::from)).into())
 }
 
@@ -287,11 +373,12 @@ fn bad_count() -> Raised {
 
 /// `(function, trace file or None, args...)`: the table and the result.
 fn profile(shared: &Shared, args: &[AnyView<'_>]) -> FfiResult {
-    let (func, trace) = (string(args, 0)?, optional(args, 1)?);
-    let (value, profile) = shared.with(|s| s.profile(func, rest(args, 2)))?;
+    let (func, trace, mut copies) = (string(args, 0)?, optional(args, 1)?, Vec::new());
+    let args = shared.arguments(func, rest(args, 2), &mut copies)?;
+    let (value, profile) = shared.with(|s| s.profile(func, args))?;
     if let Some(trace) = trace.map(Path::new) {
         let written = std::fs::write(trace, profile.trace_json());
-        written.map_err(|error| raise(Error::io(trace, &error)))?;
+        written.map_err(|error| raise_io(Error::io(trace, &error), || probe_folder(trace)))?;
     }
     let table = Any::from(profile.table().as_str());
     Ok(Array::new([table, value]).into())
@@ -363,7 +450,21 @@ fn get_global_func(args: &[AnyView<'_>]) -> FfiResult {
 /// `(path, name)`: a packed function of a shared library.
 fn library_function(args: &[AnyView<'_>]) -> FfiResult {
     let (path, name) = (string(args, 0)?, string(args, 1)?);
-    library::library_function(Path::new(path), name).map(Any::from).map_err(raise)
+    let path = Path::new(path);
+    let function = library::library_function(path, name);
+    function.map(Any::from).map_err(|error| raise_io(error, || probe(path)))
+}
+
+/// `()`: the version of this library.
+fn version(_: &[AnyView<'_>]) -> FfiResult {
+    Ok(Any::from(env!("CARGO_PKG_VERSION")))
+}
+
+/// `(tensor, element type)`: the same memory as elements of another type of the same size.
+fn reinterpret(args: &[AnyView<'_>]) -> FfiResult {
+    let (tensor, dtype) = (arg::<Tensor>(args, 0)?, string(args, 1)?);
+    let dtype = dtype.parse().map_err(|_| Raised::value_error(format!("no type {dtype:?}")))?;
+    Ok(tensor.view(0, tensor.shape(), dtype)?.into())
 }
 
 /// `()`: bytes live, peak live, resident, peak resident.
@@ -433,6 +534,8 @@ exports! {
     __tvm_ffi_register_global_func = register_global_func;
     __tvm_ffi_get_global_func = get_global_func;
     __tvm_ffi_library_function = library_function;
+    __tvm_ffi_version = version;
+    __tvm_ffi_reinterpret = reinterpret;
     __tvm_ffi_memory = memory;
     __tvm_ffi_set_memory_limit = set_memory_limit;
 }

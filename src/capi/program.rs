@@ -7,6 +7,7 @@ use std::ptr;
 use reflex_runtime::abi::TVMFFIAny;
 use reflex_runtime::value::Any;
 
+use super::signature::{ReflexSignature, Signatures};
 use super::{ReflexStatus, give, live, quiet, status, text};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -18,7 +19,16 @@ use crate::program::Program;
 pub struct ReflexEngine(Engine);
 
 /// A loaded model, shared by any number of sessions on any threads.
-pub struct ReflexProgram(pub(super) Program);
+pub struct ReflexProgram {
+    pub(super) program: Program,
+    signatures: Signatures,
+}
+
+impl ReflexProgram {
+    fn new(program: Program) -> ReflexProgram {
+        ReflexProgram { program, signatures: Signatures::default() }
+    }
+}
 
 /// Options of an engine. Zeroes are the defaults.
 #[repr(C)]
@@ -158,9 +168,9 @@ pub unsafe extern "C" fn reflex_engine_load(
         // SAFETY: the caller passes strings that are null or end in NUL and a handle that is null
         // or live.
         let (engine, path) = unsafe { (live(engine, "the engine")?, text(path, "the path")?) };
-        let program = Box::into_raw(Box::new(ReflexProgram(engine.0.load(Path::new(path))?)));
+        let program = Box::new(ReflexProgram::new(engine.0.load(Path::new(path))?));
         // SAFETY: the caller passes a result pointer that is null or may be written.
-        unsafe { give(out, program) }
+        unsafe { give(out, Box::into_raw(program)) }
     })
 }
 
@@ -198,7 +208,7 @@ pub unsafe extern "C" fn reflex_program_save(
         // SAFETY: the caller passes strings that are null or end in NUL and a handle that is null
         // or live.
         let (program, path) = unsafe { (live(program, "the program")?, text(path, "the path")?) };
-        program.0.save(Path::new(path)).map(drop)
+        program.program.save(Path::new(path)).map(drop)
     })
 }
 
@@ -220,7 +230,7 @@ pub unsafe extern "C" fn reflex_program_print(
 ) -> ReflexStatus {
     status(|| {
         // SAFETY: the caller passes a handle that is null or live.
-        let program = &unsafe { live(program, "the program") }?.0;
+        let program = &unsafe { live(program, "the program") }?.program;
         let printed = match form {
             form if form == ReflexText::Text as i32 => program.as_text(),
             form if form == ReflexText::Python as i32 => program.as_python(),
@@ -252,12 +262,42 @@ pub unsafe extern "C" fn reflex_program_function(
 ) -> ReflexStatus {
     status(|| {
         // SAFETY: the caller passes a handle that is null or live.
-        let functions = unsafe { live(program, "the program") }?.0.functions();
+        let functions = unsafe { live(program, "the program") }?.program.functions();
         let name: Result<&String> = functions
             .get(index as usize)
             .ok_or_else(|| Error::input(format!("the program has {} functions", functions.len())));
         // SAFETY: the caller passes a result pointer that is null or may be written.
         unsafe { give(out, Any::from(name?.as_str()).into_raw()) }
+    })
+}
+
+/// Returns the inputs and outputs of a function, such as `main`. What `out` points to is valid as long
+/// as the program.
+///
+/// ```c
+/// ReflexSignature signature;
+/// CHECK_OK(reflex_program_signature(program, "main", &signature));
+/// CHECK(signature.input_count == 2 && signature.output_count == 1);
+/// for (uint32_t i = 0; i < signature.input_count; ++i)
+///     printf("%s has %d dimensions\n", signature.inputs[i].name, signature.inputs[i].ndim);
+/// ```
+///
+/// # Safety
+/// Pointers are null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reflex_program_signature(
+    program: *const ReflexProgram,
+    function: *const c_char,
+    out: *mut ReflexSignature,
+) -> ReflexStatus {
+    status(|| {
+        // SAFETY: the caller passes a handle that is null or live.
+        let program = unsafe { live(program, "the program") }?;
+        // SAFETY: the caller passes strings that are null or end in NUL.
+        let function = unsafe { text(function, "the name") }?;
+        let signature = program.signatures.get(&program.program, function)?;
+        // SAFETY: the caller passes a result pointer that is null or may be written.
+        unsafe { give(out, signature) }
     })
 }
 

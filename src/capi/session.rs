@@ -4,13 +4,13 @@ use std::ffi::c_char;
 use std::time::Duration;
 
 use reflex_runtime::abi::TVMFFIAny;
-use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::Any;
 use reflex_vm::session::{Canceller, SavedResult};
 
+use super::arguments::compact;
 use super::program::{ReflexProgram, free};
 use super::shared::SharedSession;
-use super::values::kept;
+use super::values::{self, kept};
 use super::{ReflexStatus, give, live, quiet, slice, status, text, views};
 use crate::error::{Error, Result};
 use crate::memory::AllocatorKind;
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn reflex_session_open(
         // SAFETY: the caller passes a handle that is null or live.
         let options = unsafe { live(options, "the options")?.checked()? };
         // SAFETY: the caller passes a handle that is null or live.
-        let session = unsafe { live(program, "the program") }?.0.open(&options)?;
+        let session = unsafe { live(program, "the program") }?.program.open(&options)?;
         let session = Box::new(ReflexSession(SharedSession::new(session)));
         // SAFETY: the caller passes a result pointer that is null or may be written.
         unsafe { give(out, Box::into_raw(session)) }
@@ -195,6 +195,8 @@ pub unsafe extern "C" fn reflex_call(
         // SAFETY: the caller passes strings that are null or end in NUL and as many valid values
         // as it counts.
         let (name, args) = unsafe { (text(name, "the name")?, views(args, count)?) };
+        let mut copies = Vec::new();
+        let args = compact(args, &mut copies)?;
         // SAFETY: the caller passes a session that is null or live.
         let value = unsafe { live(session, "the session") }?.0.call_views(name, args)?;
         // SAFETY: the caller passes a result pointer that is null or may be written.
@@ -225,6 +227,8 @@ pub unsafe extern "C" fn reflex_warm_up(
         // SAFETY: the caller passes strings that are null or end in NUL and as many valid values
         // as it counts.
         let (name, args) = unsafe { (text(name, "the name")?, views(args, count)?) };
+        let mut copies = Vec::new();
+        let args = compact(args, &mut copies)?;
         // SAFETY: the caller passes a session that is null or live.
         let made = unsafe { with(session, |s| s.warm_up_func(s.function_index(name)?, args)) }?;
         if calls.is_null() {
@@ -283,11 +287,11 @@ pub unsafe extern "C" fn reflex_call_index(
     result: *mut TVMFFIAny,
 ) -> ReflexStatus {
     status(|| {
-        let mut value = Any::NONE;
+        let (mut value, mut copies) = (Any::NONE, Vec::new());
         // SAFETY: the caller passes as many valid values as it counts, a session that is null or
         // live and a result pointer that is null or may be written.
         unsafe {
-            let args = views(args, count)?;
+            let args = compact(views(args, count)?, &mut copies)?;
             live(session, "the session")?.0.call_into(number, args, &mut value)?;
             give(result, value.into_raw())
         }
@@ -379,14 +383,10 @@ pub unsafe extern "C" fn reflex_bind_outputs(
     status(|| {
         // SAFETY: the caller passes strings that are null or end in NUL and as many valid values
         // as it counts.
-        let (name, targets) = unsafe { (text(name, "the name")?, views(targets, count)?) };
-        let tensor = |value: &reflex_runtime::value::AnyView<'_>| {
-            let what = || Error::input(format!("an output is bound to a {}", value.type_key()));
-            value.downcast_ref::<Tensor>().cloned().ok_or_else(what)
-        };
-        let targets = targets.iter().map(tensor).collect::<Result<_>>()?;
+        let (name, bound) =
+            unsafe { (text(name, "the name")?, values::targets(views(targets, count)?)?) };
         // SAFETY: the caller passes a session that is null or live.
-        unsafe { with(session, |s| s.bind_outputs(name, targets)) }
+        unsafe { with(session, |s| s.bind_outputs(name, bound)) }
     })
 }
 
@@ -515,7 +515,7 @@ pub unsafe extern "C" fn reflex_save_function(
 }
 
 /// Limits what later runs may do: a unit of fuel for each function entered and each backward jump.
-/// `UINT64_MAX` is no limit.
+/// `UINT64_MAX`, the default, is no limit.
 ///
 /// ```c
 /// ReflexValue y;
@@ -536,7 +536,7 @@ pub unsafe extern "C" fn reflex_set_fuel(session: *mut ReflexSession, fuel: u64)
     status(|| unsafe { with(session, set) })
 }
 
-/// Returns the fuel that is left.
+/// Returns the fuel that is left; `UINT64_MAX` if there is no limit, as at first.
 ///
 /// ```c
 /// uint64_t fuel;
@@ -544,6 +544,8 @@ pub unsafe extern "C" fn reflex_set_fuel(session: *mut ReflexSession, fuel: u64)
 /// CHECK_OK(reflex_fuel(session, &fuel));
 /// CHECK(fuel == 100);
 /// CHECK_OK(reflex_set_fuel(session, UINT64_MAX));
+/// CHECK_OK(reflex_fuel(session, &fuel));
+/// CHECK(fuel == UINT64_MAX);
 /// ```
 ///
 /// # Safety

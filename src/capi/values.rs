@@ -17,7 +17,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::global_func::get_global_func;
 use crate::library_function::library_function;
 
-fn runtime<T>(outcome: std::result::Result<T, reflex_runtime::error::Error>) -> Result<T> {
+pub(super) fn runtime<T>(
+    outcome: std::result::Result<T, reflex_runtime::error::Error>,
+) -> Result<T> {
     outcome.map_err(|error| Error::raised(ErrorKind::Run, error))
 }
 
@@ -180,9 +182,23 @@ pub unsafe extern "C" fn reflex_tuple(
     })
 }
 
-/// Owned values that outlive the call.
+/// Owned values that outlive the call; strided tensors are copied into compact ones.
 pub(super) fn kept(args: &[AnyView<'_>]) -> Result<Vec<Any>> {
-    runtime(args.iter().map(AnyView::to_owned_copy).collect())
+    let own = |arg: &AnyView<'_>| match arg.is_strided() {
+        true => arg.to_compact(),
+        false => arg.to_owned_copy(),
+    };
+    runtime(args.iter().map(own).collect())
+}
+
+/// The tensors that results are copied into.
+pub(super) fn targets(args: &[AnyView<'_>]) -> Result<Vec<Tensor>> {
+    let target = |arg: &AnyView<'_>| match arg.downcast_ref::<Tensor>() {
+        Some(tensor) if tensor.is_compact() => Ok(tensor.clone()),
+        Some(_) => Err(Error::input("an output is bound to a strided tensor; bind a compact one")),
+        None => Err(Error::input(format!("an output is bound to a {}", arg.type_key()))),
+    };
+    args.iter().map(target).collect()
 }
 
 /// Makes another reference to the same value; both are freed.

@@ -131,23 +131,78 @@ impl Tensor {
         let compact = Tensor::empty(self.shape(), self.dtype())?;
         let (shape, strides) = (self.shape(), self.strides().unwrap_or_default());
         let (item, mut to) = (self.dtype().itemsize(), compact.data_ptr());
-        let mut position = vec![0_i64; shape.len()];
-        for _ in 0..self.element_count() {
+        // A tensor without dimensions or elements is compact.
+        let (Some((row, outer)), Some((step, strides))) =
+            (shape.split_last(), strides.split_last())
+        else {
+            return Ok(compact);
+        };
+        let (row, step) = (*row as usize, *step as isize * item as isize);
+        let mut position = vec![0_i64; outer.len()];
+        for _ in 0..self.element_count() / row {
             let offset: i64 = position.iter().zip(strides).map(|(at, stride)| at * stride).sum();
-            // SAFETY: the position is inside the shape, so its strided offset is inside
-            // the source's data; the target is as large as all elements.
+            // SAFETY: the position is inside the shape, so the strided offsets of its row are inside
+            // the source's data; the target is as large as all rows.
             unsafe {
                 let from = self.data_ptr().wrapping_offset(offset as isize * item as isize);
-                to.copy_from_nonoverlapping(from, item);
-                to = to.add(item);
+                copy_row(from, step, to, row, item);
+                to = to.add(row * item);
             }
-            advance(&mut position, shape);
+            advance(&mut position, outer);
         }
         Ok(compact)
     }
 }
 
+/// Copies `count` items of `item` bytes, which lie `step` bytes apart, to where they are packed.
+///
+/// # Safety
+/// The items at `from` may be read, those at `to` written; they do not overlap.
+unsafe fn copy_row(from: *const u8, step: isize, to: *mut u8, count: usize, item: usize) {
+    /// # Safety
+    /// As for `copy_row`, for items of the size of `T`.
+    unsafe fn copy<T>(from: *const u8, step: isize, to: *mut u8, count: usize) {
+        for at in 0..count {
+            let source = from.wrapping_offset(at as isize * step).cast::<T>();
+            // SAFETY: the caller vouches for every item of both rows.
+            unsafe { to.cast::<T>().add(at).write_unaligned(source.read_unaligned()) };
+        }
+    }
+    // SAFETY: the caller vouches for every item of both rows; each branch copies items of its size.
+    unsafe {
+        match item {
+            _ if step == item as isize => to.copy_from_nonoverlapping(from, count * item),
+            1 => copy::<u8>(from, step, to, count),
+            2 => copy::<u16>(from, step, to, count),
+            4 => copy::<u32>(from, step, to, count),
+            8 => copy::<u64>(from, step, to, count),
+            _ => {
+                for at in 0..count {
+                    let source = from.wrapping_offset(at as isize * step);
+                    to.add(at * item).copy_from_nonoverlapping(source, item);
+                }
+            }
+        }
+    }
+}
+
 impl AnyView<'_> {
+    /// Whether it is a tensor whose elements are not packed in row-major order.
+    #[inline]
+    pub fn is_strided(&self) -> bool {
+        // SAFETY: tensors and views of `DLTensor`s have as many dimensions and strides as they say.
+        self.as_dltensor().is_some_and(|dl| unsafe { !tensor::is_compact(dl) })
+    }
+
+    /// An owned value like this one; a tensor that is strided is copied into one that is not.
+    pub fn to_compact(&self) -> Result<Any, Error> {
+        match self.downcast_ref::<Tensor>() {
+            Some(tensor) => Ok(tensor.to_compact()?.into()),
+            None if self.is_strided() => self.to_owned_copy(),
+            None => Ok(self.to_owned()),
+        }
+    }
+
     /// An owned value that borrows from no memory of the view: as
     /// [`to_owned`](AnyView::to_owned), and a borrowed `DLTensor*` is copied into a tensor.
     pub fn to_owned_copy(&self) -> Result<Any, Error> {

@@ -326,7 +326,7 @@ impl Session {
         self.plain.vm.set_fuel(fuel);
     }
 
-    /// Returns the fuel that is left.
+    /// Returns the fuel that is left; `u64::MAX` if there is no limit.
     ///
     /// ```
     /// # use reflex::{Any, Engine, Mode, Tensor};
@@ -339,7 +339,7 @@ impl Session {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn fuel(&self) -> u64 {
-        self.plain.vm.fuel()
+        if self.plain.vm.has_fuel_limit() { self.plain.vm.fuel() } else { u64::MAX }
     }
 
     /// Makes runs fail that go on for longer than `after` from now; `None` removes the deadline.

@@ -291,6 +291,11 @@ impl Session {
         u64::try_from(self.state().abi.fuel).unwrap_or(0)
     }
 
+    /// Whether there is a limit. No run lives long enough to use up half of what there is without one.
+    pub fn has_fuel_limit(&self) -> bool {
+        self.state().abi.fuel < i64::MAX / 2
+    }
+
     /// Makes runs fail that exceed `deadline`. A packed call is not interrupted.
     pub fn set_deadline(&mut self, deadline: Option<Instant>) {
         let state = self.state_mut();

@@ -14,6 +14,18 @@ pub fn libraries() -> PathBuf {
     dir
 }
 
+/// A folder of this process with the shared library, under the names that a linker and a program that
+/// starts look for.
+fn linked_libraries() -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lib-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a folder");
+    for name in ["libreflex.so", concat!("libreflex.so.0.", env!("CARGO_PKG_VERSION_MINOR"))] {
+        let made = std::os::unix::fs::symlink(libraries().join("libreflex.so"), dir.join(name));
+        assert!(made.is_ok() || dir.join(name).exists(), "{made:?}");
+    }
+    dir
+}
+
 /// Runs a command and returns what it printed.
 pub fn run(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
@@ -25,7 +37,7 @@ pub fn run(command: &mut Command) -> String {
 
 /// Compiles a C program with the system's compiler, runs it and returns what it printed.
 pub fn run_c(source: &Path, program: &Path, arg: &Path) -> String {
-    let libraries = libraries();
+    let libraries = linked_libraries();
     run(Command::new("cc")
         .args(["-std=c99", "-D_DEFAULT_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-I"])
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("include"))
