@@ -349,46 +349,6 @@ typedef struct ReflexEngineOptions {
 } ReflexEngineOptions;
 
 /**
- * Memory of tensors in this process, in bytes.
- */
-typedef struct ReflexMemory {
-  /**
-   * In use now.
-   */
-  uint64_t live;
-  /**
-   * Most that was ever in use at once.
-   */
-  uint64_t peak_live;
-  /**
-   * In use or kept for reuse.
-   */
-  uint64_t resident;
-  /**
-   * Most that was ever resident.
-   */
-  uint64_t peak_resident;
-} ReflexMemory;
-
-/**
- * Options of a session. Zeroes are the defaults.
- */
-typedef struct ReflexSessionOptions {
-  /**
-   * A `ReflexMode`.
-   */
-  int32_t mode;
-  /**
-   * A `ReflexAllocator`.
-   */
-  int32_t allocator;
-  /**
-   * Where the session computes, such as `cpu`; null is `cpu`.
-   */
-  const char *device;
-} ReflexSessionOptions;
-
-/**
  * An input or output of a function.
  */
 typedef struct ReflexTensorInfo {
@@ -436,6 +396,46 @@ typedef struct ReflexSignature {
    */
   uint32_t output_count;
 } ReflexSignature;
+
+/**
+ * Memory of tensors in this process, in bytes.
+ */
+typedef struct ReflexMemory {
+  /**
+   * In use now.
+   */
+  uint64_t live;
+  /**
+   * Most that was ever in use at once.
+   */
+  uint64_t peak_live;
+  /**
+   * In use or kept for reuse.
+   */
+  uint64_t resident;
+  /**
+   * Most that was ever resident.
+   */
+  uint64_t peak_resident;
+} ReflexMemory;
+
+/**
+ * Options of a session. Zeroes are the defaults.
+ */
+typedef struct ReflexSessionOptions {
+  /**
+   * A `ReflexMode`.
+   */
+  int32_t mode;
+  /**
+   * A `ReflexAllocator`.
+   */
+  int32_t allocator;
+  /**
+   * Where the session computes, such as `cpu`; null is `cpu`.
+   */
+  const char *device;
+} ReflexSessionOptions;
 
 /**
  * A strided view of memory, as DLPack has it.
@@ -685,6 +685,24 @@ enum ReflexStatus reflex_program_print(const struct ReflexProgram *program,
 enum ReflexStatus reflex_program_function(const struct ReflexProgram *program,
                                           uint32_t index,
                                           struct ReflexValue *out);
+
+/**
+ * Returns the inputs and outputs of a function, such as `main`. What `out` points to is valid as long
+ * as the program.
+ *
+ * Example:
+ *     ReflexSignature signature;
+ *     CHECK_OK(reflex_program_signature(program, "main", &signature));
+ *     CHECK(signature.input_count == 2 && signature.output_count == 1);
+ *     for (uint32_t i = 0; i < signature.input_count; ++i)
+ *         printf("%s has %d dimensions\n", signature.inputs[i].name, signature.inputs[i].ndim);
+ *
+ * Requires:
+ * Pointers are null or valid.
+ */
+enum ReflexStatus reflex_program_signature(const struct ReflexProgram *program,
+                                           const char *function,
+                                           struct ReflexSignature *out);
 
 /**
  * Returns the memory that tensors of this process take.
@@ -1072,24 +1090,6 @@ enum ReflexStatus reflex_cancel_reset(const struct ReflexCanceller *canceller);
  * `canceller` is null or came from `reflex_canceller_new`, and is used no more.
  */
 void reflex_canceller_free(struct ReflexCanceller *canceller);
-
-/**
- * Returns the inputs and outputs of a function, such as `main`. What `out` points to is valid as long
- * as the program.
- *
- * Example:
- *     ReflexSignature signature;
- *     CHECK_OK(reflex_program_signature(program, "main", &signature));
- *     CHECK(signature.input_count == 2 && signature.output_count == 1);
- *     for (uint32_t i = 0; i < signature.input_count; ++i)
- *         printf("%s has %d dimensions\n", signature.inputs[i].name, signature.inputs[i].ndim);
- *
- * Requires:
- * Pointers are null or valid.
- */
-enum ReflexStatus reflex_program_signature(const struct ReflexProgram *program,
-                                           const char *function,
-                                           struct ReflexSignature *out);
 
 /**
  * Returns the value that stands for nothing.

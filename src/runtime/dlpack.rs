@@ -288,6 +288,7 @@ unsafe extern "C" fn delete_exported_versioned(this: *mut DLManagedTensorVersion
 mod tests {
     use super::*;
     use crate::dtype::DType;
+    use crate::tensor::data::Element;
 
     #[test]
     fn exports_come_back_without_a_copy() {
@@ -323,6 +324,41 @@ mod tests {
         let compact = transposed.to_compact().unwrap();
         assert_eq!(compact.to_vec::<f32>().unwrap(), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
         assert_eq!(compact.shape(), [3, 2]);
+    }
+
+    #[test]
+    fn every_size_of_element_is_gathered_from_any_stride() {
+        fn check<T: Element + PartialEq + std::fmt::Debug>(of: impl Fn(u8) -> T) {
+            let tensor = Tensor::from_slice(&[12], &(0..12).map(&of).collect::<Vec<T>>()).unwrap();
+            let location = |offset: usize| DataLocation {
+                data: tensor.data_ptr().cast(),
+                device: DLDevice::CPU,
+                byte_offset: (offset * size_of::<T>()) as u64,
+            };
+            // Where the first element lies, the strides, and the elements in order.
+            let layouts: [(usize, [i64; 2], [u8; 6]); 4] = [
+                (0, [1, 4], [0, 4, 8, 1, 5, 9]),
+                (11, [-6, -2], [11, 9, 7, 5, 3, 1]),
+                (2, [0, 1], [2, 3, 4, 2, 3, 4]),
+                (0, [6, 1], [0, 1, 2, 6, 7, 8]),
+            ];
+            for (first, strides, expected) in layouts {
+                let owner = Owner::Object(tensor.object().clone());
+                // SAFETY: every position is among the twelve elements, which the owner keeps.
+                let view = unsafe {
+                    tensor::strided(location(first), &[2, 3], &strides, tensor.dtype(), owner)
+                };
+                let value = Any::from(view);
+                assert!(value.view().is_strided());
+                let compact = Tensor::try_from(value.view().to_compact().unwrap()).unwrap();
+                assert_eq!(compact.to_vec::<T>().unwrap(), expected.map(&of));
+            }
+            assert!(!Any::from(tensor.clone()).view().is_strided());
+        }
+        check(|n| n);
+        check(i16::from);
+        check(f32::from);
+        check(f64::from);
     }
 
     #[test]
