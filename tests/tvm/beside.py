@@ -70,7 +70,7 @@ def faults(call, name, who):
 
 
 def opened_in_tvm(path):
-    vm = relax.VirtualMachine(tvm.runtime.load_module(path), tvm.cpu())
+    vm = relax.VirtualMachine(tvm.runtime.load_module(path), [tvm.cpu(0), tvm.cpu(1)])
     return lambda func, *args: vm[func](*args)
 
 
