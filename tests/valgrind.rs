@@ -8,7 +8,7 @@ mod programs;
 use std::path::Path;
 use std::process::Command;
 
-use programs::{libraries, run};
+use programs::{linked_libraries, run};
 use reflex::{Engine, Level};
 
 /// The example registers a function, which works once in a process.
@@ -43,6 +43,7 @@ fn the_c_example_is_clean_when_it_reopens_its_model() {
     let engine = Engine::builder().levels(["v3".parse::<Level>().expect("a level")]).build();
     let script = root.join("tests/filetests/relax/mlp.py");
     engine.and_then(|it| it.load(&script)?.save(&model)).expect("compiles and saves");
+    let libraries = linked_libraries();
     run(Command::new("cc")
         .args(["-std=c99", "-D_DEFAULT_SOURCE", "-g", "-I"])
         .arg(root.join("include"))
@@ -51,13 +52,13 @@ fn the_c_example_is_clean_when_it_reopens_its_model() {
         .arg(&source)
         .arg("-o")
         .arg(&program)
-        .arg(format!("-L{}", libraries().display()))
+        .arg(format!("-L{}", libraries.display()))
         .args(["-lreflex", "-lpthread"]));
     let said = run(Command::new("valgrind")
         .args(["--quiet", "--error-exitcode=9", "--leak-check=full"])
         .args(["--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"])
         .arg(&program)
         .arg(&model)
-        .env("LD_LIBRARY_PATH", libraries()));
+        .env("LD_LIBRARY_PATH", &libraries));
     assert_eq!(said.matches("done\n").count(), 3, "{said}");
 }

@@ -16,7 +16,7 @@ pub fn libraries() -> PathBuf {
 
 /// A folder of this process with the shared library, under the names that a linker and a program that
 /// starts look for.
-fn linked_libraries() -> PathBuf {
+pub fn linked_libraries() -> PathBuf {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lib-{}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("a folder");
     for name in ["libreflex.so", concat!("libreflex.so.0.", env!("CARGO_PKG_VERSION_MINOR"))] {
