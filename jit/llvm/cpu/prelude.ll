@@ -197,7 +197,7 @@ other:
 }
 
 ; Whether the elements of %data from %first, every %step-th, that are below %count are in
-; -%bound .. %bound. Branches once, so that the loop is vectorised.
+; -%bound .. %bound. Branches once, after the loop.
 define internal i32 @reflex.check_indices_i64(ptr %data, i64 %first, i64 %step, i64 %count, i64 %bound, ptr %message) alwaysinline {
 entry:
   %twice = shl i64 %bound, 1
@@ -258,7 +258,7 @@ found:
 }
 
 ; Whether the elements of %data from %first, every %step-th, that are below %count are in
-; -%bound .. %bound. Branches once, so that the loop is vectorised.
+; -%bound .. %bound. Branches once, after the loop.
 define internal i32 @reflex.check_indices_i32(ptr %data, i64 %first, i64 %step, i64 %count, i64 %bound, ptr %message) alwaysinline {
 entry:
   %twice = shl i64 %bound, 1
