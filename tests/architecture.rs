@@ -190,7 +190,7 @@ const LAYOUTS: [Layout; 11] = [
         dir: "src/tir",
         layers: &[
             "half_float",
-            "abi arith builder expr flops tile visit",
+            "abi arith builder expr flops launch thread tile visit",
             "codegen eval func lower verify",
             "host level schedule script tensor_intrin",
             "fuzzgen",

@@ -4,13 +4,14 @@
 //! by the postcard encoding of [`Request`] or [`Response`].
 
 use std::collections::BTreeSet;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use crate::{PrimFunc, abi::RawSignature};
 
 /// Version of the request and response encoding; a mismatch is an error, never a guess.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
 /// A CPU to generate code for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -43,6 +44,51 @@ impl Target {
     /// Whether code for `other` runs on this CPU.
     pub fn runs(&self, other: &Target) -> bool {
         other.features.is_subset(&self.features)
+    }
+}
+
+/// A GPU that kernels are scheduled for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct GpuTarget {
+    /// Its name: `cuda:sm_80`.
+    pub name: String,
+    /// Streaming multiprocessors.
+    pub sms: u32,
+    /// Shared memory that one block may use, bytes.
+    pub shared_bytes: u32,
+    /// 32-bit registers of a multiprocessor.
+    pub registers: u32,
+    /// Level 2 cache, bytes.
+    pub l2_bytes: u64,
+}
+
+impl GpuTarget {
+    /// Threads of a block.
+    pub const MAX_THREADS: i64 = 1024;
+    /// Threads of a block along `threadIdx.z`.
+    pub const MAX_THREADS_Z: i64 = 64;
+
+    /// The GPUs that are known, by the architecture's first product.
+    pub fn known() -> [GpuTarget; 2] {
+        let gpu = |name: &str, sms, shared_kib: u32, l2_mib: u64| GpuTarget {
+            name: name.to_owned(),
+            sms,
+            shared_bytes: shared_kib << 10,
+            registers: 64 << 10,
+            l2_bytes: l2_mib << 20,
+        };
+        [gpu("cuda:sm_80", 108, 163, 40), gpu("cuda:sm_90a", 132, 227, 50)]
+    }
+}
+
+impl FromStr for GpuTarget {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<GpuTarget, String> {
+        let known = GpuTarget::known();
+        let names = known.each_ref().map(|gpu| gpu.name.clone()).join(" and ");
+        let found = known.into_iter().find(|gpu| gpu.name == text);
+        found.ok_or_else(|| format!("there is no GPU {text:?}; there are {names}"))
     }
 }
 

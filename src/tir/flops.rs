@@ -94,7 +94,12 @@ fn count(
     let own = match stmt {
         Stmt::Store { value, .. } | Stmt::Let { value, .. } => of_expr(value),
         Stmt::If { cond, .. } | Stmt::While { cond, .. } => of_expr(cond),
-        Stmt::For(_) | Stmt::Block(_) | Stmt::Allocate { .. } | Stmt::Tile(_) | Stmt::Seq(_) => 0,
+        Stmt::For(_)
+        | Stmt::Block(_)
+        | Stmt::Allocate { .. }
+        | Stmt::Tile(_)
+        | Stmt::Barrier(_)
+        | Stmt::Seq(_) => 0,
     };
     if own > 0 {
         terms.push(factor.times(own)?);
@@ -134,7 +139,7 @@ fn count(
         Stmt::Seq(list) => {
             list.iter().try_for_each(|stmt| count(stmt, factor, known, terms))?;
         }
-        Stmt::Store { .. } | Stmt::Tile(_) => {}
+        Stmt::Store { .. } | Stmt::Tile(_) | Stmt::Barrier(_) => {}
     }
     Some(())
 }

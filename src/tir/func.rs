@@ -1,14 +1,15 @@
 //! Functions, statements, blocks and buffers of the loop IR.
 //!
 //! Two forms use these types. *Scheduled form* has [`Stmt::Block`]s below loops, as TensorIR
-//! has; schedule primitives work on it. *Lowered form* has no block: loops, stores, `If` and
-//! [`Stmt::Allocate`] only; code generators take it.
+//! has; schedule primitives work on it. *Lowered form* has no block: loops, stores, `If`,
+//! [`Stmt::Allocate`] and, for a GPU, [`Stmt::Barrier`] only; code generators take it.
 
 use std::collections::BTreeMap;
 
 use cranelift_entity::{PrimaryMap, entity_impl};
 use serde::{Deserialize, Serialize};
 
+use crate::thread::{BarrierScope, ThreadAxis};
 use crate::tile::TileOp;
 use crate::{DType, Expr};
 
@@ -134,8 +135,8 @@ pub enum ForKind {
     Vectorized,
     /// Replicated. Constant extent.
     Unrolled,
-    /// Bound to a GPU thread axis such as `threadIdx.x`.
-    ThreadBinding(String),
+    /// Iterations are blocks or threads of a GPU.
+    ThreadBinding(ThreadAxis),
 }
 
 /// A loop: `var` runs over `min .. min + extent`.
@@ -302,6 +303,8 @@ pub enum Stmt {
     },
     /// An operation on matrix registers.
     Tile(TileOp),
+    /// Threads wait here until all of them have come (lowered form only; passes write it).
+    Barrier(BarrierScope),
     /// In order.
     Seq(Vec<Stmt>),
 }

@@ -10,6 +10,7 @@ use crate::abi;
 use crate::builder::{FuncBuilder, Reducer};
 use crate::eval::{EvalArg, EvalTensor, Scalar, eval_expr};
 use crate::schedule::{Schedule, ScheduleError};
+use crate::thread::ThreadAxis;
 use crate::{
     BinOp, Buffer, CmpOp, DType, Expr, ExprKind, Intrin, Param, PrimFunc, Scope, Stmt, Var,
 };
@@ -454,7 +455,7 @@ pub fn bindings(u: &mut Unstructured<'_>, s: &mut Schedule) -> Result<Vec<String
     let mut log = vec![];
     for at in loops_of(s.func()) {
         if u.ratio(1, 3)? {
-            let axis = *u.choose(&["blockIdx.x", "threadIdx.x", "threadIdx.y", "vthread"])?;
+            let axis = *u.choose(&ThreadAxis::ALL)?;
             log.push(match s.bind(at, axis) {
                 Ok(()) => format!("bind {at} {axis}"),
                 Err(why) => format!("  (bind {at} {axis}: {why})"),

@@ -13,7 +13,10 @@
 //! assert_eq!(faults[0].to_string(), "block `compute`: `y` holds float32, float64 is stored");
 //! ```
 
+mod gpu;
 mod tile;
+
+pub use self::gpu::verify_gpu;
 
 use std::collections::HashSet;
 
@@ -214,6 +217,10 @@ impl Verifier<'_> {
                 });
             }
             Stmt::Tile(tile) => self.tile(tile),
+            Stmt::Barrier(_) => {
+                let allowed = self.form == IrForm::Lowered;
+                self.require(allowed, || "a barrier in scheduled form".into());
+            }
             Stmt::Seq(list) => list.iter().for_each(|s| self.stmt(s)),
         }
     }

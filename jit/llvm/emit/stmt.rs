@@ -57,6 +57,7 @@ impl<'c> Emitter<'_, 'c> {
             },
             Stmt::While { cond, body } => self.while_loop(cond, body),
             Stmt::Tile(tile) => self.tile(tile),
+            Stmt::Barrier(_) => Err(CodegenError::new("a barrier on a CPU target")),
             Stmt::Seq(all) => all.iter().try_for_each(|s| self.stmt(s)),
         }
     }

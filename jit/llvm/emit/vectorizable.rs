@@ -31,7 +31,11 @@ fn stmt(s: &Stmt, varying: &mut HashSet<Var>) -> bool {
             stmt(body, varying)
         }
         Stmt::Seq(all) => all.iter().all(|s| stmt(s, varying)),
-        Stmt::Block(_) | Stmt::Allocate { .. } | Stmt::While { .. } | Stmt::Tile(_) => false,
+        Stmt::Block(_)
+        | Stmt::Allocate { .. }
+        | Stmt::While { .. }
+        | Stmt::Tile(_)
+        | Stmt::Barrier(_) => false,
     }
 }
 

@@ -105,7 +105,7 @@ impl Analyzer {
                 Stmt::While { cond: self.simplify(cond), body: Box::new(self.simplify_stmt(body)) }
             }
             Stmt::Tile(tile) => Stmt::Tile(tile.map(&mut |b| b, &mut |e| self.simplify(e))),
-            Stmt::Allocate { .. } | Stmt::Seq(_) => {
+            Stmt::Allocate { .. } | Stmt::Barrier(_) | Stmt::Seq(_) => {
                 stmt.map_children(&mut |s| self.simplify_stmt(s))
             }
         }

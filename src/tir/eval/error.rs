@@ -32,6 +32,12 @@ pub enum EvalErrorKind {
     /// Division by zero or an over-wide shift.
     #[error("arithmetic: {0}")]
     Arithmetic(String),
+    /// Threads that touch one element, of which one writes, in no order.
+    #[error("race on {0}, with no barrier between")]
+    Race(String),
+    /// A barrier that not all threads come to.
+    #[error("barrier: {0}")]
+    Barrier(String),
     /// The step limit was reached.
     #[error("out of fuel")]
     Fuel,

@@ -1,9 +1,10 @@
 //! Reference evaluator: what a [`PrimFunc`] means, in either form, one operation at a time.
 //!
 //! It is the oracle that schedules, passes and code generators are compared with, so it is
-//! plain rather than fast: vectorized, parallel and unrolled loops run in order, every index is
-//! checked, reading an intermediate that was never written is an error, and a run has fuel.
-//! Nothing that serves users calls it.
+//! plain rather than fast: loops of every kind run in order, every index is checked, reading an
+//! intermediate that was never written is an error, and a run has fuel. [`eval_threads`] runs loops
+//! over blocks and threads of a GPU as such, in an order that is asked for, and finds races and
+//! barriers that some threads do not come to. Nothing that serves users calls it.
 //!
 //! ```
 //! use reflex_tir::{DType, Expr, builder::FuncBuilder, eval};
@@ -19,15 +20,22 @@
 //! ```
 
 mod error;
+mod memory;
+mod race;
 pub mod scalar;
 mod tensor;
+mod threads;
 mod tile;
 
 use cranelift_entity::SecondaryMap;
 pub use error::{EvalError, EvalErrorKind};
 pub use scalar::Scalar;
 pub use tensor::{EvalArg, EvalTensor};
+pub use threads::ThreadOrder;
 
+use self::memory::Memory;
+use self::race::Races;
+use crate::launch::Launch;
 use crate::{
     Block, Buffer, Expr, ExprKind, For, IndexCheck, Intrin, IterKind, Param, PrimFunc, Stmt, Var,
 };
@@ -42,7 +50,27 @@ pub fn eval(func: &PrimFunc, args: &mut [EvalArg]) -> Result<(), EvalError> {
 
 /// [`eval`] with a step limit.
 pub fn eval_with_fuel(func: &PrimFunc, args: &mut [EvalArg], fuel: u64) -> Result<(), EvalError> {
-    let mut m = Evaluator { func, vars: SecondaryMap::new(), memory: SecondaryMap::new(), fuel };
+    run(func, args, fuel, None)
+}
+
+/// Runs a lowered `func` with the blocks and threads of a GPU, in `order`. A race, a barrier that
+/// not all threads come to, and reading memory that nothing has written are errors.
+pub fn eval_threads(
+    func: &PrimFunc,
+    args: &mut [EvalArg],
+    order: ThreadOrder,
+) -> Result<(), EvalError> {
+    run(func, args, DEFAULT_FUEL, Some(order))
+}
+
+fn run(
+    func: &PrimFunc,
+    args: &mut [EvalArg],
+    fuel: u64,
+    order: Option<ThreadOrder>,
+) -> Result<(), EvalError> {
+    let (vars, memory) = (SecondaryMap::new(), SecondaryMap::new());
+    let mut m = Evaluator { func, vars, memory, fuel, order, races: None };
     let outcome = m.bind(args).and_then(|()| {
         for buffer in &func.allocs {
             m.allocate(*buffer)?;
@@ -66,23 +94,20 @@ pub fn eval_expr(
     )
 }
 
-/// A buffer's storage. `written` is kept for intermediates only.
-#[derive(Clone)]
-struct Memory {
-    tensor: EvalTensor,
-    written: Option<Vec<bool>>,
-}
-
 struct Evaluator<'f> {
     func: &'f PrimFunc,
     vars: SecondaryMap<Var, Option<Scalar>>,
     memory: SecondaryMap<Buffer, Option<Memory>>,
     fuel: u64,
+    /// Of blocks and threads; `None` where loops over them run like others.
+    order: Option<ThreadOrder>,
+    /// What threads touched, while some run.
+    races: Option<Races<'f>>,
 }
 
 type Done = Result<(), EvalErrorKind>;
 
-impl Evaluator<'_> {
+impl<'f> Evaluator<'f> {
     fn bind(&mut self, args: &mut [EvalArg]) -> Done {
         if args.len() != self.func.params.len() {
             let (want, got) = (self.func.params.len(), args.len());
@@ -174,62 +199,35 @@ impl Evaluator<'_> {
         Ok(())
     }
 
-    fn shape(&self, buffer: Buffer) -> Result<Vec<i64>, EvalErrorKind> {
-        self.func.buffers[buffer].shape.iter().map(|e| self.int(e)).collect()
-    }
-
-    fn allocate(&mut self, buffer: Buffer) -> Done {
-        let data = &self.func.buffers[buffer];
-        let shape = self.shape(buffer)?;
-        if shape.iter().any(|n| *n < 0) {
-            return Err(EvalErrorKind::Bounds(format!(
-                "buffer `{}` of shape {shape:?}",
-                data.name
-            )));
-        }
-        let count: i64 = shape.iter().product();
-        let tensor = EvalTensor::zeros(data.dtype, &shape);
-        let written = Some(vec![false; count as usize]);
-        self.memory[buffer] = Some(Memory { tensor, written });
-        Ok(())
-    }
-
     fn eval(&self, expr: &Expr) -> Result<Scalar, EvalErrorKind> {
         let var = |v: Var| {
             self.vars[v].ok_or_else(|| {
                 EvalErrorKind::Undefined(format!("variable `{}`", self.func.vars[v].name))
             })
         };
-        evaluate(expr, &var, &|buffer, at| {
-            let (memory, offset) = self.locate(buffer, at)?;
-            if memory.written.as_ref().is_some_and(|w| !w[offset]) {
-                let name = &self.func.buffers[buffer].name;
-                return Err(EvalErrorKind::Undefined(format!(
-                    "`{name}`{at:?} is read before written"
-                )));
-            }
-            memory.tensor.get(offset)
-        })
+        evaluate(expr, &var, &|buffer, at| self.get(buffer, at))
     }
 
     fn int(&self, expr: &Expr) -> Result<i64, EvalErrorKind> {
         self.eval(expr)?.as_int()
     }
 
-    fn locate(&self, buffer: Buffer, at: &[i64]) -> Result<(&Memory, usize), EvalErrorKind> {
-        let name = || &self.func.buffers[buffer].name;
-        let memory = self.memory[buffer].as_ref().ok_or_else(|| {
-            EvalErrorKind::Undefined(format!("buffer `{}` is used outside its scope", name()))
-        })?;
-        let offset = memory.tensor.offset(at).ok_or_else(|| {
-            let shape = &memory.tensor.shape;
-            EvalErrorKind::Bounds(format!("buffer `{}` of shape {shape:?} at {at:?}", name()))
-        })?;
-        Ok((memory, offset))
+    /// Notes the statement that accesses from here on belong to.
+    fn at(&mut self, stmt: &'f Stmt) -> &mut Self {
+        if let Some(races) = &mut self.races {
+            races.reach(stmt);
+        }
+        self
     }
 
-    fn run(&mut self, stmt: &Stmt) -> Done {
+    fn run(&mut self, stmt: &'f Stmt) -> Done {
         self.fuel = self.fuel.checked_sub(1).ok_or(EvalErrorKind::Fuel)?;
+        if let Some(order) = self.order.filter(|_| self.races.is_none())
+            && let Some(launch) = Launch::of(stmt)
+        {
+            return self.run_launch(&launch, order);
+        }
+        self.at(stmt);
         match stmt {
             Stmt::For(l) => self.run_for(l),
             Stmt::Block(b) => self.run_block(b),
@@ -257,17 +255,18 @@ impl Evaluator<'_> {
                 Ok(())
             }
             Stmt::While { cond, body } => {
-                while self.int(cond)? != 0 {
+                while self.at(stmt).int(cond)? != 0 {
                     self.run(body)?;
                 }
                 Ok(())
             }
             Stmt::Tile(tile) => self.run_tile(tile),
+            Stmt::Barrier(_) => Err(EvalErrorKind::Barrier("no threads come to it".into())),
             Stmt::Seq(list) => list.iter().try_for_each(|s| self.run(s)),
         }
     }
 
-    fn run_for(&mut self, l: &For) -> Done {
+    fn run_for(&mut self, l: &'f For) -> Done {
         let (min, extent) = (self.int(&l.min)?, self.int(&l.extent)?);
         let before = self.vars[l.var];
         for i in min..min.saturating_add(extent) {
@@ -278,7 +277,7 @@ impl Evaluator<'_> {
         Ok(())
     }
 
-    fn run_block(&mut self, b: &Block) -> Done {
+    fn run_block(&mut self, b: &'f Block) -> Done {
         if self.int(&b.predicate)? == 0 {
             return Ok(());
         }

@@ -66,23 +66,4 @@ impl Evaluator<'_> {
         let (first, stride) = (self.int(&rows.first)?, self.int(&rows.stride)?);
         Ok(move |i, j| first + i * stride + j)
     }
-
-    fn get(&self, buffer: Buffer, at: &[i64]) -> Result<Scalar, EvalErrorKind> {
-        let (memory, offset) = self.locate(buffer, at)?;
-        if memory.written.as_ref().is_some_and(|w| !w[offset]) {
-            let name = &self.func.buffers[buffer].name;
-            return Err(EvalErrorKind::Undefined(format!("`{name}`{at:?} is read before written")));
-        }
-        memory.tensor.get(offset)
-    }
-
-    pub(super) fn put(&mut self, buffer: Buffer, at: &[i64], value: Scalar) -> Done {
-        let (_, offset) = self.locate(buffer, at)?;
-        let memory = self.memory[buffer].as_mut().expect("located");
-        memory.tensor.set(offset, value)?;
-        if let Some(written) = &mut memory.written {
-            written[offset] = true;
-        }
-        Ok(())
-    }
 }

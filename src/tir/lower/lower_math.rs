@@ -50,9 +50,12 @@ fn stmt(func: &mut PrimFunc, s: &Stmt, kind: Expansion) -> Stmt {
         Stmt::If { cond, .. } => Some(pass.expr(cond)),
         // Evaluated again in every iteration: nothing can move in front.
         Stmt::While { .. } => None,
-        Stmt::For(_) | Stmt::Block(_) | Stmt::Allocate { .. } | Stmt::Tile(_) | Stmt::Seq(_) => {
-            None
-        }
+        Stmt::For(_)
+        | Stmt::Block(_)
+        | Stmt::Allocate { .. }
+        | Stmt::Tile(_)
+        | Stmt::Barrier(_)
+        | Stmt::Seq(_) => None,
     };
     let lets = pass.lets;
     let mut below = |s: &Stmt| stmt(func, s, kind);

@@ -18,16 +18,22 @@ mod convert_ssa;
 mod lower_blocks;
 mod lower_math;
 mod partition_loops;
+mod place_barriers;
 mod plan_allocations;
 mod rename;
+mod serialise_threads;
 mod simplify;
+mod unify_thread_bindings;
 
 pub use convert_ssa::convert_ssa;
 pub use lower_blocks::lower_blocks;
 pub use lower_math::{lower_bf16_dots, lower_math};
 pub use partition_loops::partition_loops;
+pub use place_barriers::place_barriers;
 pub use plan_allocations::plan_allocations;
+pub use serialise_threads::serialise_threads;
 pub use simplify::simplify;
+pub use unify_thread_bindings::unify_thread_bindings;
 
 use crate::PrimFunc;
 
@@ -44,6 +50,21 @@ pub const PASSES: &[Pass] = &[
     ("lower_math", lower_math),
     ("simplify", simplify),
 ];
+
+/// The passes that [`lower_gpu`] runs behind those, in order.
+pub const GPU_PASSES: &[Pass] = &[
+    ("place_barriers", place_barriers),
+    ("unify_thread_bindings", unify_thread_bindings),
+    ("simplify", simplify),
+];
+
+/// The pass that makes a CPU run what is lowered for a GPU.
+pub const SERIALISE_THREADS: Pass = ("serialise_threads", serialise_threads);
+
+/// The lowered form of `func`, whose loops are bound to blocks and threads.
+pub fn lower_gpu(func: &PrimFunc) -> PrimFunc {
+    GPU_PASSES.iter().fold(lower(func), |func, (_, pass)| pass(&func))
+}
 
 /// The lowered form of `func`. Lowering a lowered function changes nothing that matters.
 pub fn lower(func: &PrimFunc) -> PrimFunc {

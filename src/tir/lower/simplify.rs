@@ -76,7 +76,7 @@ fn stmt(s: &Stmt, facts: &Analyzer) -> Stmt {
         },
         Stmt::Tile(tile) => Stmt::Tile(tile.map(&mut |b| b, &mut |e| facts.simplify(e))),
         // Only scheduled form has blocks; their regions are about iterators.
-        Stmt::Block(_) => s.clone(),
+        Stmt::Block(_) | Stmt::Barrier(_) => s.clone(),
     }
 }
 

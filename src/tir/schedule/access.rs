@@ -106,7 +106,7 @@ impl Accesses {
                     self.push(kind, buffer, &[], iters);
                 }
             }
-            Stmt::If { .. } | Stmt::While { .. } | Stmt::Seq(_) => {}
+            Stmt::If { .. } | Stmt::While { .. } | Stmt::Barrier(_) | Stmt::Seq(_) => {}
         }
         for expr in stmt.exprs() {
             self.reads(expr, iters);

@@ -2,6 +2,7 @@
 
 use super::state::{Schedule, ScheduleError};
 use super::{access, tree};
+use crate::thread::ThreadAxis;
 use crate::{For, ForKind, IterKind, Stmt, Var};
 
 impl Schedule {
@@ -27,17 +28,10 @@ impl Schedule {
         self.set_kind("unroll", at, ForKind::Unrolled)
     }
 
-    /// `for i in 0..n` becomes the GPU thread axis `axis`, such as `threadIdx.x`. Needs what
-    /// [`Schedule::parallel`] needs. The binding is recorded; code for it is the target's matter.
-    pub fn bind(&mut self, at: Var, axis: &str) -> Result<(), ScheduleError> {
-        let known = ["blockIdx", "threadIdx"]
-            .iter()
-            .any(|a| axis.strip_prefix(a).is_some_and(|d| [".x", ".y", ".z"].contains(&d)));
-        if !known && axis != "vthread" {
-            return Err(self.refuse_loop("bind", at, format!("`{axis}` is not a thread axis")));
-        }
+    /// `for i in 0..n` becomes the GPU thread axis `axis`. Needs what [`Schedule::parallel`] needs.
+    pub fn bind(&mut self, at: Var, axis: ThreadAxis) -> Result<(), ScheduleError> {
         self.require_independent("bind", at)?;
-        self.set_kind("bind", at, ForKind::ThreadBinding(axis.to_string()))
+        self.set_kind("bind", at, ForKind::ThreadBinding(axis))
     }
 
     fn set_kind(
@@ -81,6 +75,9 @@ impl Schedule {
     ) -> Result<(), ScheduleError> {
         let path = self.path_to_loop(primitive, at)?;
         let l = self.get_loop(at)?;
+        if l.extent.as_int() == Some(1) {
+            return Ok(());
+        }
         for block in tree::blocks(&l.body) {
             let reduces = block
                 .iters

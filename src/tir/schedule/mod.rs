@@ -9,7 +9,7 @@
 //!
 //! | primitive | known as |
 //! |---|---|
-//! | [`split`](Schedule::split), [`split_nparts`](Schedule::split_nparts), [`fuse`](Schedule::fuse), [`reorder`](Schedule::reorder), [`tile`](Schedule::tile) | TVM's; strip mining, loop coalescing, loop interchange, tiling |
+//! | [`split`](Schedule::split), [`split_nparts`](Schedule::split_nparts), [`fuse`](Schedule::fuse), [`reorder`](Schedule::reorder), [`tile`](Schedule::tile), [`add_unit_loop`](Schedule::add_unit_loop) | TVM's; strip mining, loop coalescing, loop interchange, tiling |
 //! | [`partition`](Schedule::partition) | index-set splitting (TVM: `loop_partition`) |
 //! | [`specialize`](Schedule::specialize) | loop versioning (Halide: `specialize`) |
 //! | [`separate_full_tiles`](Schedule::separate_full_tiles) | separation of full and partial tiles |
@@ -39,6 +39,7 @@
 //! ```
 
 mod access;
+mod add_unit_loop;
 mod annotate;
 mod blockize;
 mod cache;

@@ -68,6 +68,7 @@ pub(super) fn guard(stmt: &Stmt, cond: &Expr) -> Stmt {
         }
         Stmt::Store { .. }
         | Stmt::Tile(_)
+        | Stmt::Barrier(_)
         | Stmt::If { .. }
         | Stmt::Let { .. }
         | Stmt::While { .. } => {
@@ -108,6 +109,7 @@ pub(super) fn remove(root: &Stmt, is: &dyn Fn(&Stmt) -> bool) -> Option<Stmt> {
         }
         Stmt::Store { .. }
         | Stmt::Tile(_)
+        | Stmt::Barrier(_)
         | Stmt::If { .. }
         | Stmt::Let { .. }
         | Stmt::Allocate { .. }

@@ -7,6 +7,7 @@ use ruff_text_size::Ranged;
 
 use super::parse::{Name, Parser, Read, path, scalar_type};
 use crate::arith::Analyzer;
+use crate::thread::{BarrierScope, ThreadAxis};
 use crate::{Buffer, Expr, For, ForKind, IndexCheck, Stmt, Var, VarData};
 
 /// The contribution of one statement of a suite.
@@ -72,8 +73,8 @@ impl Parser<'_> {
                 (Py::Name(name), Some(value)) => self.scalar(name, &a.annotation, value),
                 _ => Err(self.unsupported(stmt)),
             },
-            PyStmt::Expr(e) => match self.tile(&e.value)? {
-                Some(tile) => plain(Stmt::Tile(tile)),
+            PyStmt::Expr(e) => match self.tile(&e.value)?.map(Stmt::Tile).or(barrier(&e.value)) {
+                Some(stmt) => plain(stmt),
                 None if self.directive(&e.value)? => Ok(None),
                 None => plain(Stmt::nop()),
             },
@@ -274,7 +275,10 @@ impl Parser<'_> {
         for keyword in &call.arguments.keywords {
             match (keyword.arg.as_ref().map(|a| a.as_str()), &keyword.value) {
                 (Some("annotations"), value) => annotations = self.dict(value)?,
-                (Some("thread"), Py::StringLiteral(s)) => axis = Some(s.value.to_str().to_string()),
+                (Some("thread"), Py::StringLiteral(s)) => {
+                    let refused = |why| self.refuse(keyword.value.start(), why);
+                    axis = Some(s.value.to_str().parse::<ThreadAxis>().map_err(refused)?);
+                }
                 (_, value) => return Err(self.unsupported(value)),
             }
         }
@@ -288,6 +292,16 @@ impl Parser<'_> {
         };
         Ok((kind, annotations))
     }
+}
+
+/// `T.tvm_storage_sync("shared")` and its like.
+fn barrier(e: &Py) -> Option<Stmt> {
+    let Py::Call(call) = e else { return None };
+    let [Py::StringLiteral(scope)] = &call.arguments.args[..] else { return None };
+    let known = [BarrierScope::Block, BarrierScope::Warp];
+    let found = known.into_iter().find(|known| known.name() == scope.value.to_str());
+    let named = path(&call.func).as_deref() == Some("T.tvm_storage_sync");
+    found.filter(|_| named).map(Stmt::Barrier)
 }
 
 /// `T.attr({"pragma_scope": "seq"})`, how TVM is to compile what follows: in order, which is how

@@ -218,6 +218,9 @@ impl<'f> Printer<'f> {
                 self.stmt(body);
             }
             Stmt::Tile(tile) => self.tile(tile),
+            Stmt::Barrier(scope) => {
+                self.line(&format!("T.tvm_storage_sync(\"{}\")", scope.name()));
+            }
             Stmt::Seq(list) => {
                 let mut list = list.iter().filter(|s| !is_nop(s)).peekable();
                 if list.peek().is_none() {

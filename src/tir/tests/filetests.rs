@@ -5,7 +5,7 @@
 //! and the outcome, which is the function after the steps, `# error: ...` when the text is
 //! refused, or `# refused: ...` followed by the function where a step is. A step is the name of
 //! a primitive and its operands; a loop is `block:0`, counted from outside. `pass NAME` runs a
-//! lowering pass, `lower` all of them. `REFLEX_BLESS=1` writes the outcomes that were observed.
+//! lowering pass, `lower` all of them, `lower_gpu` those of a GPU too. `REFLEX_BLESS=1` writes the outcomes that were observed.
 
 use std::fs;
 use std::path::PathBuf;
@@ -110,7 +110,7 @@ fn run(name: &str, o: &mut Operands<'_>) -> Result<(), ScheduleError> {
             }
         }
         "bind" => {
-            let (at, axis) = (o.one_loop()?, o.word());
+            let (at, axis) = (o.one_loop()?, o.word().parse().expect("a thread axis"));
             o.schedule.bind(at, axis)?;
         }
         "tensorize" => {
@@ -126,10 +126,12 @@ fn run(name: &str, o: &mut Operands<'_>) -> Result<(), ScheduleError> {
         }
         "pass" => {
             let wanted = o.word();
-            let (_, pass) = lower::PASSES.iter().find(|(n, _)| *n == wanted).expect("a pass");
+            let all = [lower::PASSES, lower::GPU_PASSES, &[lower::SERIALISE_THREADS]].concat();
+            let (_, pass) = all.iter().find(|(n, _)| *n == wanted).expect("a pass");
             o.schedule = Schedule::new(pass(o.schedule.func()));
         }
         "lower" => o.schedule = Schedule::new(lower::lower(o.schedule.func())),
+        "lower_gpu" => o.schedule = Schedule::new(lower::lower_gpu(o.schedule.func())),
         _ => return run_on_block(name, o),
     }
     Ok(())

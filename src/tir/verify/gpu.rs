@@ -1,0 +1,179 @@
+//! Lowered functions for a GPU: blocks outside, threads inside, the limits of the GPU, and barriers
+//! where all threads come.
+
+use super::{Fault, IrForm, verify};
+use crate::codegen::GpuTarget;
+use crate::launch::{Launch, Varying};
+use crate::thread::{ThreadAxis, ThreadLevel};
+use crate::{Buffer, Expr, ExprKind, For, ForKind, PrimFunc, Scope, Stmt, Var};
+
+/// Checks `func`, which is lowered for `gpu`; the error lists every fault.
+pub fn verify_gpu(func: &PrimFunc, gpu: &GpuTarget) -> Result<(), Vec<Fault>> {
+    verify(func, IrForm::Lowered)?;
+    let mut v = GpuVerifier { func, gpu, at: format!("function `{}`", func.name), faults: vec![] };
+    v.host(&func.body);
+    if v.faults.is_empty() { Ok(()) } else { Err(v.faults) }
+}
+
+struct GpuVerifier<'f> {
+    func: &'f PrimFunc,
+    gpu: &'f GpuTarget,
+    at: String,
+    faults: Vec<Fault>,
+}
+
+impl<'f> GpuVerifier<'f> {
+    fn fault(&mut self, what: impl Into<String>) {
+        self.faults.push(Fault { at: self.at.clone(), what: what.into() });
+    }
+
+    fn var_name(&self, var: Var) -> &'f str {
+        &self.func.vars[var].name
+    }
+
+    fn buffer_name(&self, buffer: Buffer) -> &'f str {
+        &self.func.buffers[buffer].name
+    }
+
+    /// What runs on the host: it launches and allocates, and touches no memory of the GPU.
+    fn host(&mut self, stmt: &'f Stmt) {
+        if let Some(launch) = Launch::of(stmt) {
+            let first = launch.blocks.first().or(launch.threads.first());
+            let name = first.map_or("", |l| self.var_name(l.var));
+            let outer = std::mem::replace(&mut self.at, format!("launch `{name}`"));
+            self.launch(&launch);
+            self.at = outer;
+            return;
+        }
+        for buffer in stmt.exprs().into_iter().filter_map(loaded) {
+            self.fault(format!("the host reads `{}`", self.buffer_name(buffer)));
+        }
+        match stmt {
+            Stmt::For(l) if l.kind != ForKind::Serial => {
+                self.fault(format!(
+                    "the host runs the {:?} loop `{}`",
+                    l.kind,
+                    self.var_name(l.var)
+                ));
+            }
+            Stmt::Store { buffer, .. } => {
+                self.fault(format!("the host writes `{}`", self.buffer_name(*buffer)));
+            }
+            Stmt::Allocate { buffer, .. } => self.allocates(*buffer, Scope::Global, "the host"),
+            Stmt::Tile(_) => self.fault("matrix registers of a CPU"),
+            Stmt::Barrier(_) => self.fault("a barrier outside of a launch"),
+            Stmt::For(_)
+            | Stmt::Block(_)
+            | Stmt::If { .. }
+            | Stmt::Let { .. }
+            | Stmt::While { .. }
+            | Stmt::Seq(_) => {}
+        }
+        stmt.children().into_iter().for_each(|s| self.host(s));
+    }
+
+    fn allocates(&mut self, buffer: Buffer, allowed: Scope, by: &str) {
+        let data = &self.func.buffers[buffer];
+        if data.scope != allowed {
+            self.fault(format!("{by} allocates `{}` in {:?} memory", data.name, data.scope));
+        }
+    }
+
+    fn launch(&mut self, launch: &Launch<'f>) {
+        let loops: Vec<&For> = launch.blocks.iter().chain(&launch.threads).copied().collect();
+        let own = |e: &Expr| e.as_var().is_some_and(|var| loops.iter().any(|l| l.var == var));
+        for (n, l) in loops.iter().enumerate() {
+            let ForKind::ThreadBinding(axis) = l.kind else { continue };
+            if loops[..n].iter().any(|o| o.kind == l.kind) {
+                self.fault(format!("{axis} is bound twice"));
+            }
+            if l.min.as_int() != Some(0) {
+                self.fault(format!("{axis} does not begin at 0"));
+            }
+            let mut depends = false;
+            l.extent.visit(&mut |e| depends |= own(e));
+            if depends {
+                self.fault(format!("the extent of {axis} depends on another axis"));
+            }
+            if axis.level() == ThreadLevel::Thread && l.extent.as_int().is_none() {
+                self.fault(format!("the extent of {axis} is not constant"));
+            }
+        }
+        let most = GpuTarget::MAX_THREADS;
+        if let Some(threads) = launch.threads_per_block().filter(|n| !(1..=most).contains(n)) {
+            self.fault(format!("{threads} threads in a block, of at most {most}"));
+        }
+        let deep = launch.thread(ThreadAxis::ThreadZ).and_then(|l| l.extent.as_int());
+        if deep.is_some_and(|n| n > GpuTarget::MAX_THREADS_Z) {
+            self.fault("too many threads along threadIdx.z");
+        }
+        self.shared(&launch.shared);
+        self.thread(launch.body, &Varying::of(launch), None);
+    }
+
+    fn shared(&mut self, buffers: &[Buffer]) {
+        let mut bytes = 0;
+        for buffer in buffers {
+            self.allocates(*buffer, Scope::Shared, "a block");
+            let data = &self.func.buffers[*buffer];
+            let count: i64 = data.shape.iter().map(|n| n.as_int().unwrap_or(0)).product();
+            bytes += count * data.dtype.itemsize() as i64;
+        }
+        let most = self.gpu.shared_bytes;
+        if bytes > i64::from(most) {
+            self.fault(format!("{bytes} bytes of shared memory, of at most {most}"));
+        }
+    }
+
+    /// What one thread does; `parted` names what threads may have parted ways at.
+    fn thread(&mut self, stmt: &'f Stmt, varying: &Varying, parted: Option<&'static str>) {
+        let mut inside = varying.clone();
+        inside.enter(self.func, stmt);
+        let here = match stmt {
+            Stmt::For(_) => "a loop",
+            Stmt::While { .. } => "a `while`",
+            _ => "an `if`",
+        };
+        let parted = parted.or(varying.parts(self.func, stmt).then_some(here));
+        match stmt {
+            Stmt::For(l) => match l.kind {
+                ForKind::ThreadBinding(axis) => {
+                    let name = self.var_name(l.var);
+                    self.fault(format!("`{name}` is bound to {axis} inside of a thread"));
+                }
+                ForKind::Parallel => {
+                    let name = self.var_name(l.var);
+                    self.fault(format!("`{name}` is parallel inside of a thread"));
+                }
+                ForKind::Serial | ForKind::Vectorized | ForKind::Unrolled => {}
+            },
+            Stmt::Allocate { buffer, .. } => self.allocates(*buffer, Scope::Local, "a thread"),
+            Stmt::Barrier(_) => {
+                if let Some(part) = parted {
+                    self.fault(format!("a barrier in {part} that differs between threads"));
+                }
+            }
+            Stmt::Tile(_) => self.fault("matrix registers of a CPU"),
+            Stmt::Block(_)
+            | Stmt::Store { .. }
+            | Stmt::If { .. }
+            | Stmt::Let { .. }
+            | Stmt::While { .. }
+            | Stmt::Seq(_) => {}
+        }
+        for child in stmt.children() {
+            self.thread(child, &inside, parted);
+        }
+    }
+}
+
+/// A buffer that an expression loads from.
+fn loaded(e: &Expr) -> Option<Buffer> {
+    let mut found = None;
+    e.visit(&mut |e| {
+        if let ExprKind::Load { buffer, .. } = e.kind() {
+            found = Some(*buffer);
+        }
+    });
+    found
+}
