@@ -269,7 +269,7 @@ const LAYOUTS: [Layout; 11] = [
         dir: "src",
         layers: &[
             "error global_func install log memory prepared tier_report whole_file",
-            "array disassemble dump kernels model_file tier_policy",
+            "array disassemble dump kernels model_source tier_policy",
             "numpy options signature stats",
             "model_info",
             "artifact program session specialise",
