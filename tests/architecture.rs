@@ -179,8 +179,8 @@ const LAYOUTS: [Layout; 11] = [
             "abi executable profile",
             "kernel serialize text",
             // A session's state, its frames and what runs in them.
-            "align builtins call_graph calls decode epoch fast_path hooks interp listing liveness \
-             program reentry state tier verify",
+            "align builtins call_graph callables calls decode epoch fast_path hooks interp listing \
+             liveness program reentry state tier verify",
             "builder fingerprint libcalls quiescence unwind vmtir",
             "load session",
         ],
