@@ -46,6 +46,9 @@
 //! # Ok::<(), reflex::Error>(())
 //! ```
 //!
+//! With the feature `ndarray`, arrays of that crate convert into [`Array`]s, and bound inputs and
+//! outputs are its views.
+//!
 //! # Modes and tiering
 //!
 //! A [`Mode`] is the way VM functions run; all modes give the same bits. [`Mode::Bytecode`] is the
@@ -96,6 +99,8 @@ mod kernels;
 mod library_function;
 mod model_info;
 mod model_source;
+#[cfg(feature = "ndarray")]
+mod ndarray_interop;
 mod options;
 mod prepared;
 mod program;

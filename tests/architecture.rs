@@ -275,7 +275,7 @@ const LAYOUTS: [Layout; 11] = [
             "artifact program session specialise",
             "compiler library_function",
             "engine",
-            "capi conformance",
+            "capi conformance ndarray_interop",
             "cli",
         ],
         circle: 1,
