@@ -156,7 +156,10 @@ fn models_in_memory_are_as_good_as_files() {
         }
         let source = source.external_data(folder.path());
         let info = Engine::info(source.clone()).expect("readable");
-        assert_eq!((info.inputs[0].to_string().as_str(), info.parameters), ("x: float32[n, 512]", 512));
+        assert_eq!(
+            (info.inputs[0].to_string().as_str(), info.parameters),
+            ("x: float32[n, 512]", 512)
+        );
         assert!(engine.dump_after(source.clone(), "fold_constants").is_ok());
         assert!(Engine::script(source.clone()).expect("text").contains("R.add"));
         let program = engine.load(source).expect("loads");

@@ -92,6 +92,19 @@ pub enum ReflexFormat {
     Library = 2,
 }
 
+impl ReflexFormat {
+    fn of(format: i32) -> Result<ModelFormat> {
+        let known = [
+            (ReflexFormat::Onnx, ModelFormat::Onnx),
+            (ReflexFormat::Script, ModelFormat::Script),
+            (ReflexFormat::Library, ModelFormat::Library),
+        ];
+        let found = known.into_iter().find(|(c, _)| *c as i32 == format);
+        let none = || Error::input(format!("there is no format {format}"));
+        found.map(|(_, format)| format).ok_or_else(none)
+    }
+}
+
 /// Makes an engine; `options` may be null.
 ///
 /// ```c
@@ -187,7 +200,7 @@ pub unsafe extern "C" fn reflex_engine_load(
     })
 }
 
-/// Loads a model from `size` bytes at `data`, which are copied. External data of an ONNX model needs
+/// Loads a model from `size` bytes at `data`, which are copied; `format` is a `ReflexFormat`. External data of an ONNX model needs
 /// `reflex_engine_load`.
 ///
 /// ```c
@@ -205,7 +218,7 @@ pub unsafe extern "C" fn reflex_engine_load(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reflex_engine_load_bytes(
     engine: *const ReflexEngine,
-    format: ReflexFormat,
+    format: i32,
     data: *const c_void,
     size: usize,
     out: *mut *mut ReflexProgram,
@@ -218,12 +231,8 @@ pub unsafe extern "C" fn reflex_engine_load_bytes(
         }
         // SAFETY: the caller passes so many bytes.
         let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) };
-        let format = match format {
-            ReflexFormat::Onnx => ModelFormat::Onnx,
-            ReflexFormat::Script => ModelFormat::Script,
-            ReflexFormat::Library => ModelFormat::Library,
-        };
-        let program = engine.0.load(ModelSource::bytes(format, bytes))?;
+        let source = ModelSource::bytes(ReflexFormat::of(format)?, bytes);
+        let program = engine.0.load(source)?;
         let program = Box::new(ReflexProgram::new(program));
         // SAFETY: the caller passes a result pointer that is null or may be written.
         unsafe { give(out, Box::into_raw(program)) }

@@ -25,7 +25,7 @@ use crate::instrument::Instrument;
 use crate::libcalls::LIBCALLS;
 use crate::mode::Mode;
 use crate::program::Program;
-use crate::reentry::{self, Reentry, failed, nothing_to_store, unknown};
+use crate::reentry::{self, LentLimits, Reentry, failed, nothing_to_store, unknown};
 use crate::run_error::RunError;
 use crate::stack::Stack;
 use crate::state::{CANCEL, DEADLINE, RecycleSlots, Saved, State};

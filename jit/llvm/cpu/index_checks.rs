@@ -176,7 +176,11 @@ impl<'c> Emitter<'_, 'c> {
             load.set_alignment(bytes as u32).map_err(|e| CodegenError::new(e.to_string()))?;
         }
         match indices.is_narrow {
-            true => self.ir.convert(InstructionOpcode::SExt, value, context.i64_type().as_basic_type_enum()),
+            true => self.ir.convert(
+                InstructionOpcode::SExt,
+                value,
+                context.i64_type().as_basic_type_enum(),
+            ),
             false => Ok(value),
         }
     }
