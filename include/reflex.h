@@ -96,6 +96,24 @@ typedef enum ReflexStatus {
 } ReflexStatus;
 
 /**
+ * Formats of models in memory.
+ */
+typedef enum ReflexFormat {
+  /**
+   * ONNX.
+   */
+  REFLEX_FORMAT_ONNX = 0,
+  /**
+   * TVMScript.
+   */
+  REFLEX_FORMAT_SCRIPT = 1,
+  /**
+   * A shared library: an artifact, or an executable that TVM exported.
+   */
+  REFLEX_FORMAT_LIBRARY = 2,
+} ReflexFormat;
+
+/**
  * The way functions run. All modes give the same bits.
  */
 typedef enum ReflexMode {

@@ -75,9 +75,15 @@ fn config() -> Config {
         },
         after_includes: Some(format!("\n{}\n{OBJECT}", version_macros())),
         export: ExportConfig {
-            include: ["ReflexMode", "ReflexAllocator", "ReflexText", "ReflexStatus"]
-                .map(String::from)
-                .to_vec(),
+            include: [
+                "ReflexFormat",
+                "ReflexMode",
+                "ReflexAllocator",
+                "ReflexText",
+                "ReflexStatus",
+            ]
+            .map(String::from)
+            .to_vec(),
             exclude: ["TVMFFIObject", "DLPackVersion"].map(String::from).to_vec(),
             rename: names.map(|(from, to)| (from.to_owned(), to.to_owned())).into_iter().collect(),
             item_types: vec![
