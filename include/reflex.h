@@ -17,7 +17,8 @@
  * with later libraries of the same minor version, which the soname has.
  *
  * The examples share an `engine`, a `program` from the file `model`, a `session` of it, and `args`:
- * two tensors of shapes [2, 8] and [8, 5] that its function `main` takes. `f32` is the element type.
+ * two tensors of shapes [2, 8] and [8, 5] that its function `main` takes. `f32` is the element type;
+ * `read_file` allocates and fills memory.
  * CHECK(condition) and CHECK_OK(call) end the process where they fail. tests/interface_docs.rs runs them.
  *
  * Written by cbindgen from src/capi; tests/c_header.rs keeps it current. */
@@ -93,6 +94,24 @@ typedef enum ReflexStatus {
    */
   REFLEX_STATUS_INTERNAL = 11,
 } ReflexStatus;
+
+/**
+ * Formats of models in memory.
+ */
+typedef enum ReflexFormat {
+  /**
+   * ONNX.
+   */
+  REFLEX_FORMAT_ONNX = 0,
+  /**
+   * TVMScript.
+   */
+  REFLEX_FORMAT_SCRIPT = 1,
+  /**
+   * A shared library: an artifact, or an executable that TVM exported.
+   */
+  REFLEX_FORMAT_LIBRARY = 2,
+} ReflexFormat;
 
 /**
  * The way functions run. All modes give the same bits.
@@ -631,6 +650,28 @@ enum ReflexStatus reflex_engine_load(const struct ReflexEngine *engine,
                                      struct ReflexProgram **out);
 
 /**
+ * Loads a model from `size` bytes at `data`, which are copied; `format` is a `ReflexFormat`. External data of an ONNX model needs
+ * `reflex_engine_load`.
+ *
+ * Example:
+ *     char *bytes;
+ *     size_t size = read_file(model, &bytes);
+ *     ReflexFormat format = strstr(model, ".onnx") ? REFLEX_FORMAT_ONNX : REFLEX_FORMAT_LIBRARY;
+ *     ReflexProgram *loaded;
+ *     CHECK_OK(reflex_engine_load_bytes(engine, format, bytes, size, &loaded));
+ *     free(bytes);
+ *     reflex_program_free(loaded);
+ *
+ * Requires:
+ * Pointers are null or valid.
+ */
+enum ReflexStatus reflex_engine_load_bytes(const struct ReflexEngine *engine,
+                                           int32_t format,
+                                           const void *data,
+                                           size_t size,
+                                           struct ReflexProgram **out);
+
+/**
  * Frees a program; its sessions stay.
  *
  * Example:
@@ -639,7 +680,7 @@ enum ReflexStatus reflex_engine_load(const struct ReflexEngine *engine,
  *     reflex_program_free(loaded);
  *
  * Requires:
- * `program` is null or came from `reflex_engine_load`, and is used no more.
+ * `program` is null or came from `reflex_engine_load` or `reflex_engine_load_bytes`, and is used no more.
  */
 void reflex_program_free(struct ReflexProgram *program);
 

@@ -1,10 +1,9 @@
 //! Engines: options, and loading models into programs.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use reflex_graph::builder::FuncBuilder;
-use reflex_graph::script::Script;
 use reflex_graph::{Module, Value};
 use reflex_lower::optimize_for::OptimizeFor;
 use reflex_lower::pipeline;
@@ -17,8 +16,8 @@ use reflex_tir::level::Level;
 use crate::artifact::loader;
 use crate::compiler::Compiler;
 use crate::error::{Error, Result};
-use crate::model_file::{self, Format, ModelFile};
-use crate::model_info::{self, ModelInfo};
+use crate::model_info::ModelInfo;
+use crate::model_source::{ModelFormat, ModelSource, OpenModel};
 use crate::options::{ExecutionOptions, Precision, Progress, TargetSelection, devices};
 use crate::program::Program;
 use crate::program::compiled::ObjectRetention;
@@ -311,7 +310,8 @@ impl Engine {
         self.compiler.cache_problem()
     }
 
-    /// Loads a model: `.onnx` and `.py` (TVMScript) are compiled, `.so` is opened.
+    /// Loads a model: `.onnx` and `.py` (TVMScript) are compiled, `.so` is opened. It is a path, or a
+    /// [`ModelSource`] that holds the model in memory.
     ///
     /// Opening a `.so` runs machine code of its author's choice, as with any library.
     ///
@@ -323,13 +323,13 @@ impl Engine {
     /// assert_eq!(engine.load("README.md").err().unwrap().kind(), ErrorKind::Unsupported);
     /// # Ok::<(), reflex::Error>(())
     /// ```
-    pub fn load(&self, path: impl AsRef<Path>) -> Result<Program> {
-        let path = path.as_ref();
-        let loaded = match Format::of(path)? {
-            Format::Onnx | Format::Script => self.load_model(path),
-            Format::Library => self.load_library(path),
+    pub fn load(&self, model: impl Into<ModelSource>) -> Result<Program> {
+        let source = model.into();
+        let loaded = match source.format()? {
+            ModelFormat::Onnx | ModelFormat::Script => self.load_model(&source),
+            ModelFormat::Library => self.load_library(&source),
         };
-        loaded.map_err(|e| e.at(path.display()))
+        loaded.map_err(|e| e.at(source))
     }
 
     /// Returns the interface and the operators of a model, without compiling or running any of
@@ -343,17 +343,17 @@ impl Engine {
     /// assert!(info.file_bytes > 0 && info.metadata.is_empty());
     /// # Ok::<(), reflex::Error>(())
     /// ```
-    pub fn info(path: impl AsRef<Path>) -> Result<ModelInfo> {
-        let path = path.as_ref();
-        match Format::of(path)? {
-            Format::Onnx => ModelInfo::of_onnx(path),
-            Format::Script => Ok(ModelInfo::of_script(path, &model_file::import(path)?)),
-            Format::Library => {
-                let engine = Engine::builder().build()?;
-                let program = engine.load_library(path).map_err(|e| e.at(path.display()))?;
-                Ok(ModelInfo { file_bytes: model_info::file_size(path), ..program.info() })
+    pub fn info(model: impl Into<ModelSource>) -> Result<ModelInfo> {
+        let source = model.into();
+        let read = || match source.format()? {
+            ModelFormat::Onnx => ModelInfo::of_onnx(&source),
+            ModelFormat::Script => Ok(ModelInfo::of_script(&source, &source.import()?)),
+            ModelFormat::Library => {
+                let program = Engine::builder().build()?.load_library(&source)?;
+                Ok(ModelInfo { file_bytes: source.size(), ..program.info() })
             }
-        }
+        };
+        read().map_err(|e| e.at(&source))
     }
 
     /// Returns the module as text after a pass of the pipeline. An unknown pass is an error that
@@ -368,15 +368,16 @@ impl Engine {
     /// assert!(text.contains("softmax"), "{text}");
     /// # Ok::<(), reflex::Error>(())
     /// ```
-    pub fn dump_after(&self, path: impl AsRef<Path>, pass: &str) -> Result<String> {
-        let path = path.as_ref();
-        model_file::check_is_module(path)?;
+    pub fn dump_after(&self, model: impl Into<ModelSource>, pass: &str) -> Result<String> {
+        let source = model.into();
+        source.check_is_module()?;
         let stages = pipeline::stages();
         if !stages.contains(&pass) {
             return Err(Error::input(format!("no pass {pass:?}; there are {}", stages.join(", "))));
         }
         let options = self.compiler.pipeline_options();
-        dump::after(model_file::import(path)?, pass, &options).map_err(|e| e.at(path.display()))
+        let module = source.import().map_err(|e| e.at(&source))?;
+        dump::after(module, pass, &options).map_err(|e| e.at(source))
     }
 
     /// Returns TVMScript: of a script as it was read, of a model as it was imported.
@@ -386,13 +387,14 @@ impl Engine {
     /// assert!(text.contains("R.nn.softmax"));
     /// # Ok::<(), reflex::Error>(())
     /// ```
-    pub fn script(path: impl AsRef<Path>) -> Result<String> {
-        let path = path.as_ref();
-        model_file::check_is_module(path)?;
-        match Format::of(path)? {
-            Format::Script => Ok(Script::read_file(path)?.print()),
-            _ => Ok(reflex_graph::print::module_with_metadata(&model_file::import(path)?)),
-        }
+    pub fn script(model: impl Into<ModelSource>) -> Result<String> {
+        let source = model.into();
+        source.check_is_module()?;
+        let text = || match source.format()? {
+            ModelFormat::Script => Ok(source.script()?.print()),
+            _ => Ok(reflex_graph::print::module_with_metadata(&source.import()?)),
+        };
+        text().map_err(|e: Error| e.at(&source))
     }
 
     /// Returns the schedule of a kernel of a model: the steps taken, and the rule of each stage.
@@ -403,12 +405,12 @@ impl Engine {
     /// assert!(error.to_string().starts_with("examples/softmax.py: no kernel"));
     /// # Ok::<(), reflex::Error>(())
     /// ```
-    pub fn dump_schedule(&self, path: impl AsRef<Path>, kernel: &str) -> Result<String> {
-        let path = path.as_ref();
-        model_file::check_is_module(path)?;
+    pub fn dump_schedule(&self, model: impl Into<ModelSource>, kernel: &str) -> Result<String> {
+        let source = model.into();
+        source.check_is_module()?;
         let options = self.compiler.pipeline_options();
-        dump::schedule(model_file::import(path)?, kernel, &options)
-            .map_err(|e| e.at(path.display()))
+        let module = source.import().map_err(|e| e.at(&source))?;
+        dump::schedule(module, kernel, &options).map_err(|e| e.at(source))
     }
 
     /// Returns the assembly of a kernel of a model or of an artifact, which is read but not
@@ -420,13 +422,12 @@ impl Engine {
     /// assert!(error.to_string().contains("there are"), "it lists the kernels");
     /// # Ok::<(), reflex::Error>(())
     /// ```
-    pub fn assembly(&self, path: impl AsRef<Path>, kernel: &str) -> Result<String> {
-        let path = path.as_ref();
-        if Format::of(path)? != Format::Library {
-            return self.load(path)?.assembly(kernel);
+    pub fn assembly(&self, model: impl Into<ModelSource>, kernel: &str) -> Result<String> {
+        let source = model.into();
+        if source.format()? != ModelFormat::Library {
+            return self.load(source)?.assembly(kernel);
         }
-        let data = std::fs::read(path).map_err(|e| Error::io(path, &e))?;
-        disassemble::library(&data, kernel).map_err(|e| e.at(path.display()))
+        disassemble::library(&source.read()?, kernel).map_err(|e| e.at(source))
     }
 
     /// Compiles a module built in Rust, with the builder of the crate `reflex-graph`.
@@ -442,25 +443,25 @@ impl Engine {
         Ok(Program::new(self.compiler.compile(module, ObjectRetention::Keep)?, None))
     }
 
-    fn load_model(&self, path: &Path) -> Result<Program> {
-        let (file, module) = ModelFile::open(path, &self.import)?;
+    fn load_model(&self, source: &ModelSource) -> Result<Program> {
+        let (model, module) = OpenModel::open(source, &self.import)?;
         let policy = &self.compiler.execution.policy;
         let specialiser = (policy.max_shapes > 0)
-            .then(|| specialiser(self.compiler.for_specialisation(), policy.clone(), file));
+            .then(|| specialiser(self.compiler.for_specialisation(), policy.clone(), model));
         let loaded = self.compiler.compile(module, ObjectRetention::Keep)?;
         Ok(Program::new(loaded, specialiser))
     }
 
-    fn load_library(&self, path: &Path) -> Result<Program> {
+    fn load_library(&self, source: &ModelSource) -> Result<Program> {
         let Compiler { target, execution, .. } = &self.compiler;
-        Ok(Program::new(loader::open(path, target, execution)?, None))
+        Ok(Program::new(loader::open(source, target, execution)?, None))
     }
 }
 
-/// Returns the specialiser of the model in `file`, which is imported anew for each set of shapes.
-fn specialiser(compiler: Compiler, policy: TierPolicy, file: ModelFile) -> Arc<Specialiser> {
+/// Returns the specialiser of `model`, which is imported anew for each set of shapes.
+fn specialiser(compiler: Compiler, policy: TierPolicy, model: OpenModel) -> Arc<Specialiser> {
     let compile = move |func: &str, shapes: &Shapes, general: &LoadedProgram| {
-        let mut module = file.reopen().map_err(|e| e.to_string())?;
+        let mut module = model.reopen().map_err(|e| e.to_string())?;
         bind_shapes(&mut module, func, shapes)?;
         let module = Module { pool: general.constants(), ..module };
         compiler.compile(module, ObjectRetention::Discard).map_err(|e| e.to_string())

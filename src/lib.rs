@@ -4,7 +4,7 @@
 //!
 //! An [`Engine`] holds the options and loads models into [`Program`]s, which threads share. A model
 //! is a `.onnx` file, a `.py` file (TVMScript), or a `.so`: an artifact of [`Program::save`], or an
-//! executable that TVM exported. [`Engine::info`] reads a model without compiling it;
+//! executable that TVM exported. A [`ModelSource`] is one in memory. [`Engine::info`] reads a model without compiling it;
 //! [`Program::signature`] has the inputs and outputs of a function.
 //!
 //! # Run
@@ -45,6 +45,9 @@
 //! assert_eq!(binding.output::<f32>(0)?, [0.5, 0.5]);
 //! # Ok::<(), reflex::Error>(())
 //! ```
+//!
+//! With the feature `ndarray`, arrays of that crate convert into [`Array`]s, and bound inputs and
+//! outputs are its views.
 //!
 //! # Modes and tiering
 //!
@@ -94,8 +97,10 @@ mod global_func;
 mod install;
 mod kernels;
 mod library_function;
-mod model_file;
 mod model_info;
+mod model_source;
+#[cfg(feature = "ndarray")]
+mod ndarray_interop;
 mod options;
 mod prepared;
 mod program;
@@ -118,6 +123,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use global_func::get_global_func;
 pub use library_function::library_function;
 pub use model_info::{ModelInfo, ValueInfo};
+pub use model_source::{ModelFormat, ModelSource};
 pub use options::{Mode, Precision, Progress, SessionOptions};
 pub use prepared::Prepared;
 pub use program::Program;

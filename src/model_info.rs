@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
 
 use reflex_graph::{FuncData, Module, Node};
 use reflex_onnx::Parameters;
@@ -11,6 +10,7 @@ use reflex_vm::executable::{Constant, Executable};
 use serde::Serialize;
 
 use crate::error::Result;
+use crate::model_source::ModelSource;
 use crate::signature::{Dim, Signature, TensorInfo};
 
 /// A model's interface and operators.
@@ -55,8 +55,8 @@ pub struct ValueInfo {
 }
 
 impl ModelInfo {
-    pub(crate) fn of_onnx(path: &Path) -> Result<ModelInfo> {
-        let info = reflex_onnx::ModelInfo::read(path)?;
+    pub(crate) fn of_onnx(source: &ModelSource) -> Result<ModelInfo> {
+        let info = source.onnx_info()?;
         let opsets: Vec<String> =
             info.opsets.iter().map(|(domain, version)| format!("{domain} {version}")).collect();
         let producer = if info.producer.is_empty() { "unknown" } else { &info.producer };
@@ -78,11 +78,11 @@ impl ModelInfo {
             metadata: info.metadata,
             parameters: info.parameters.count,
             parameter_bytes: info.parameters.bytes,
-            file_bytes: file_size(path) + info.external_bytes,
+            file_bytes: source.size() + info.external_bytes,
         })
     }
 
-    pub(crate) fn of_script(path: &Path, module: &Module) -> ModelInfo {
+    pub(crate) fn of_script(source: &ModelSource, module: &Module) -> ModelInfo {
         let main = Signature::of_module(module).remove("main").unwrap_or_default();
         let mut operators: BTreeMap<String, usize> = BTreeMap::new();
         for func in module.funcs.values() {
@@ -129,7 +129,7 @@ impl ModelInfo {
             metadata: vec![],
             parameters: parameters.count,
             parameter_bytes: parameters.bytes,
-            file_bytes: file_size(path),
+            file_bytes: source.size(),
         }
     }
 
@@ -162,11 +162,6 @@ impl ModelInfo {
             file_bytes: 0,
         }
     }
-}
-
-/// The size of a file that has been read already; 0 if it has gone since.
-pub(crate) fn file_size(path: &Path) -> u64 {
-    path.metadata().map_or(0, |meta| meta.len())
 }
 
 fn symbols(inputs: &[ValueInfo]) -> Vec<String> {

@@ -179,8 +179,8 @@ const LAYOUTS: [Layout; 11] = [
             "abi executable profile",
             "kernel serialize text",
             // A session's state, its frames and what runs in them.
-            "align builtins call_graph calls decode epoch fast_path hooks interp listing liveness \
-             program reentry state tier verify",
+            "align builtins call_graph callables calls decode epoch fast_path hooks interp listing \
+             liveness program reentry state tier verify",
             "builder fingerprint libcalls quiescence unwind vmtir",
             "load session",
         ],
@@ -269,13 +269,13 @@ const LAYOUTS: [Layout; 11] = [
         dir: "src",
         layers: &[
             "error global_func install log memory prepared tier_report whole_file",
-            "array disassemble dump kernels model_file tier_policy",
+            "array disassemble dump kernels model_source tier_policy",
             "numpy options signature stats",
             "model_info",
             "artifact program session specialise",
             "compiler library_function",
             "engine",
-            "capi conformance",
+            "capi conformance ndarray_interop",
             "cli",
         ],
         circle: 1,

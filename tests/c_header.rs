@@ -27,7 +27,8 @@ const HEAD: &str = "\
  * with later libraries of the same minor version, which the soname has.
  *
  * The examples share an `engine`, a `program` from the file `model`, a `session` of it, and `args`:
- * two tensors of shapes [2, 8] and [8, 5] that its function `main` takes. `f32` is the element type.
+ * two tensors of shapes [2, 8] and [8, 5] that its function `main` takes. `f32` is the element type;
+ * `read_file` allocates and fills memory.
  * CHECK(condition) and CHECK_OK(call) end the process where they fail. tests/interface_docs.rs runs them.
  *
  * Written by cbindgen from src/capi; tests/c_header.rs keeps it current. */
@@ -74,9 +75,15 @@ fn config() -> Config {
         },
         after_includes: Some(format!("\n{}\n{OBJECT}", version_macros())),
         export: ExportConfig {
-            include: ["ReflexMode", "ReflexAllocator", "ReflexText", "ReflexStatus"]
-                .map(String::from)
-                .to_vec(),
+            include: [
+                "ReflexFormat",
+                "ReflexMode",
+                "ReflexAllocator",
+                "ReflexText",
+                "ReflexStatus",
+            ]
+            .map(String::from)
+            .to_vec(),
             exclude: ["TVMFFIObject", "DLPackVersion"].map(String::from).to_vec(),
             rename: names.map(|(from, to)| (from.to_owned(), to.to_owned())).into_iter().collect(),
             item_types: vec![

@@ -58,6 +58,15 @@ static ReflexProgram *program;
 static ReflexSession *session;
 static ReflexValue args[2];
 
+static size_t read_file(const char *path, char **bytes) {
+    FILE *file = fopen(path, "rb");
+    CHECK(file && fseek(file, 0, SEEK_END) == 0);
+    size_t size = (size_t)ftell(file);
+    CHECK(size > 0 && (*bytes = malloc(size)) && fseek(file, 0, SEEK_SET) == 0);
+    CHECK(fread(*bytes, 1, size, file) == size && fclose(file) == 0);
+    return size;
+}
+
 static int add_one(void *self, const ReflexValue *args, int32_t count, ReflexValue *result) {
     (void)self;
     *result = reflex_int(count > 0 ? args[0].payload.v_int64 + 1 : 0);

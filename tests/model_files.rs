@@ -4,7 +4,9 @@ mod common;
 
 use std::path::Path;
 
-use reflex::{Array, Engine, Feed, FileAccess, Mode, Program, Session, TierPolicy};
+use reflex::{
+    Array, Engine, Feed, FileAccess, Mode, ModelFormat, ModelSource, Program, Session, TierPolicy,
+};
 use reflex_onnx::proto::*;
 
 const WIDTH: usize = 512;
@@ -136,5 +138,51 @@ fn a_file_that_stays_serves_new_shapes() {
             assert!(tiers.contains("n=4") || tiers.contains("4"), "{tiers}");
             assert!(!tiers.contains("not used"), "{tiers}");
         }
+    }
+}
+
+/// A model in memory gets what a file gets: programs for new shapes, external data, artifacts.
+#[test]
+fn models_in_memory_are_as_good_as_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = engine(FileAccess::Read);
+    for external in [None, Some("weights.bin")] {
+        let (bytes, data) = model(2.0, 0, external);
+        overwrite(&folder.path().join("weights.bin"), &data);
+        let source = ModelSource::bytes(ModelFormat::Onnx, bytes).named("the bundle");
+        if external.is_some() {
+            let error = engine.load(source.clone()).err().expect("its data is missing").to_string();
+            assert!(error.starts_with("the bundle: tensor `b`: "), "{error}");
+        }
+        let source = source.external_data(folder.path());
+        let info = Engine::info(source.clone()).expect("readable");
+        assert_eq!(
+            (info.inputs[0].to_string().as_str(), info.parameters),
+            ("x: float32[n, 512]", 512)
+        );
+        assert!(engine.dump_after(source.clone(), "fold_constants").is_ok());
+        assert!(Engine::script(source.clone()).expect("text").contains("R.add"));
+        let program = engine.load(source).expect("loads");
+        let mut session = program.session(Mode::Tiered).expect("a session");
+        for _ in 0..4 {
+            assert_eq!(first(&program, &mut session, 4), 3.0);
+        }
+        let tiers = program.tiers();
+        assert!(tiers.contains('4') && !tiers.contains("not used"), "{tiers}");
+
+        let path = folder.path().join("m.so");
+        program.save(&path).expect("saved");
+        let library = std::fs::read(&path).expect("readable");
+        std::fs::remove_file(&path).expect("removable");
+        let source = || ModelSource::reader(ModelFormat::Library, &library[..]).expect("readable");
+        let opened = [engine.load(source()), engine.load(source())].map(|p| p.expect("opens"));
+        for program in &opened {
+            let mut session = program.session(Mode::Compiled).expect("a session");
+            assert_eq!(first(program, &mut session, 2), 3.0);
+        }
+        assert!(Engine::info(source()).expect("readable").file_bytes == library.len() as u64);
+        let error = engine.load(ModelSource::bytes(ModelFormat::Library, &library[..999])).err();
+        let error = error.expect("it is cut short").to_string();
+        assert!(error.starts_with("the library in memory: "), "{error}");
     }
 }

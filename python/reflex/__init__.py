@@ -75,18 +75,21 @@ __all__ = [
 __version__: str = str(_reflex["version"]())
 
 _Path = str | os.PathLike[str]
+_Bytes = bytes | bytearray | memoryview
 
 
 def load(
-    path: _Path,
+    model: _Path | _Bytes,
     device: str = "cpu",
     threads: int = 1,
     kernel_cache: _Path | None = None,
     tier: str | None = None,
     precision: str | None = None,
+    format: str | None = None,
 ) -> Program:
     """Loads a model: `.onnx` and `.py` are compiled, `.so` is opened (which runs machine code of its
-    author's choice).
+    author's choice). It is a path, or the bytes of a model with their `format`: "onnx", "py" or "so".
+    External data of an ONNX model needs a path.
 
     `tier` is the tier policy, which says when programs are compiled to machine code: "off", or such as
     "threshold=10,compile=sync,code-cache=1M"; None is that of the variable REFLEX_TIER. `precision` is
@@ -95,6 +98,8 @@ def load(
 
     >>> reflex.load(model, threads=2, tier="off").functions
     ['main']
+    >>> reflex.load(open(model, "rb").read(), format=model.rsplit(".")[-1]).functions
+    ['main']
     >>> reflex.load("no/such.onnx")
     Traceback (most recent call last):
         ...
@@ -102,9 +107,14 @@ def load(
     """
     use_tensor_class()
     cache = None if kernel_cache is None else os.fspath(kernel_cache)
-    options = (device, threads, cache, tier, precision)
-    handle = _reflex["load"](os.fspath(path), *options)
-    return Program(handle, (os.path.abspath(path), *options))
+    options = (device, threads, cache, tier, precision, format)
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        if format is None:
+            raise TypeError('a model in memory needs its format: "onnx", "py" or "so"')
+        data = bytes(model)
+        return Program(_reflex["load"](data, *options), (data, *options))
+    handle = _reflex["load"](os.fspath(model), *options)
+    return Program(handle, (os.path.abspath(model), *options))
 
 
 def register_global_func(name: str, function: Callable[..., Any], override: bool = False) -> None:
@@ -166,7 +176,7 @@ def _closed(*_: Any) -> Any:
 class Program:
     """A loaded model, shared by sessions on any threads.
 
-    It is pickled as its path and options: unpickling loads the file again.
+    It is pickled as its path, or its bytes, and options: unpickling loads it again.
 
     >>> import pickle
     >>> with pickle.loads(pickle.dumps(program)) as again:
@@ -177,13 +187,14 @@ class Program:
     def __init__(self, handle: Callable[..., Any], source: tuple[Any, ...]) -> None:
         self._handle = handle
         self._source = source
+        self._name = "in memory" if isinstance(source[0], bytes) else str(source[0])
         self._signatures: dict[str, Signature] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return load, self._source
 
     def __repr__(self) -> str:
-        return f"<reflex.Program {self._source[0]}>"
+        return f"<reflex.Program {self._name}>"
 
     def __enter__(self) -> Program:
         return self
@@ -218,7 +229,7 @@ class Program:
 
         >>> session = program.session("compiled", memory_cfg="naive")
         """
-        return Session(self._handle("session", mode, device, memory_cfg), self._source[0])
+        return Session(self._handle("session", mode, device, memory_cfg), self._name)
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:

@@ -1,6 +1,5 @@
 //! Opens shared libraries: artifacts of `reflex compile`, and executables that TVM exported.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use reflex_runtime::library::{BundleAccess, Library};
@@ -10,6 +9,7 @@ use super::kernels::ArtifactKernels;
 use super::metadata::Metadata;
 use super::{EXECUTABLE_KIND, METADATA_SYMBOL, SAVED_CODE_SYMBOL, tvm_signatures};
 use crate::error::{Error, ErrorKind, Result};
+use crate::model_source::ModelSource;
 use crate::options::{ExecutionOptions, TargetSelection};
 use crate::program::loaded::{LoadedProgram, Resources, verified};
 
@@ -25,20 +25,25 @@ impl AsRef<[u8]> for BundleBytes {
     }
 }
 
-/// Opens the library at `path`, with the kernels for the highest CPU of `target`.
+/// Opens a library, with the kernels for the highest CPU of `target`.
 ///
 /// The caller trusts the library's machine code; its data is checked.
 pub(crate) fn open(
-    path: &Path,
+    source: &ModelSource,
     target: &TargetSelection,
     execution: &ExecutionOptions,
 ) -> Result<LoadedProgram> {
-    std::fs::File::open(path).map_err(|e| Error::io(path, &e))?;
-    let absolute = path.canonicalize().map_err(|e| Error::io(path, &e))?;
-    // SAFETY: the caller trusts the library's machine code, as the documentation says.
-    let library = unsafe { Library::open(&absolute) }
-        .map_err(|e| Error::new(ErrorKind::Model, e.message()))?;
-    load(library, target, execution)
+    let library = match source.path_or_bytes() {
+        Ok(path) => {
+            std::fs::File::open(path).map_err(|e| Error::io(path, &e))?;
+            let absolute = path.canonicalize().map_err(|e| Error::io(path, &e))?;
+            // SAFETY: the caller trusts the library's machine code, as the documentation says.
+            unsafe { Library::open(&absolute) }
+        }
+        // SAFETY: as for a path.
+        Err(bytes) => unsafe { Library::from_bytes(bytes.as_ref()) },
+    };
+    load(library.map_err(|e| Error::new(ErrorKind::Model, e.message()))?, target, execution)
 }
 
 fn load(

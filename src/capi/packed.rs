@@ -33,6 +33,7 @@ use crate::global_func;
 use crate::library_function as library;
 use crate::log;
 use crate::memory as usage;
+use crate::model_source::ModelSource;
 use crate::options::{Mode, SessionOptions};
 use crate::program::Program;
 use crate::session::Session;
@@ -133,10 +134,10 @@ fn unknown(what: &str, name: &str) -> Raised {
     Raised::new("AttributeError", format!("a {what} has no `{name}`"))
 }
 
-/// `(path, device, threads, kernel cache or None, tier policy or None, precision or None)`: a
-/// program.
+/// `(path or bytes, device, threads, kernel cache or None, tier policy or None, precision or None,
+/// format of bytes or None)`: a program.
 fn load(args: &[AnyView<'_>]) -> FfiResult {
-    let (path, device) = (string(args, 0)?, string(args, 1)?);
+    let device = string(args, 1)?;
     let threads = usize::try_from(arg::<i64>(args, 2)?).unwrap_or(0);
     log::of_environment();
     let mut builder = Engine::builder().device(device).threads(threads);
@@ -149,8 +150,18 @@ fn load(args: &[AnyView<'_>]) -> FfiResult {
     if let Some(precision) = optional(args, 5)? {
         builder = builder.precision(precision.parse().map_err(Raised::value_error)?);
     }
-    let (engine, path) = (builder.build().map_err(raise)?, Path::new(path));
-    let program = engine.load(path).map_err(|error| raise_io(error, || probe(path)))?;
+    let engine = builder.build().map_err(raise)?;
+    let program = match (args.first().and_then(|model| model.as_bytes()), optional(args, 6)?) {
+        (Some(bytes), Some(format)) if args[0].as_str().is_none() => {
+            let format = format.parse().map_err(Raised::value_error)?;
+            engine.load(ModelSource::bytes(format, bytes)).map_err(raise)?
+        }
+        (_, Some(_)) => return Err(Raised::type_error("a file has a format by its name")),
+        (_, None) => {
+            let path = Path::new(string(args, 0)?);
+            engine.load(path).map_err(|error| raise_io(error, || probe(path)))?
+        }
+    };
     Ok(Function::new(move |args| program_method(&program, string(args, 0)?, rest(args, 1))).into())
 }
 

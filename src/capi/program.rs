@@ -1,6 +1,6 @@
 //! Engines and programs for C.
 
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 use std::path::Path;
 use std::ptr;
 
@@ -13,6 +13,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::log;
 use crate::memory;
+use crate::model_source::{ModelFormat, ModelSource};
 use crate::program::Program;
 
 /// Loads models.
@@ -77,6 +78,31 @@ pub enum ReflexText {
     Stats = 2,
     /// The state of the tiers, function by function.
     Tiers = 3,
+}
+
+/// Formats of models in memory.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub enum ReflexFormat {
+    /// ONNX.
+    Onnx = 0,
+    /// TVMScript.
+    Script = 1,
+    /// A shared library: an artifact, or an executable that TVM exported.
+    Library = 2,
+}
+
+impl ReflexFormat {
+    fn of(format: i32) -> Result<ModelFormat> {
+        let known = [
+            (ReflexFormat::Onnx, ModelFormat::Onnx),
+            (ReflexFormat::Script, ModelFormat::Script),
+            (ReflexFormat::Library, ModelFormat::Library),
+        ];
+        let found = known.into_iter().find(|(c, _)| *c as i32 == format);
+        let none = || Error::input(format!("there is no format {format}"));
+        found.map(|(_, format)| format).ok_or_else(none)
+    }
 }
 
 /// Makes an engine; `options` may be null.
@@ -174,6 +200,45 @@ pub unsafe extern "C" fn reflex_engine_load(
     })
 }
 
+/// Loads a model from `size` bytes at `data`, which are copied; `format` is a `ReflexFormat`. External data of an ONNX model needs
+/// `reflex_engine_load`.
+///
+/// ```c
+/// char *bytes;
+/// size_t size = read_file(model, &bytes);
+/// ReflexFormat format = strstr(model, ".onnx") ? REFLEX_FORMAT_ONNX : REFLEX_FORMAT_LIBRARY;
+/// ReflexProgram *loaded;
+/// CHECK_OK(reflex_engine_load_bytes(engine, format, bytes, size, &loaded));
+/// free(bytes);
+/// reflex_program_free(loaded);
+/// ```
+///
+/// # Safety
+/// Pointers are null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reflex_engine_load_bytes(
+    engine: *const ReflexEngine,
+    format: i32,
+    data: *const c_void,
+    size: usize,
+    out: *mut *mut ReflexProgram,
+) -> ReflexStatus {
+    status(|| {
+        // SAFETY: the caller passes a handle that is null or live.
+        let engine = unsafe { live(engine, "the engine")? };
+        if data.is_null() {
+            return Err(Error::input("the model is null"));
+        }
+        // SAFETY: the caller passes so many bytes.
+        let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) };
+        let source = ModelSource::bytes(ReflexFormat::of(format)?, bytes);
+        let program = engine.0.load(source)?;
+        let program = Box::new(ReflexProgram::new(program));
+        // SAFETY: the caller passes a result pointer that is null or may be written.
+        unsafe { give(out, Box::into_raw(program)) }
+    })
+}
+
 /// Frees a program; its sessions stay.
 ///
 /// ```c
@@ -183,7 +248,7 @@ pub unsafe extern "C" fn reflex_engine_load(
 /// ```
 ///
 /// # Safety
-/// `program` is null or came from `reflex_engine_load`, and is used no more.
+/// `program` is null or came from `reflex_engine_load` or `reflex_engine_load_bytes`, and is used no more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reflex_program_free(program: *mut ReflexProgram) {
     // SAFETY: the caller passes a handle that is null or owned, and uses it no more.

@@ -89,18 +89,32 @@ impl InputArgs {
             let named = self.inputs.iter().any(|(name, _)| name.as_ref() == Some(&input.name));
             dynamic && !named && !self.shapes.iter().any(|(name, _)| *name == input.name)
         });
-        let chosen: Vec<String> = chosen.map(ToString::to_string).collect();
-        let Some(first) = chosen.first().filter(|_| error.kind() == ErrorKind::Run) else {
+        let chosen: Vec<&TensorInfo> = chosen.collect();
+        if chosen.is_empty() || error.kind() != ErrorKind::Run {
             return error;
+        }
+        let list = |each: &dyn Fn(&TensorInfo) -> String, between: &str| {
+            chosen.iter().map(|input| each(input)).collect::<Vec<_>>().join(between)
         };
-        let name = first.split(':').next().unwrap_or_default();
         let message = format!(
             "{error}\nDynamic dimensions were taken to be 1, which the model may not take, of {}; \
-             give others, as in --shape {name}=1x3x224x224",
-            chosen.join(", ")
+             give others, as in {}",
+            list(&ToString::to_string, ", "),
+            list(&example_shape, " ")
         );
         Error::new(error.kind(), message)
     }
+}
+
+/// A `--shape` option for an input: what is known of it, a batch of 1, and 64 of everything else.
+fn example_shape(input: &TensorInfo) -> String {
+    let dim = |(axis, dim): (usize, &Dim)| match dim {
+        Dim::Const(size) => size.to_string(),
+        Dim::Symbol(_) if axis == 0 => "1".to_owned(),
+        Dim::Symbol(_) => "64".to_owned(),
+    };
+    let dims: Vec<String> = input.shape.iter().enumerate().map(dim).collect();
+    format!("--shape {}={}", input.name, dims.join("x"))
 }
 
 /// Returns the shape asked for, else the model's with 1 for unknown symbols.

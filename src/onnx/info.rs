@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
+use prost::bytes::Bytes;
 use reflex_runtime::dtype::DType;
-use reflex_runtime::file_bytes::FileAccess;
+use reflex_runtime::file_bytes::{FileAccess, FileBytes};
 
 use crate::error::{ImportError, Result};
 use crate::model::{Model, UnsupportedOperator};
@@ -112,6 +113,14 @@ impl ModelInfo {
     pub fn read(path: &Path) -> std::result::Result<ModelInfo, ImportError> {
         let describe = || describe(&Model::open(path, FileAccess::Read)?);
         describe().map_err(|e: ImportError| e.at(path.display()))
+    }
+
+    /// Describes a model in memory; `folder` is that of its external data, if it has any.
+    pub fn of_bytes(
+        bytes: FileBytes,
+        folder: Option<&Path>,
+    ) -> std::result::Result<ModelInfo, ImportError> {
+        describe(&Model::decode(Bytes::from_owner(bytes), folder.map(Path::to_path_buf))?)
     }
 }
 

@@ -53,7 +53,7 @@ mod value;
 use std::path::Path;
 
 use reflex_graph::Module;
-use reflex_runtime::file_bytes::FileAccess;
+use reflex_runtime::file_bytes::{FileAccess, FileBytes};
 
 use prost::bytes::Bytes;
 
@@ -96,8 +96,22 @@ pub fn import_files(
     import().map_err(|e: ImportError| e.at(path.display()))
 }
 
-/// Imports a model from memory; `base_dir` is the folder of its external data, if it has any.
-pub fn import_bytes(bytes: Vec<u8>, base_dir: Option<&Path>) -> Result<Module, ImportError> {
-    let folder = base_dir.map(Path::to_path_buf);
-    import::import_model(&model::Model::decode(Bytes::from(bytes), folder)?)
+/// Imports a model from memory with the default options; `folder` is that of its external data, if
+/// it has any.
+pub fn import_bytes(bytes: Vec<u8>, folder: Option<&Path>) -> Result<Module, ImportError> {
+    import_memory(bytes.into(), folder, &ImportOptions::default()).map(|(module, _)| module)
+}
+
+/// As [`import_files`], from memory: the files are those of external data, which `folder` has.
+pub fn import_memory(
+    bytes: FileBytes,
+    folder: Option<&Path>,
+    options: &ImportOptions,
+) -> Result<(Module, Vec<SourceFile>), ImportError> {
+    let mut model = model::Model::decode(Bytes::from_owner(bytes), folder.map(Path::to_path_buf))?;
+    model.files.set_access(options.access);
+    model.custom = options.operators.clone();
+    let module = import::import_model(&model)?;
+    model.files.release();
+    Ok((module, model.files.sources()))
 }

@@ -192,6 +192,11 @@ impl Files {
         Files { folder, ..Files::default() }
     }
 
+    /// Sets the way that files of external data are held.
+    pub(crate) fn set_access(&mut self, access: FileAccess) {
+        self.access = access;
+    }
+
     /// Files of a model with these bytes.
     pub(crate) fn of_model(
         path: &Path,

@@ -18,8 +18,8 @@ use crate::artifact::metadata::Metadata;
 use crate::artifact::writer::{self, Contents};
 use crate::disassemble;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model_file::Format;
 use crate::model_info::ModelInfo;
+use crate::model_source::ModelFormat;
 use crate::options::{Mode, SessionOptions};
 use crate::prepared::Prepared;
 use crate::session::Session;
@@ -247,8 +247,8 @@ impl Program {
     /// ```
     pub fn check_save_path(path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
-        match Format::of(path) {
-            Ok(Format::Library) => Ok(()),
+        match ModelFormat::of_path(path) {
+            Ok(ModelFormat::Library) => Ok(()),
             _ => Err(Error::input("an artifact's name ends in .so").at(path.display())),
         }
     }

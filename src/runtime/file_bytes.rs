@@ -136,6 +136,12 @@ impl FileBytes {
     }
 }
 
+impl From<Vec<u8>> for FileBytes {
+    fn from(bytes: Vec<u8>) -> FileBytes {
+        FileBytes(Arc::new(Source::Memory(bytes)))
+    }
+}
+
 impl AsRef<[u8]> for FileBytes {
     fn as_ref(&self) -> &[u8] {
         match &*self.0 {

@@ -18,7 +18,10 @@ mod system;
 use std::any::Any as StdAny;
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
+use std::fs::File;
+use std::io::{self, Write};
 use std::ops::Range;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
@@ -65,6 +68,9 @@ struct Inner {
     path: PathBuf,
     context: Arc<Context>,
     bundle: Option<LoadedBundle>,
+    /// The file of a library from memory: while it is open, its path is that of no other one, by
+    /// which the system's loader tells libraries apart.
+    _unnamed: Option<File>,
 }
 
 /// A library's memory.
@@ -128,20 +134,38 @@ impl Library {
     /// The file's machine code is trusted: its initialisers run, and its kernels must
     /// keep to the calling convention. The bundle in it is not trusted.
     pub unsafe fn open(path: &Path) -> Result<Library, Error> {
-        let open = || {
-            let context = Arc::<Context>::default();
-            // SAFETY: the caller trusts the library's code, and its slots are pointer variables, by
-            // TVM's layout.
-            let code = unsafe { LoadedCode::load(path, &slots(&context))? };
-            if let LoadedCode::System(..) = code {
-                // Its variables are those of every other open, which keep this address.
-                std::mem::forget(Arc::clone(&context));
-            }
-            let mut inner = Inner { code, path: path.to_owned(), context, bundle: None };
-            inner.bundle = inner.read_bundle()?;
-            Ok(Library(Arc::new(inner)))
-        };
-        open().map_err(|reason: Reason| Error::runtime_error(reason))
+        // SAFETY: as the caller vouches.
+        unsafe { Library::load(path, None) }.map_err(Error::runtime_error)
+    }
+
+    /// Loads a library that is in memory, through a file without a name.
+    ///
+    /// # Safety
+    /// As for [`Library::open`].
+    pub unsafe fn from_bytes(bytes: &[u8]) -> Result<Library, Error> {
+        let file = memory_file(bytes).map_err(|e| {
+            Error::runtime_error(format!("a library in memory needs memfd_create: {e}"))
+        })?;
+        let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        // SAFETY: as the caller vouches.
+        unsafe { Library::load(&path, Some(file)) }.map_err(Error::runtime_error)
+    }
+
+    /// # Safety
+    /// As for [`Library::open`].
+    unsafe fn load(path: &Path, unnamed: Option<File>) -> Result<Library, Reason> {
+        let context = Arc::<Context>::default();
+        // SAFETY: the caller trusts the library's code, and its slots are pointer variables, by
+        // TVM's layout.
+        let code = unsafe { LoadedCode::load(path, &slots(&context))? };
+        if let LoadedCode::System(..) = code {
+            // Its variables are those of every other open, which keep this address.
+            std::mem::forget(Arc::clone(&context));
+        }
+        let path = path.to_owned();
+        let mut inner = Inner { code, path, context, bundle: None, _unnamed: unnamed };
+        inner.bundle = inner.read_bundle()?;
+        Ok(Library(Arc::new(inner)))
     }
 
     /// The file it came from.
@@ -274,6 +298,19 @@ impl LoadedCode {
             _ => Ok(BundleAccess::Read),
         }
     }
+}
+
+/// A file in memory with these bytes.
+fn memory_file(bytes: &[u8]) -> io::Result<File> {
+    // SAFETY: a C string; the result is checked.
+    let descriptor = unsafe { libc::memfd_create(c"reflex".as_ptr(), libc::MFD_CLOEXEC) };
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: an open descriptor that nothing else owns.
+    let mut file = unsafe { File::from_raw_fd(descriptor) };
+    file.write_all(bytes)?;
+    Ok(file)
 }
 
 /// Pointer variables that libraries may have, with their values.

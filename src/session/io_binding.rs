@@ -145,6 +145,22 @@ impl IoBinding<'_> {
         unsafe { tensor.as_slice() }.map_err(|e| Error::input(e.message()))
     }
 
+    /// Returns the shape of input `index`.
+    ///
+    /// ```
+    /// # use reflex::{Array, Engine, Feed, Mode};
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
+    /// # let feed = Feed::from([("x".to_owned(), Array::of(&[1, 2], &[8.0_f32, 8.0])?)]);
+    /// # let prepared = program.prepare("main", &feed)?;
+    /// # let mut session = program.session(Mode::Bytecode)?;
+    /// let binding = session.bind(&prepared)?;
+    /// assert_eq!(binding.input_shape(0)?, [1, 2]);
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn input_shape(&self, index: usize) -> Result<&[i64]> {
+        Ok(nth(&self.inputs, index, "input")?.shape())
+    }
+
     /// Returns the shape of output `index`.
     ///
     /// ```

@@ -6,7 +6,7 @@ use reflex_runtime::value::AnyView;
 use crate::abi::{DISCARD, FrameHeader};
 use crate::decode::{FuncCode, Op};
 use crate::instrument::{CallEvent, Verdict};
-use crate::state::{Recording, State, call_of, callable_of, header, store};
+use crate::state::{Recording, State, call_of, header, store};
 use crate::tier::{CallerFrame, Control, Step};
 
 /// Shows an operation to the recorder; returns true if recording goes on.
@@ -92,7 +92,6 @@ pub unsafe fn record_from_exit(state: *mut State) {
 ///
 /// # Safety
 /// `state` is live, at operation `pc` of the current frame of `func`.
-#[cold]
 pub unsafe fn before_call(
     state: *mut State,
     func: &FuncCode,
@@ -119,8 +118,7 @@ pub unsafe fn before_call(
         let regs = (*state).abi.regs;
         let area = State::borrow_args(state, regs, func, sources);
         let args = AnyView::slice_from_raw(area, sources.len() as i32);
-        let (function, callable) = (program.name(func.index), callable_of(program, &op));
-        let callable = callable.view();
+        let (function, callable) = (program.name(func.index), program.callables().of_op(&op));
         let event = CallEvent { function, instr: pc, callee, callable, args };
         let Some(mut instrument) = (*state).instrument.take() else { return Ok(Verdict::Run) };
         let verdict = instrument.before(&event);
@@ -142,7 +140,6 @@ pub unsafe fn before_call(
 ///
 /// # Safety
 /// As for [`before_call`].
-#[cold]
 pub unsafe fn after_call(state: *mut State, func: &FuncCode, pc: u32) -> Result<(), ()> {
     // SAFETY: as in `before_call`: `func` is verified code of the current frame, and the
     // instrument is taken out of the state while it runs.
@@ -154,8 +151,7 @@ pub unsafe fn after_call(state: *mut State, func: &FuncCode, pc: u32) -> Result<
             DISCARD => AnyView::NONE,
             dst => AnyView::from_raw(*(*state).abi.regs.add(dst as usize)),
         };
-        let (function, callable) = (program.name(func.index), callable_of(program, op));
-        let callable = callable.view();
+        let (function, callable) = (program.name(func.index), program.callables().of_op(op));
         let event = CallEvent { function, instr: pc, callee, callable, args: &[] };
         let Some(mut instrument) = (*state).instrument.take() else { return Ok(()) };
         let outcome = instrument.after(&event, result);

@@ -13,6 +13,7 @@ pub mod builder;
 pub mod builtins;
 pub mod bytecode;
 mod call_graph;
+mod callables;
 mod calls;
 pub mod decode;
 pub mod devices;

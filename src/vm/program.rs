@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use reflex_runtime::value::Any;
 
 use crate::abi::{CodePtr, Trampolines};
+use crate::callables::Callables;
 use crate::decode::{Code, FuncCode, SiteId};
 use crate::epoch::Epochs;
 use crate::executable::Executable;
@@ -26,6 +27,7 @@ pub struct Program {
     consts: Box<[Any]>,
     packed: Box<[Option<Packed>]>,
     names: HashMap<String, u32>,
+    callables: OnceLock<Callables>,
     cells: Box<[AtomicPtr<u8>]>,
     tier: OnceLock<Arc<dyn Tier>>,
     /// Machine code that cells or other code may lead to.
@@ -59,6 +61,7 @@ impl Program {
             consts,
             packed,
             names,
+            callables: OnceLock::new(),
             cells,
             tier: OnceLock::new(),
             retained: Mutex::default(),
@@ -91,6 +94,11 @@ impl Program {
     /// The name of entry `func` of the function table.
     pub fn name(&self, func: u32) -> &str {
         self.exec.functions.get(func as usize).map_or("<no such function>", |f| f.name.as_str())
+    }
+
+    /// Callees as values.
+    pub(crate) fn callables(&self) -> &Callables {
+        self.callables.get_or_init(|| Callables::of(self.id, &self.code, &self.packed))
     }
 
     /// Packed function number `callee`; None for builtins and VM functions.

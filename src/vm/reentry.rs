@@ -260,6 +260,41 @@ pub fn running(vm: &AnyView<'_>) -> Result<*mut State, Error> {
         .ok_or_else(|| Error::type_error("the VM argument is not the VM that runs on this thread"))
 }
 
+/// The fuel, deadline and instrument of one session while another runs with them; its drop gives back
+/// what is left.
+pub(crate) struct LentLimits {
+    from: *mut State,
+    to: *mut State,
+}
+
+impl LentLimits {
+    /// # Safety
+    /// The states are of two sessions, which are live until the drop. Limits are lent in turn:
+    /// nothing else changes them between this call, the run, and the drop.
+    pub(crate) unsafe fn lend(from: *mut State, to: *mut State) -> LentLimits {
+        let lent = LentLimits { from, to };
+        lent.exchange();
+        lent
+    }
+
+    fn exchange(&self) {
+        let LentLimits { from, to } = *self;
+        // SAFETY: the states are live and not the same; no reference to the fields is held across a
+        // call of native code, which alone leads here while one of them runs.
+        unsafe {
+            std::ptr::swap(&raw mut (*from).abi.fuel, &raw mut (*to).abi.fuel);
+            std::ptr::swap(&raw mut (*from).deadline, &raw mut (*to).deadline);
+            std::ptr::swap(&raw mut (*from).instrument, &raw mut (*to).instrument);
+        }
+    }
+}
+
+impl Drop for LentLimits {
+    fn drop(&mut self) {
+        self.exchange();
+    }
+}
+
 /// A session's way back in for native code that a run of it called: the session itself is borrowed
 /// by the run meanwhile.
 #[derive(Clone, Debug)]
@@ -283,9 +318,22 @@ impl Reentry {
     /// Returns true if native code that this thread runs was called by a run of the session, or of
     /// one that follows its canceller.
     pub fn is_inside(&self) -> bool {
+        self.caller().is_some()
+    }
+
+    /// The innermost such run of this thread.
+    fn caller(&self) -> Option<*mut State> {
         // SAFETY: states in the chain are live.
         let ours = |state: *mut State| unsafe { Arc::ptr_eq(&(*state).interrupt, &self.interrupt) };
-        find_running(ours).is_some()
+        find_running(ours)
+    }
+
+    /// Lends the session the limits that it has lent to the run which called the native code: those
+    /// of a nested run are what is left of the outer one's.
+    fn limits_of_caller(&self) -> Option<LentLimits> {
+        let caller = self.caller().filter(|caller| !std::ptr::eq(*caller, self.state))?;
+        // SAFETY: the caller's run ends after this one; it is in native code until then.
+        Some(unsafe { LentLimits::lend(caller, self.state) })
     }
 
     /// Calls a function of the program or a saved one, as `Session::call_views` does.
@@ -294,6 +342,7 @@ impl Reentry {
     /// The session is live, and the calling thread is the only one that uses it, from native code
     /// that a run of it called, or of one that follows it.
     pub unsafe fn call_views(&self, name: &str, args: &[AnyView<'_>]) -> Result<Any, RunError> {
+        let _limits = self.limits_of_caller();
         // SAFETY: the caller passes a live session, used by this thread alone.
         unsafe { call_by_name(self.state, name, args) }
     }
@@ -308,6 +357,7 @@ impl Reentry {
         args: &[AnyView<'_>],
         result: &mut Any,
     ) -> Result<(), RunError> {
+        let _limits = self.limits_of_caller();
         // SAFETY: the caller passes a live session, used by this thread alone.
         unsafe { run_parts(self.state, func, [args, &[]], result) }
     }
@@ -321,6 +371,7 @@ impl Reentry {
         callee: &AnyView<'_>,
         args: &[AnyView<'_>],
     ) -> Result<Any, RunError> {
+        let _limits = self.limits_of_caller();
         // SAFETY: the caller passes a live session, used by this thread alone.
         unsafe { invoke(self.state, callee, args) }
     }

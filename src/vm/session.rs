@@ -25,7 +25,7 @@ use crate::instrument::Instrument;
 use crate::libcalls::LIBCALLS;
 use crate::mode::Mode;
 use crate::program::Program;
-use crate::reentry::{self, Reentry, failed, nothing_to_store, unknown};
+use crate::reentry::{self, LentLimits, Reentry, failed, nothing_to_store, unknown};
 use crate::run_error::RunError;
 use crate::stack::Stack;
 use crate::state::{CANCEL, DEADLINE, RecycleSlots, Saved, State};
@@ -54,33 +54,6 @@ impl Default for Options {
         let allocator = AllocatorKind::default();
         let devices = Devices::default();
         Options { mode: Mode::default(), stack_slots, depth_limit: 1_000_000, allocator, devices }
-    }
-}
-
-/// The limits of one session while another runs with them; its drop gives them back.
-struct LentLimits<'s> {
-    from: &'s mut Session,
-    to: &'s mut Session,
-}
-
-impl<'s> LentLimits<'s> {
-    fn lend(from: &'s mut Session, to: &'s mut Session) -> LentLimits<'s> {
-        let mut lent = LentLimits { from, to };
-        lent.exchange();
-        lent
-    }
-
-    fn exchange(&mut self) {
-        let (from, to) = (self.from.state_mut(), self.to.state_mut());
-        std::mem::swap(&mut from.abi.fuel, &mut to.abi.fuel);
-        std::mem::swap(&mut from.deadline, &mut to.deadline);
-        std::mem::swap(&mut from.instrument, &mut to.instrument);
-    }
-}
-
-impl Drop for LentLimits<'_> {
-    fn drop(&mut self) {
-        self.exchange();
     }
 }
 
@@ -321,8 +294,10 @@ impl Session {
         host: &mut Session,
         body: impl FnOnce(&mut Session) -> T,
     ) -> T {
-        let lent = LentLimits::lend(host, self);
-        body(&mut *lent.to)
+        // SAFETY: two live sessions that nothing else uses until the limits are given back; the body
+        // gets this one, and runs that it nests in it take the limits with them, one after another.
+        let _lent = unsafe { LentLimits::lend(host.state.as_ptr(), self.state.as_ptr()) };
+        body(self)
     }
 
     /// Shows every call to `instrument`, until it is replaced or taken away.

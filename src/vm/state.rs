@@ -13,7 +13,6 @@ use std::time::Instant;
 
 use reflex_runtime::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use reflex_runtime::alloc::device::AllocatorKind;
-use reflex_runtime::array::Array;
 use reflex_runtime::object;
 use reflex_runtime::value::{Any, AnyView};
 
@@ -541,26 +540,4 @@ pub fn call_of<'p>(program: &'p Program, op: &Op) -> Option<(&'p str, u32)> {
         Op::Kill { dst } => Some((Builtin::NullValue.name(), dst)),
         Op::Goto { .. } | Op::LoopBack { .. } | Op::Branch { .. } | Op::Ret { .. } => None,
     }
-}
-
-/// What an operation calls in bytecode, as a value; None if it is no call.
-pub fn callable_of(program: &Program, op: &Op) -> Any {
-    let builtin = match *op {
-        Op::CallPacked { callee, .. } => {
-            let packed = program.packed(callee).map(|packed| packed.function().clone());
-            return packed.map_or(Any::NONE, Any::from);
-        }
-        Op::CallVm { func, .. } => {
-            let captured = Array::new([]);
-            return Closure { program: program.id(), func, captured }.into_value();
-        }
-        Op::Builtin { builtin, .. } => builtin,
-        Op::InvokeClosure { .. } => Builtin::InvokeClosure,
-        Op::Copy { .. } => Builtin::Copy,
-        Op::Kill { .. } => Builtin::NullValue,
-        Op::Goto { .. } | Op::LoopBack { .. } | Op::Branch { .. } | Op::Ret { .. } => {
-            return Any::NONE;
-        }
-    };
-    builtin.function().into()
 }

@@ -1,5 +1,6 @@
 //! CPU kernels around their bodies: entry points, threads, workspaces.
 
+mod index_checks;
 mod packed_entry;
 mod parallel;
 mod raw_entry;

@@ -1,5 +1,4 @@
-; Checks of index tensors, and cold paths that compose a message and set the calling thread's
-; error.
+; Cold paths that compose a message and set the calling thread's error.
 ; Every module starts as a copy of this text.
 
 @reflex.got = private unnamed_addr constant [7 x i8] c", got \00"
@@ -196,50 +195,27 @@ other:
   ret i32 -1
 }
 
-; Whether the elements of %data from %first, every %step-th, that are below %count are in
-; -%bound .. %bound. Branches once, after the loop.
-define internal i32 @reflex.check_indices_i64(ptr %data, i64 %first, i64 %step, i64 %count, i64 %bound, ptr %message) alwaysinline {
-entry:
-  %twice = shl i64 %bound, 1
-  %some = icmp slt i64 %first, %count
-  br i1 %some, label %loop, label %fine
-loop:
-  %at = phi i64 [ %first, %entry ], [ %next, %loop ]
-  %found = phi i64 [ 0, %entry ], [ %either, %loop ]
-  %address = getelementptr i64, ptr %data, i64 %at
-  %value = load i64, ptr %address, align 8
-  %shifted = add i64 %value, %bound
-  %outside = icmp uge i64 %shifted, %twice
-  %bit = zext i1 %outside to i64
-  %either = or i64 %found, %bit
-  %next = add nuw nsw i64 %at, %step
-  %more = icmp slt i64 %next, %count
-  br i1 %more, label %loop, label %done
-done:
-  %bad = icmp ne i64 %either, 0
-  br i1 %bad, label %fail, label %fine
-fail:
-  %status = call i32 @reflex.fail_index_i64(ptr %data, i64 %first, i64 %step, i64 %count, i64 %bound, ptr %message)
-  ret i32 %status
-fine:
-  ret i32 0
-}
-
-; "%message%index is out of range for an axis of %bound", for the first such index
+; "%message%index is out of range for an axis of %bound", for the first index that is not in
+; -%bound .. %bound among the elements from %first, every %step-th, below %count; 0 if all are
 define internal i32 @reflex.fail_index_i64(ptr %data, i64 %first, i64 %step, i64 %count, i64 %bound, ptr %message) cold noinline optnone {
 entry:
   %twice = shl i64 %bound, 1
   br label %search
 search:
-  %at = phi i64 [ %first, %entry ], [ %next, %search ]
+  %at = phi i64 [ %first, %entry ], [ %next, %inside ]
+  %more = icmp slt i64 %at, %count
+  br i1 %more, label %look, label %none
+look:
   %address = getelementptr i64, ptr %data, i64 %at
   %value = load i64, ptr %address, align 8
   %shifted = add i64 %value, %bound
   %outside = icmp uge i64 %shifted, %twice
+  br i1 %outside, label %found, label %inside
+inside:
   %next = add i64 %at, %step
-  %last = icmp sge i64 %next, %count
-  %stop = or i1 %outside, %last
-  br i1 %stop, label %found, label %search
+  br label %search
+none:
+  ret i32 0
 found:
   %buffer = alloca [24 x i8]
   %digits = call ptr @reflex.decimal(i64 %value, ptr %buffer)
@@ -257,52 +233,28 @@ found:
   ret i32 -1
 }
 
-; Whether the elements of %data from %first, every %step-th, that are below %count are in
-; -%bound .. %bound. Branches once, after the loop.
-define internal i32 @reflex.check_indices_i32(ptr %data, i64 %first, i64 %step, i64 %count, i64 %bound, ptr %message) alwaysinline {
-entry:
-  %twice = shl i64 %bound, 1
-  %some = icmp slt i64 %first, %count
-  br i1 %some, label %loop, label %fine
-loop:
-  %at = phi i64 [ %first, %entry ], [ %next, %loop ]
-  %found = phi i64 [ 0, %entry ], [ %either, %loop ]
-  %address = getelementptr i32, ptr %data, i64 %at
-  %narrow = load i32, ptr %address, align 4
-  %value = sext i32 %narrow to i64
-  %shifted = add i64 %value, %bound
-  %outside = icmp uge i64 %shifted, %twice
-  %bit = zext i1 %outside to i64
-  %either = or i64 %found, %bit
-  %next = add nuw nsw i64 %at, %step
-  %more = icmp slt i64 %next, %count
-  br i1 %more, label %loop, label %done
-done:
-  %bad = icmp ne i64 %either, 0
-  br i1 %bad, label %fail, label %fine
-fail:
-  %status = call i32 @reflex.fail_index_i32(ptr %data, i64 %first, i64 %step, i64 %count, i64 %bound, ptr %message)
-  ret i32 %status
-fine:
-  ret i32 0
-}
-
-; "%message%index is out of range for an axis of %bound", for the first such index
+; "%message%index is out of range for an axis of %bound", for the first index that is not in
+; -%bound .. %bound among the elements from %first, every %step-th, below %count; 0 if all are
 define internal i32 @reflex.fail_index_i32(ptr %data, i64 %first, i64 %step, i64 %count, i64 %bound, ptr %message) cold noinline optnone {
 entry:
   %twice = shl i64 %bound, 1
   br label %search
 search:
-  %at = phi i64 [ %first, %entry ], [ %next, %search ]
+  %at = phi i64 [ %first, %entry ], [ %next, %inside ]
+  %more = icmp slt i64 %at, %count
+  br i1 %more, label %look, label %none
+look:
   %address = getelementptr i32, ptr %data, i64 %at
   %narrow = load i32, ptr %address, align 4
   %value = sext i32 %narrow to i64
   %shifted = add i64 %value, %bound
   %outside = icmp uge i64 %shifted, %twice
+  br i1 %outside, label %found, label %inside
+inside:
   %next = add i64 %at, %step
-  %last = icmp sge i64 %next, %count
-  %stop = or i1 %outside, %last
-  br i1 %stop, label %found, label %search
+  br label %search
+none:
+  ret i32 0
 found:
   %buffer = alloca [24 x i8]
   %digits = call ptr @reflex.decimal(i64 %value, ptr %buffer)

@@ -6,10 +6,9 @@ use inkwell::context::Context;
 use inkwell::module::Module;
 use inkwell::types::BasicMetadataTypeEnum;
 use inkwell::values::{BasicValueEnum, FunctionValue, InstructionOpcode, IntValue};
-use reflex_tir::{Buffer, DType, IndexCheck, PrimFunc, abi};
+use reflex_tir::{Buffer, DType, PrimFunc, abi};
 
 use crate::emit::Emitter;
-use crate::emit::ir::result_of;
 use crate::emit::value::LaneValue;
 use crate::error::{CodegenError, Result};
 
@@ -69,40 +68,6 @@ fn lost_parameter() -> CodegenError {
 }
 
 impl<'c> Emitter<'_, 'c> {
-    /// Leaves the function with an error unless the elements of an index tensor are in range.
-    fn check_indices(&mut self, check: &IndexCheck) -> Result<()> {
-        let data = &self.func.buffers[check.buffer];
-        let name = match data.dtype {
-            DType::I32 => "reflex.check_indices_i32",
-            _ => "reflex.check_indices_i64",
-        };
-        let missing = || CodegenError::new(format!("no {name}"));
-        let function = self.ir.module.get_function(name).ok_or_else(missing)?;
-        let mut count = self.ir.i64(1);
-        for extent in &data.shape {
-            let extent = self.uniform_int(extent, "an extent")?;
-            count = self.ir.builder.build_int_mul(count, extent, "")?;
-        }
-        let message = self.ir.builder.build_global_string_ptr(&check.message(), "")?;
-        let pointer = self.buffers[&check.buffer];
-        let step = self.ir.i64(check.bounds.len() as i64);
-        for (first, bound) in check.bounds.iter().enumerate() {
-            let bound = self.uniform_int(bound, "a bound")?;
-            let first = self.ir.i64(first as i64);
-            let args = [
-                pointer.into(),
-                first.into(),
-                step.into(),
-                count.into(),
-                bound.into(),
-                message.as_pointer_value().into(),
-            ];
-            let status = result_of(self.ir.builder.build_call(function, &args, "")?)?;
-            self.check_status(status.into_int_value())?;
-        }
-        Ok(())
-    }
-
     /// A scalar parameter from the 64-bit word it travels in (floats as float64 bits).
     fn scalar_from_word(&self, word: IntValue<'c>, dtype: DType) -> Result<BasicValueEnum<'c>> {
         if dtype.is_float() {

@@ -14,6 +14,9 @@ const STORE: i64 = 1;
 const NO_OP: i64 = 2;
 const ASSERT_LOAD: i64 = 3;
 
+/// Characters of the longest expression that messages show.
+const LONGEST_DIM: usize = 40;
+
 impl Emitter<'_> {
     /// Checks the parameters' types, in TVM's order: all types, then all shapes, then the
     /// dimensions that are expressions.
@@ -267,7 +270,7 @@ fn annotation_of(ty: &Type, func: &Func) -> String {
         Type::AnyTensor { .. } => "R.Tensor".to_string(),
         Type::AnyShape => "R.Shape".to_string(),
         Type::Shape(dims) => {
-            let dims: Vec<String> = dims.iter().map(|d| dim_text(d, func)).collect();
+            let dims: Vec<String> = dims.iter().map(|d| short_dim(d, func)).collect();
             format!("R.Shape([{}])", dims.join(", "))
         }
         Type::Prim(dtype) => format!("T.{dtype}"),
@@ -282,9 +285,15 @@ fn annotation_of(ty: &Type, func: &Func) -> String {
 
 /// `R.Tensor((n, 3), dtype="float32")`
 pub(super) fn annotation(ty: &TensorType, func: &Func) -> String {
-    let dims: Vec<String> = ty.shape.iter().map(|d| dim_text(d, func)).collect();
+    let dims: Vec<String> = ty.shape.iter().map(|d| short_dim(d, func)).collect();
     let comma = if dims.len() == 1 { "," } else { "" };
     format!("R.Tensor(({}{comma}), dtype=\"{}\")", dims.join(", "), ty.dtype)
+}
+
+/// A dimension for a message, which a long expression would bury.
+fn short_dim(e: &Expr, func: &Func) -> String {
+    let text = dim_text(e, func);
+    if text.len() <= LONGEST_DIM { text } else { "...".to_owned() }
 }
 
 /// A dimension in Python, with brackets where Python needs them.

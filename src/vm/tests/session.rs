@@ -116,6 +116,45 @@ fn loops_run_and_fuel_ends_them() {
     assert!(s.call("turns", &[Any::from(100_i64)]).is_ok());
 }
 
+/// A run with the limits of another session calls native code, which calls that other session: the
+/// nested run has what is left of its own limits.
+#[test]
+fn a_nested_run_has_the_limits_that_its_session_has_lent() {
+    let host = session(turns);
+    let reentry = host.reentry();
+    let mut functions = library();
+    // SAFETY: the host lives as long as the test, on this thread alone.
+    let back = move |args: &[AnyView<'_>]| unsafe {
+        reentry.call_views("turns", args).map_err(|e| e.into_error())
+    };
+    functions.insert("back".to_owned(), Function::new(back));
+    let mut b = ExecBuilder::new();
+    b.function("outer", 1).unwrap();
+    b.emit_call("back", &[b.r(0)], b.r(0)).unwrap();
+    b.emit_ret(Reg(0)).unwrap();
+    b.end_function().unwrap();
+    turns(&mut b);
+    let program = Program::load(verify(b.finish().unwrap()).unwrap(), &[&functions]).unwrap();
+    let mut other = Session::new(&Arc::new(program), Options::default()).unwrap();
+    let mut host = host;
+    other.follow(&host.canceller());
+    let mut call = |host: &mut Session, n: i64| {
+        other.with_limits_of(host, |other| other.call("outer", &[Any::from(n)]))
+    };
+
+    host.set_fuel(Some(150));
+    assert!(call(&mut host, 100).is_ok());
+    assert!(host.fuel() < 50, "{}", host.fuel());
+    assert_eq!(call(&mut host, 100).unwrap_err().reason(), Reason::Failed);
+    assert_eq!(host.fuel(), 0);
+    host.set_fuel(None);
+    assert!(call(&mut host, 100).is_ok());
+    host.set_deadline(Some(Instant::now()));
+    assert!(call(&mut host, 100).is_err());
+    host.set_deadline(None);
+    assert!(call(&mut host, 100).is_ok());
+}
+
 #[test]
 #[cfg_attr(miri, ignore = "takes too long")]
 fn deadlines_and_cancelling_end_a_run() {

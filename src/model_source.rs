@@ -1,0 +1,333 @@
+//! Models as they are given, as files or as bytes in memory: formats, import, and changes on disk.
+
+use std::fmt;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use reflex_graph::Module;
+use reflex_graph::script::Script;
+use reflex_onnx::{ImportOptions, SourceFile};
+use reflex_runtime::file_bytes::{FileBytes, FileStamp};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The format of a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ModelFormat {
+    /// ONNX: `.onnx`.
+    Onnx,
+    /// TVMScript: `.py`.
+    Script,
+    /// A shared library, `.so`: an artifact, or an executable that TVM exported.
+    Library,
+}
+
+/// The extension of the format's files.
+impl fmt::Display for ModelFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ModelFormat::Onnx => "onnx",
+            ModelFormat::Script => "py",
+            ModelFormat::Library => "so",
+        })
+    }
+}
+
+/// ```
+/// use reflex::ModelFormat;
+///
+/// assert_eq!("onnx".parse(), Ok(ModelFormat::Onnx));
+/// assert!("pt".parse::<ModelFormat>().is_err());
+/// ```
+impl FromStr for ModelFormat {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<ModelFormat, String> {
+        let all = [ModelFormat::Onnx, ModelFormat::Script, ModelFormat::Library];
+        let found = all.into_iter().find(|format| format.to_string() == text);
+        found.ok_or_else(|| format!("a model of format {text:?}; expected onnx, py or so"))
+    }
+}
+
+impl ModelFormat {
+    /// Returns the format of a file by its extension, in either case.
+    pub(crate) fn of_path(path: &Path) -> Result<ModelFormat> {
+        let extension = path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
+        extension.and_then(|extension| extension.parse().ok()).ok_or_else(|| {
+            let what = "not a model by its name; expected .onnx, .py or .so";
+            Error::new(ErrorKind::Unsupported, format!("{}: {what}", path.display()))
+        })
+    }
+}
+
+/// A model to load: the path of a file, or the model itself in memory.
+///
+/// Paths convert into it, so `engine.load("model.onnx")` needs no mention of it.
+///
+/// ```
+/// use reflex::{Engine, ModelFormat, ModelSource};
+///
+/// let bytes = std::fs::read("examples/softmax.py")?;
+/// let source = ModelSource::bytes(ModelFormat::Script, bytes).named("my softmax");
+/// let program = Engine::new()?.load(source)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ModelSource(Place);
+
+#[derive(Clone, Debug)]
+enum Place {
+    File(PathBuf),
+    Memory { format: ModelFormat, bytes: FileBytes, name: String, external_data: Option<PathBuf> },
+}
+
+impl<P: AsRef<Path> + ?Sized> From<&P> for ModelSource {
+    fn from(path: &P) -> ModelSource {
+        ModelSource(Place::File(path.as_ref().to_path_buf()))
+    }
+}
+
+impl From<PathBuf> for ModelSource {
+    fn from(path: PathBuf) -> ModelSource {
+        ModelSource(Place::File(path))
+    }
+}
+
+impl From<String> for ModelSource {
+    fn from(path: String) -> ModelSource {
+        PathBuf::from(path).into()
+    }
+}
+
+/// The path, or the name that errors use for a model in memory.
+impl fmt::Display for ModelSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Place::File(path) => path.display().fmt(f),
+            Place::Memory { name, .. } => f.write_str(name),
+        }
+    }
+}
+
+impl ModelSource {
+    /// A model in memory. The bytes are kept as long as the program may need them to compile for
+    /// other shapes.
+    ///
+    /// ```
+    /// use reflex::{Engine, ErrorKind, ModelFormat, ModelSource};
+    ///
+    /// let source = ModelSource::bytes(ModelFormat::Onnx, *b"not a model");
+    /// let error = Engine::new()?.load(source).err().unwrap();
+    /// assert!(error.to_string().starts_with("the ONNX model in memory: not an ONNX model"));
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn bytes(format: ModelFormat, bytes: impl Into<Vec<u8>>) -> ModelSource {
+        let name = match format {
+            ModelFormat::Onnx => "the ONNX model in memory",
+            ModelFormat::Script => "the TVMScript in memory",
+            ModelFormat::Library => "the library in memory",
+        };
+        let bytes = FileBytes::from(bytes.into());
+        let name = name.to_owned();
+        ModelSource(Place::Memory { format, bytes, name, external_data: None })
+    }
+
+    /// A model that is read to its end, such as from an archive or an encrypted file.
+    ///
+    /// ```
+    /// use reflex::{Engine, ModelFormat, ModelSource};
+    ///
+    /// let file = std::fs::File::open("examples/softmax.py")?;
+    /// let program = Engine::new()?.load(ModelSource::reader(ModelFormat::Script, file)?)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reader(format: ModelFormat, mut reader: impl Read) -> Result<ModelSource> {
+        let mut bytes = vec![];
+        let source = ModelSource::bytes(format, vec![]);
+        let failed = |e| Error::io(Path::new(&source.to_string()), &e);
+        reader.read_to_end(&mut bytes).map_err(failed)?;
+        Ok(ModelSource::bytes(format, bytes))
+    }
+
+    /// Sets the name of a model in memory, for messages. A file has its path.
+    ///
+    /// ```
+    /// use reflex::{ModelFormat, ModelSource};
+    ///
+    /// let source = ModelSource::bytes(ModelFormat::Onnx, vec![]).named("vad from the bundle");
+    /// assert_eq!(source.to_string(), "vad from the bundle");
+    /// ```
+    #[must_use]
+    pub fn named(mut self, new: impl Into<String>) -> ModelSource {
+        if let Place::Memory { name, .. } = &mut self.0 {
+            *name = new.into();
+        }
+        self
+    }
+
+    /// Sets the folder that external data of an ONNX model in memory is in. Without it, a model with
+    /// external data is refused. A file's is its own folder.
+    ///
+    /// ```
+    /// use reflex::{ModelFormat, ModelSource};
+    ///
+    /// let source = ModelSource::bytes(ModelFormat::Onnx, vec![]).external_data("weights");
+    /// ```
+    #[must_use]
+    pub fn external_data(mut self, folder: impl AsRef<Path>) -> ModelSource {
+        if let Place::Memory { external_data, .. } = &mut self.0 {
+            *external_data = Some(folder.as_ref().to_path_buf());
+        }
+        self
+    }
+
+    /// Returns the format: of a file, by its extension.
+    pub(crate) fn format(&self) -> Result<ModelFormat> {
+        match &self.0 {
+            Place::File(path) => ModelFormat::of_path(path),
+            Place::Memory { format, .. } => Ok(*format),
+        }
+    }
+
+    /// Returns the path of a file, or else the bytes.
+    pub(crate) fn path_or_bytes(&self) -> std::result::Result<&Path, &FileBytes> {
+        match &self.0 {
+            Place::File(path) => Ok(path),
+            Place::Memory { bytes, .. } => Err(bytes),
+        }
+    }
+
+    /// Returns all bytes of the model's own file.
+    pub(crate) fn read(&self) -> Result<Vec<u8>> {
+        match &self.0 {
+            Place::File(path) => std::fs::read(path).map_err(|e| Error::io(path, &e)),
+            Place::Memory { bytes, .. } => Ok(bytes.as_ref().to_vec()),
+        }
+    }
+
+    /// Returns the number of bytes of the model's own file.
+    pub(crate) fn size(&self) -> u64 {
+        match &self.0 {
+            Place::File(path) => path.metadata().map_or(0, |meta| meta.len()),
+            Place::Memory { bytes, .. } => bytes.as_ref().len() as u64,
+        }
+    }
+
+    /// Returns the summary of an ONNX model.
+    pub(crate) fn onnx_info(&self) -> Result<reflex_onnx::ModelInfo> {
+        Ok(match &self.0 {
+            Place::File(path) => reflex_onnx::ModelInfo::read(path)?,
+            Place::Memory { bytes, external_data, .. } => {
+                reflex_onnx::ModelInfo::of_bytes(bytes.clone(), external_data.as_deref())?
+            }
+        })
+    }
+
+    /// Reads TVMScript as it is written.
+    pub(crate) fn script(&self) -> Result<Script> {
+        Ok(match &self.0 {
+            Place::File(path) => Script::read_file(path)?,
+            Place::Memory { bytes, name, .. } => {
+                let text = std::str::from_utf8(bytes.as_ref())
+                    .map_err(|e| Error::new(ErrorKind::Model, e.to_string()))?;
+                Script::read(text, name)?
+            }
+        })
+    }
+
+    /// Refuses what holds no module.
+    pub(crate) fn check_is_module(&self) -> Result<()> {
+        match self.format() {
+            Ok(ModelFormat::Onnx | ModelFormat::Script) => Ok(()),
+            _ => {
+                let text = "passes run on models, not on compiled libraries";
+                Err(Error::input(format!("{self}: {text}")))
+            }
+        }
+    }
+
+    /// Imports the module of a model that is compiled.
+    pub(crate) fn import(&self) -> Result<Module> {
+        self.import_files(&ImportOptions::default()).map(|(module, _)| module)
+    }
+
+    /// Imports a module; also returns the files that it was read from.
+    fn import_files(&self, options: &ImportOptions) -> Result<(Module, Vec<SourceFile>)> {
+        let is_script = self.format()? == ModelFormat::Script;
+        match &self.0 {
+            Place::File(path) if is_script => {
+                let stamp = || FileStamp::at(path).map_err(|e| Error::io(path, &e));
+                let before = stamp()?;
+                let module = self.script()?.lower()?;
+                match stamp()? == before {
+                    true => Ok((module, vec![SourceFile { path: path.clone(), stamp: before }])),
+                    false => Err(changed(path, "while it was read")),
+                }
+            }
+            Place::Memory { .. } if is_script => Ok((self.script()?.lower()?, vec![])),
+            Place::File(path) => Ok(reflex_onnx::import_files(path, options)?),
+            Place::Memory { bytes, external_data, .. } => {
+                let folder = external_data.as_deref();
+                Ok(reflex_onnx::import_memory(bytes.clone(), folder, options)?)
+            }
+        }
+    }
+
+    /// The same source whatever the current folder is later.
+    fn absolute(&self) -> Result<ModelSource> {
+        let mut source = self.clone();
+        match &mut source.0 {
+            Place::File(path) => *path = absolute(path)?,
+            Place::Memory { external_data: Some(folder), .. } => *folder = absolute(folder)?,
+            Place::Memory { .. } => {}
+        }
+        Ok(source)
+    }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|e| Error::io(path, &e))
+}
+
+fn changed(path: &Path, when: &str) -> Error {
+    Error::new(ErrorKind::Io, format!("the file has changed {when}: {}", path.display()))
+}
+
+/// A model that is imported again for each specialisation.
+pub(crate) struct OpenModel {
+    source: ModelSource,
+    options: ImportOptions,
+    files: Vec<SourceFile>,
+}
+
+impl OpenModel {
+    /// Imports a model, and remembers its files.
+    pub(crate) fn open(
+        source: &ModelSource,
+        options: &ImportOptions,
+    ) -> Result<(OpenModel, Module)> {
+        let (module, mut files) = source.import_files(options)?;
+        for file in &mut files {
+            file.path = absolute(&file.path)?;
+        }
+        let source = source.absolute()?;
+        Ok((OpenModel { source, options: options.clone(), files }, module))
+    }
+
+    /// Imports the same model again; an error if one of its files has changed.
+    pub(crate) fn reopen(&self) -> Result<Module> {
+        let same = |file: &&SourceFile| FileStamp::at(&file.path).ok() == Some(file.stamp.clone());
+        let since = "since it was loaded";
+        if let Some(file) = self.files.iter().find(|file| !same(file)) {
+            return Err(changed(&file.path, since));
+        }
+        // It is what was read that counts.
+        let (module, files) = self.source.import_files(&self.options)?;
+        match (files == self.files, self.files.first()) {
+            (false, Some(file)) => Err(changed(&file.path, since)),
+            _ => Ok(module),
+        }
+    }
+}
