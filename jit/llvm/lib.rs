@@ -8,7 +8,8 @@
 //! - `emit` turns expressions and statements into LLVM IR for any target. Values inside a vectorized
 //!   loop are uniform, a ramp or varying; conditions that vary become masks.
 //! - `cpu` adds the two entry points of a kernel (packed and raw, see [`reflex_tir::abi`]), parallel
-//!   regions on the host's thread pool, workspaces, and LLVM's pass pipeline.
+//!   regions on the host's thread pool, and workspaces.
+//! - `nvptx` makes kernels of a GPU function's launches, as PTX.
 //!
 //! Loops run as the function says: nothing is scheduled here, LLVM's loop and SLP vectorizers are off,
 //! and there are no fast-math flags and no contraction, so results have the same bits at `O0` and
@@ -29,6 +30,8 @@
 mod cpu;
 mod emit;
 mod error;
+pub mod nvptx;
+mod passes;
 pub mod process;
 
 use std::panic::catch_unwind;
@@ -84,9 +87,8 @@ pub fn compile(func: &PrimFunc, target: &Target, opt: OptLevel) -> Result<Object
 /// Compiles one function to an object file with its assembly text.
 pub fn compile_with_asm(func: &PrimFunc, target: &Target, opt: OptLevel) -> Result<ObjectFile> {
     // Generating code changes the module, so the text comes from a copy.
-    let text = |module: &Module<'_>, machine: &TargetMachine| {
-        target_machine::assembly(&module.clone(), machine)
-    };
+    let text =
+        |module: &Module<'_>, machine: &TargetMachine| passes::assembly(&module.clone(), machine);
     let (object, asm) = compile_with(func, target, opt, text)?;
     Ok(ObjectFile { asm: Some(asm), ..object })
 }
@@ -106,7 +108,7 @@ fn compile_with<T>(
     let context = Context::create();
     let machine = target_machine::create(target, opt)?;
     let module = cpu::build_module(&context, func, target)?;
-    target_machine::optimise(&module, &machine, opt)?;
+    passes::optimise(&module, &machine, opt)?;
     let inspected = inspect(&module, &machine)?;
     let elf = target_machine::object(&module, &machine)?;
     let micros = start.elapsed().as_micros() as u64;

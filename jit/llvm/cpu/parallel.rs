@@ -16,11 +16,10 @@ use inkwell::values::{
 use reflex_runtime::abi::TVMParallelGroupEnv;
 use reflex_tir::{Buffer, ExprKind, For, Stmt, Var};
 
-use crate::cpu::raw_entry::is_unaliased;
-use crate::emit::Emitter;
 use crate::emit::ir::result_of;
 use crate::emit::stmt::TripCount;
 use crate::emit::value::LaneValue;
+use crate::emit::{Emitter, is_unaliased};
 use crate::error::{CodegenError, Result};
 
 const LAUNCH: &str = "__TVMBackendParallelLaunch";

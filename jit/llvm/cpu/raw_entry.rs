@@ -1,19 +1,15 @@
 //! The raw entry: data pointers and 64-bit values in, status out. Of its arguments only the
 //! elements of index tensors are checked.
 
-use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::context::Context;
 use inkwell::module::Module;
 use inkwell::types::BasicMetadataTypeEnum;
-use inkwell::values::{BasicValueEnum, FunctionValue, InstructionOpcode, IntValue};
-use reflex_tir::{Buffer, DType, PrimFunc, abi};
+use inkwell::values::FunctionValue;
+use reflex_tir::{Buffer, PrimFunc, abi};
 
-use crate::emit::Emitter;
 use crate::emit::value::LaneValue;
+use crate::emit::{Emitter, is_unaliased};
 use crate::error::{CodegenError, Result};
-
-/// Attributes of a function whose outputs overlap no other parameter: TVM's older and newer name.
-const NOALIAS: [&str; 2] = ["tir.noalias", "tirx.noalias"];
 
 /// Emits the raw entry, which holds the kernel's body.
 pub fn build<'c>(
@@ -34,9 +30,7 @@ pub fn build<'c>(
         let value = function.get_nth_param(i as u32).ok_or_else(lost_parameter)?;
         e.buffers.insert(*buffer, value.into_pointer_value());
         if is_unaliased(func, *buffer) {
-            let kind = Attribute::get_named_enum_kind_id("noalias");
-            let noalias = context.create_enum_attribute(kind, 0);
-            function.add_attribute(AttributeLoc::Param(i as u32), noalias);
+            e.ir.mark_parameter(function, i as u32, "noalias");
         }
     }
     for (i, var) in vars.iter().enumerate() {
@@ -54,27 +48,6 @@ pub fn build<'c>(
     Ok(function)
 }
 
-/// Whether stores through `buffer` cannot change what is read through another.
-pub fn is_unaliased(func: &PrimFunc, buffer: Buffer) -> bool {
-    let is_true =
-        |name: &&str| func.attrs.get(*name).is_some_and(|v| v.eq_ignore_ascii_case("true"));
-    let declared = NOALIAS.iter().any(is_true);
-    let inputs = func.buffer_params().count().saturating_sub(func.num_outputs);
-    declared && func.buffer_params().skip(inputs).any(|b| b == buffer)
-}
-
 fn lost_parameter() -> CodegenError {
     CodegenError::new("the raw entry has fewer parameters than its signature")
-}
-
-impl<'c> Emitter<'_, 'c> {
-    /// A scalar parameter from the 64-bit word it travels in (floats as float64 bits).
-    fn scalar_from_word(&self, word: IntValue<'c>, dtype: DType) -> Result<BasicValueEnum<'c>> {
-        if dtype.is_float() {
-            let double = self.ir.context.f64_type();
-            let value = self.ir.convert(InstructionOpcode::BitCast, word.into(), double)?;
-            return self.cast(value, DType::F64, dtype);
-        }
-        self.cast(word.into(), DType::I64, dtype)
-    }
 }

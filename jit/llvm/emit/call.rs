@@ -10,7 +10,7 @@ use inkwell::{FloatPredicate, IntPredicate};
 use reflex_tir::{DType, Intrin};
 
 use crate::emit::ir::{element_of, result_of, vector_of};
-use crate::emit::{Emitter, is_half};
+use crate::emit::{Emitter, Unit, is_half};
 use crate::error::{CodegenError, Result};
 
 type Basic<'c> = BasicValueEnum<'c>;
@@ -53,6 +53,10 @@ impl<'c> Emitter<'_, 'c> {
 
     /// Calls `name` of the C mathematics library on each lane.
     pub(super) fn each_lane(&self, name: &str, args: &[Basic<'c>]) -> Result<Basic<'c>> {
+        if self.unit == Unit::Gpu {
+            let ty = element_of(args[0].get_type());
+            return Err(CodegenError::new(format!("no {name} of {ty} on a GPU")));
+        }
         let BasicValueEnum::VectorValue(first) = args[0] else {
             return self.libm(name, args);
         };

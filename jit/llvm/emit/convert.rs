@@ -28,6 +28,20 @@ impl<'c> Emitter<'_, 'c> {
         }
     }
 
+    /// A scalar parameter from the 64-bit word it travels in (floats as float64 bits).
+    pub(crate) fn scalar_from_word(
+        &self,
+        word: inkwell::values::IntValue<'c>,
+        dtype: DType,
+    ) -> Result<BasicValueEnum<'c>> {
+        if dtype.is_float() {
+            let double = self.ir.context.f64_type();
+            let value = self.ir.convert(InstructionOpcode::BitCast, word.into(), double)?;
+            return self.cast(value, DType::F64, dtype);
+        }
+        self.cast(word.into(), DType::I64, dtype)
+    }
+
     /// The in-memory form of a computed `value`.
     pub(super) fn store_form(&self, value: Basic<'c>, dtype: DType) -> Result<Basic<'c>> {
         let c = self.ir.context;

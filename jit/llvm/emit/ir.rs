@@ -3,6 +3,7 @@
 //! inkwell types scalars and vectors apart; a loop IR expression is the same either way. The
 //! methods here take both and keep the shape. No method sets a fast-math flag.
 
+use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::builder::Builder;
 use inkwell::context::Context;
 use inkwell::intrinsics::Intrinsic;
@@ -221,6 +222,13 @@ impl<'a, 'c> Ir<'a, 'c> {
             ))
         };
         Ok(lanes)
+    }
+
+    /// Gives a parameter an attribute without a value.
+    pub fn mark_parameter(&self, function: FunctionValue<'c>, parameter: u32, attribute: &str) {
+        let kind = Attribute::get_named_enum_kind_id(attribute);
+        let attribute = self.context.create_enum_attribute(kind, 0);
+        function.add_attribute(AttributeLoc::Param(parameter), attribute);
     }
 
     /// Appends a block to `function`.

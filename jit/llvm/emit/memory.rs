@@ -11,10 +11,13 @@ use inkwell::values::{
 use reflex_tir::arith::Analyzer;
 use reflex_tir::{BinOp, Buffer, DType, Expr, ExprKind, Stmt};
 
-use crate::emit::Emitter;
 use crate::emit::ir::{const_vector, result_of, vector_of};
 use crate::emit::value::LaneValue;
+use crate::emit::{Emitter, Unit, VectorLoop};
 use crate::error::{CodegenError, Result};
+
+/// Bytes of the widest access of a GPU's thread.
+const WIDEST: u32 = 16;
 
 impl<'c> Emitter<'_, 'c> {
     /// `buffer[indices]`
@@ -29,7 +32,7 @@ impl<'c> Emitter<'_, 'c> {
             }
             LaneValue::Ramp { base: first, stride: 1 } => {
                 let at = self.element(base, first, dtype)?;
-                self.load_contiguous(at, dtype)?
+                self.load_contiguous(at, dtype, self.alignment(buffer, indices))?
             }
             LaneValue::Ramp { base: first, stride: stride @ 2..=4 } if dtype.itemsize() >= 4 => {
                 let at = self.element(base, first, dtype)?;
@@ -68,7 +71,8 @@ impl<'c> Emitter<'_, 'c> {
                 match offset {
                     LaneValue::Ramp { base: first, stride: 1 } => {
                         let at = self.element(base, first, dtype)?;
-                        self.store_contiguous(at, stored, dtype)
+                        let alignment = self.alignment(buffer, indices);
+                        self.store_contiguous(at, stored, dtype, alignment)
                     }
                     other => self.scatter(base, other, stored, dtype),
                 }
@@ -195,11 +199,40 @@ impl<'c> Emitter<'_, 'c> {
         }
     }
 
-    fn load_contiguous(&self, at: PointerValue<'c>, dtype: DType) -> Result<BasicValueEnum<'c>> {
+    /// The bytes that the address of the first lane is a multiple of. CPUs take vectors anywhere; a GPU
+    /// only where they are aligned, so that others are split.
+    fn alignment(&self, buffer: Buffer, indices: &[Expr]) -> u32 {
+        let data = &self.func.buffers[buffer];
+        let element = data.dtype.itemsize() as u32;
+        let Some(VectorLoop { var, min: Some(min), count, .. }) = self.lanes else {
+            return element;
+        };
+        if self.unit == Unit::Cpu || !count.is_power_of_two() {
+            return element;
+        }
+        let flat = match indices {
+            [flat] => flat.clone(),
+            _ => {
+                let pairs = data.shape.iter().zip(indices);
+                pairs.fold(Expr::i64(0), |at, (n, i)| at * n.clone() + i.clone())
+            }
+        };
+        let first = flat - Expr::var(var) + min;
+        let set = Analyzer::new().modular(&first);
+        let common = (set.stride | set.base | i64::from(count)).trailing_zeros();
+        (element << common).min(WIDEST)
+    }
+
+    fn load_contiguous(
+        &self,
+        at: PointerValue<'c>,
+        dtype: DType,
+        alignment: u32,
+    ) -> Result<BasicValueEnum<'c>> {
         match self.mask() {
             None => {
                 let ty = vector_of(self.storage_type(dtype)?, self.lane_count()?)?;
-                self.plain_load(ty.into(), at, dtype)
+                self.aligned_load(ty.into(), at, alignment)
             }
             Some(mask) => self.masked_load(at, mask, dtype),
         }
@@ -261,11 +294,18 @@ impl<'c> Emitter<'_, 'c> {
         at: PointerValue<'c>,
         dtype: DType,
     ) -> Result<BasicValueEnum<'c>> {
+        self.aligned_load(ty, at, dtype.itemsize() as u32)
+    }
+
+    fn aligned_load(
+        &self,
+        ty: BasicTypeEnum<'c>,
+        at: PointerValue<'c>,
+        alignment: u32,
+    ) -> Result<BasicValueEnum<'c>> {
         let value = self.ir.builder.build_load(ty, at, "")?;
         if let Some(instruction) = value.as_instruction_value() {
-            instruction
-                .set_alignment(dtype.itemsize() as u32)
-                .map_err(|e| CodegenError::new(e.to_string()))?;
+            instruction.set_alignment(alignment).map_err(|e| CodegenError::new(e.to_string()))?;
         }
         Ok(value)
     }
@@ -279,7 +319,7 @@ impl<'c> Emitter<'_, 'c> {
         let ty = vector_of(self.storage_type(dtype)?, mask.get_type().get_size())?;
         let align = self.ir.i32(dtype.itemsize() as i32);
         let args = [at.into(), align.into(), mask.into(), ty.const_zero().into()];
-        let types = [ty.into(), self.ir.ptr().into()];
+        let types = [ty.into(), at.get_type().into()];
         result_of(self.ir.intrinsic("llvm.masked.load", &types, &args)?)
     }
 
@@ -303,9 +343,10 @@ impl<'c> Emitter<'_, 'c> {
         at: PointerValue<'c>,
         stored: VectorValue<'c>,
         dtype: DType,
+        alignment: u32,
     ) -> Result<()> {
         match self.mask() {
-            None => self.plain_store(at, stored.into(), dtype),
+            None => self.aligned_store(at, stored.into(), alignment),
             Some(mask) => self.masked_store(at, stored, mask, dtype),
         }
     }
@@ -316,8 +357,17 @@ impl<'c> Emitter<'_, 'c> {
         stored: BasicValueEnum<'c>,
         dtype: DType,
     ) -> Result<()> {
+        self.aligned_store(at, stored, dtype.itemsize() as u32)
+    }
+
+    fn aligned_store(
+        &self,
+        at: PointerValue<'c>,
+        stored: BasicValueEnum<'c>,
+        alignment: u32,
+    ) -> Result<()> {
         let store = self.ir.builder.build_store(at, stored)?;
-        store.set_alignment(dtype.itemsize() as u32).map_err(|e| CodegenError::new(e.to_string()))
+        store.set_alignment(alignment).map_err(|e| CodegenError::new(e.to_string()))
     }
 
     fn masked_store(
@@ -329,7 +379,7 @@ impl<'c> Emitter<'_, 'c> {
     ) -> Result<()> {
         let align = self.ir.i32(dtype.itemsize() as i32);
         let args = [stored.into(), at.into(), align.into(), mask.into()];
-        let types = [stored.get_type().into(), self.ir.ptr().into()];
+        let types = [stored.get_type().into(), at.get_type().into()];
         self.ir.intrinsic("llvm.masked.store", &types, &args)?;
         Ok(())
     }

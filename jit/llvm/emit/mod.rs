@@ -31,9 +31,25 @@ use crate::error::{CodegenError, Result};
 use ir::Ir;
 use value::LaneValue;
 
+/// Attributes of a function whose outputs overlap no other parameter: TVM's older and newer name.
+const NOALIAS: [&str; 2] = ["tir.noalias", "tirx.noalias"];
+
+/// The kind of processor that code is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A CPU, on which a kernel is a function.
+    Cpu,
+    /// A GPU, on which a launch is a function that each thread runs.
+    Gpu,
+}
+
 /// The vector loop that statements are in.
 #[derive(Clone, Copy, Debug)]
 pub struct VectorLoop<'c> {
+    /// Its variable.
+    pub var: Var,
+    /// The first value of the variable, if it is constant.
+    pub min: Option<i64>,
     /// Number of lanes.
     pub count: u32,
     /// Active lanes; all when absent.
@@ -44,6 +60,8 @@ pub struct VectorLoop<'c> {
 pub struct Emitter<'a, 'c> {
     /// Instructions.
     pub ir: Ir<'a, 'c>,
+    /// The kind of processor.
+    pub unit: Unit,
     /// The kernel.
     pub func: &'a PrimFunc,
     /// The LLVM function under construction.
@@ -78,6 +96,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
         ir.builder.position_at_end(body);
         Emitter {
             ir,
+            unit: Unit::Cpu,
             func,
             function,
             vars: HashMap::new(),
@@ -137,6 +156,15 @@ impl<'a, 'c> Emitter<'a, 'c> {
             other => return Err(CodegenError::new(format!("no code for element type {other}"))),
         })
     }
+}
+
+/// Whether stores through `buffer` cannot change what is read through another.
+pub fn is_unaliased(func: &PrimFunc, buffer: Buffer) -> bool {
+    let is_true =
+        |name: &&str| func.attrs.get(*name).is_some_and(|v| v.eq_ignore_ascii_case("true"));
+    let declared = NOALIAS.iter().any(is_true);
+    let inputs = func.buffer_params().count().saturating_sub(func.num_outputs);
+    declared && func.buffer_params().skip(inputs).any(|b| b == buffer)
 }
 
 /// Whether `dtype` is computed as float32 and rounded after every operation.

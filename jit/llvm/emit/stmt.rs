@@ -2,11 +2,11 @@
 
 use inkwell::IntPredicate;
 use inkwell::values::{BasicValueEnum, IntValue};
-use reflex_tir::{Expr, For, ForKind, Scope, Stmt, Var};
+use reflex_tir::{Buffer, Expr, For, ForKind, Scope, Stmt, Var};
 
 use crate::emit::value::LaneValue;
 use crate::emit::vectorizable::is_vectorizable;
-use crate::emit::{Emitter, VectorLoop};
+use crate::emit::{Emitter, Unit, VectorLoop};
 use crate::error::{CodegenError, Result};
 
 /// The widest vector, in lanes. LLVM splits vectors into registers; far wider ones only spill.
@@ -49,16 +49,27 @@ impl<'c> Emitter<'_, 'c> {
                 let value = self.expr(value)?;
                 self.bound(*var, value, |e| e.stmt(body))
             }
-            Stmt::Allocate { buffer, body } => match self.func.buffers[*buffer].scope {
-                Scope::Local => self.local(*buffer, body),
-                Scope::Global => self.workspace(*buffer, body),
-                Scope::Tile => self.registers(*buffer, body),
-                Scope::Shared => Err(CodegenError::new("shared memory on a CPU target")),
-            },
+            Stmt::Allocate { buffer, body } => self.allocate(*buffer, body),
             Stmt::While { cond, body } => self.while_loop(cond, body),
-            Stmt::Tile(tile) => self.tile(tile),
-            Stmt::Barrier(_) => Err(CodegenError::new("a barrier on a CPU target")),
+            Stmt::Tile(tile) if self.unit == Unit::Cpu => self.tile(tile),
+            Stmt::Tile(_) => Err(CodegenError::new("a CPU's matrix registers on a GPU")),
+            Stmt::Barrier(scope) if self.unit == Unit::Gpu => self.barrier(*scope),
+            Stmt::Barrier(_) => Err(CodegenError::new("a barrier on a CPU")),
             Stmt::Seq(all) => all.iter().try_for_each(|s| self.stmt(s)),
+        }
+    }
+
+    fn allocate(&mut self, buffer: Buffer, body: &Stmt) -> Result<()> {
+        match (self.func.buffers[buffer].scope, self.unit) {
+            (Scope::Local, _) => self.local(buffer, body),
+            (Scope::Global, Unit::Cpu) => self.workspace(buffer, body),
+            (Scope::Tile, Unit::Cpu) => self.registers(buffer, body),
+            (scope, unit) => {
+                let name = &self.func.buffers[buffer].name;
+                Err(CodegenError::new(format!(
+                    "{scope:?} memory {name} inside code for a {unit:?}"
+                )))
+            }
         }
     }
 
@@ -85,9 +96,10 @@ impl<'c> Emitter<'_, 'c> {
             ForKind::Vectorized => self.vectorized(l),
             // Parts of a parallel loop and lanes of a vector already run at once.
             ForKind::Parallel if self.in_parallel || self.lanes.is_some() => self.serial(l),
-            ForKind::Parallel => self.parallel(l),
+            ForKind::Parallel if self.unit == Unit::Cpu => self.parallel(l),
+            ForKind::Parallel => Err(CodegenError::new("a loop over a CPU's threads on a GPU")),
             ForKind::ThreadBinding(axis) => {
-                Err(CodegenError::new(format!("loop bound to {axis} on a CPU target")))
+                Err(CodegenError::new(format!("a loop bound to {axis} inside of a kernel")))
             }
         }
     }
@@ -141,7 +153,8 @@ impl<'c> Emitter<'_, 'c> {
             0 => Ok(()),
             1 => self.bound(l.var, LaneValue::Uniform(first.into()), |e| e.stmt(&l.body)),
             _ => {
-                self.lanes = Some(VectorLoop { count: count as u32, mask: None });
+                let min = l.min.as_int();
+                self.lanes = Some(VectorLoop { var: l.var, min, count: count as u32, mask: None });
                 let ramp = LaneValue::Ramp { base: first, stride: 1 };
                 let result = self.bound(l.var, ramp, |e| e.stmt(&l.body));
                 self.lanes = None;

@@ -1,0 +1,259 @@
+//! One launch as a kernel: parameters, threads, barriers, shared memory.
+
+use std::collections::BTreeSet;
+
+use inkwell::AddressSpace;
+use inkwell::context::Context;
+use inkwell::module::{Linkage, Module};
+use inkwell::types::BasicMetadataTypeEnum;
+use inkwell::values::{
+    BasicMetadataValueEnum, BasicValueEnum, FunctionValue, IntValue, PointerValue,
+};
+use reflex_tir::launch::Launch;
+use reflex_tir::thread::{BarrierScope, ThreadAxis};
+use reflex_tir::{Buffer, Expr, ExprKind, For, ForKind, PrimFunc, Scope, Stmt, Var};
+
+use super::DeviceKernel;
+use crate::emit::ir::result_of;
+use crate::emit::value::LaneValue;
+use crate::emit::{Emitter, Unit, is_unaliased};
+use crate::error::{CodegenError, Result};
+
+/// Address spaces of LLVM's NVPTX back end.
+const GLOBAL: u16 = 1;
+const SHARED: u16 = 3;
+/// `ptx_kernel` among LLVM's calling conventions.
+const PTX_KERNEL: u32 = 71;
+/// Alignment of buffers in shared memory: the widest access.
+const SHARED_ALIGN: u32 = 16;
+
+/// Adds a launch to the module as the kernel `name`.
+pub fn build<'c>(
+    context: &'c Context,
+    module: &Module<'c>,
+    func: &PrimFunc,
+    launch: &Launch<'_>,
+    name: String,
+) -> Result<DeviceKernel> {
+    let used = Used::of(func, launch);
+    let global = context.ptr_type(AddressSpace::from(GLOBAL));
+    let mut params: Vec<BasicMetadataTypeEnum<'c>> = vec![global.into(); used.buffers.len()];
+    params.extend(vec![BasicMetadataTypeEnum::from(context.i64_type()); used.vars.len()]);
+    let function = module.add_function(&name, context.void_type().fn_type(&params, false), None);
+    function.set_call_conventions(PTX_KERNEL);
+
+    let mut e = Emitter::new(context, module, func, function);
+    e.unit = Unit::Gpu;
+    for (position, buffer) in used.buffers.iter().enumerate() {
+        let pointer = parameter(function, position)?.into_pointer_value();
+        e.buffers.insert(*buffer, pointer);
+        if is_unaliased(func, *buffer) {
+            e.ir.mark_parameter(function, position as u32, "noalias");
+        }
+    }
+    for (number, var) in used.vars.iter().enumerate() {
+        let word = parameter(function, used.buffers.len() + number)?.into_int_value();
+        let value = e.scalar_from_word(word, func.vars[*var].dtype)?;
+        e.vars.insert(*var, LaneValue::Uniform(value));
+    }
+    let shared_bytes = e.shared_memory(&launch.shared)?;
+    let mut shape = LaunchShape::default();
+    for l in launch.blocks.iter().chain(&launch.threads) {
+        e.bind_axis(l)?;
+        shape.add(func, l)?;
+    }
+    e.stmt(launch.body)?;
+    e.ir.builder.build_return(None)?;
+    e.finish()?;
+    annotate(context, module, function, &shape.block)?;
+    let LaunchShape { grid, block } = shape;
+    Ok(DeviceKernel { name, buffers: used.buffers, vars: used.vars, grid, block, shared_bytes })
+}
+
+fn parameter<'c>(function: FunctionValue<'c>, position: usize) -> Result<BasicValueEnum<'c>> {
+    let missing = || CodegenError::new("the kernel has fewer parameters than its signature");
+    function.get_nth_param(position as u32).ok_or_else(missing)
+}
+
+/// Marks a function as a kernel of so many threads, for ptxas' choice of registers.
+fn annotate<'c>(
+    context: &'c Context,
+    module: &Module<'c>,
+    function: FunctionValue<'c>,
+    block: &[u32; 3],
+) -> Result<()> {
+    let name = function.as_global_value().as_pointer_value();
+    let threads = ["maxntidx", "maxntidy", "maxntidz"].into_iter().zip(*block);
+    for (key, value) in [("kernel", 1)].into_iter().chain(threads) {
+        let value = context.i32_type().const_int(u64::from(value), false);
+        let node = context.metadata_node(&[
+            BasicMetadataValueEnum::from(name),
+            context.metadata_string(key).into(),
+            value.into(),
+        ]);
+        let failed = |text| CodegenError::new(format!("LLVM refuses an annotation: {text}"));
+        module.add_global_metadata("nvvm.annotations", &node).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// What a launch uses of its function.
+struct Used {
+    buffers: Vec<Buffer>,
+    vars: Vec<Var>,
+}
+
+impl Used {
+    fn of(func: &PrimFunc, launch: &Launch<'_>) -> Used {
+        let (mut buffers, mut vars, mut bound) =
+            (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let mut expr = |e: &Expr| match e.kind() {
+            ExprKind::Var { var, .. } => drop(vars.insert(*var)),
+            ExprKind::Load { buffer, .. } => drop(buffers.insert(*buffer)),
+            _ => {}
+        };
+        launch.body.visit_exprs(&mut expr);
+        for l in launch.blocks.iter().chain(&launch.threads) {
+            l.min.visit(&mut expr);
+            bound.insert(l.var);
+        }
+        launch.body.visit(&mut |s| match s {
+            Stmt::For(l) => drop(bound.insert(l.var)),
+            Stmt::Let { var, .. } => drop(bound.insert(*var)),
+            Stmt::Store { buffer, .. } => drop(buffers.insert(*buffer)),
+            _ => {}
+        });
+        // Extents are in the offsets of elements.
+        for buffer in &buffers {
+            for extent in &func.buffers[*buffer].shape {
+                extent.visit(&mut |e| {
+                    if let ExprKind::Var { var, .. } = e.kind() {
+                        vars.insert(*var);
+                    }
+                });
+            }
+        }
+        let is_global = |buffer: &Buffer| func.buffers[*buffer].scope == Scope::Global;
+        Used {
+            buffers: buffers.into_iter().filter(is_global).collect(),
+            vars: vars.difference(&bound).copied().collect(),
+        }
+    }
+}
+
+/// Blocks and threads of a launch.
+struct LaunchShape {
+    grid: [Expr; 3],
+    block: [u32; 3],
+}
+
+impl Default for LaunchShape {
+    fn default() -> LaunchShape {
+        LaunchShape { grid: std::array::from_fn(|_| Expr::i64(1)), block: [1; 3] }
+    }
+}
+
+impl LaunchShape {
+    fn add(&mut self, func: &PrimFunc, l: &For) -> Result<()> {
+        let axis = axis_of(l)?;
+        let name = &func.vars[l.var].name;
+        let threads = || {
+            let known = l.extent.as_int().and_then(|n| u32::try_from(n).ok());
+            known.ok_or_else(|| CodegenError::new(format!("{axis} of {name} is not constant")))
+        };
+        match axis {
+            ThreadAxis::BlockX => self.grid[0] = l.extent.clone(),
+            ThreadAxis::BlockY => self.grid[1] = l.extent.clone(),
+            ThreadAxis::BlockZ => self.grid[2] = l.extent.clone(),
+            ThreadAxis::ThreadX => self.block[0] = threads()?,
+            ThreadAxis::ThreadY => self.block[1] = threads()?,
+            ThreadAxis::ThreadZ => self.block[2] = threads()?,
+            ThreadAxis::ClusterX | ThreadAxis::Virtual => {
+                return Err(CodegenError::new(format!("no code for loops bound to {axis}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn axis_of(l: &For) -> Result<ThreadAxis> {
+    match l.kind {
+        ForKind::ThreadBinding(axis) => Ok(axis),
+        _ => Err(CodegenError::new("a loop of a launch is bound to no axis")),
+    }
+}
+
+impl<'c> Emitter<'_, 'c> {
+    /// Binds the variable of a loop to the number of the block or thread along its axis.
+    fn bind_axis(&mut self, l: &For) -> Result<()> {
+        let register = match axis_of(l)? {
+            ThreadAxis::BlockX => "ctaid.x",
+            ThreadAxis::BlockY => "ctaid.y",
+            ThreadAxis::BlockZ => "ctaid.z",
+            ThreadAxis::ThreadX => "tid.x",
+            ThreadAxis::ThreadY => "tid.y",
+            ThreadAxis::ThreadZ => "tid.z",
+            axis @ (ThreadAxis::ClusterX | ThreadAxis::Virtual) => {
+                return Err(CodegenError::new(format!("no code for loops bound to {axis}")));
+            }
+        };
+        let name = format!("llvm.nvvm.read.ptx.sreg.{register}");
+        let number = result_of(self.ir.intrinsic(&name, &[], &[])?)?.into_int_value();
+        let wide = self.ir.builder.build_int_z_extend(number, self.ir.context.i64_type(), "")?;
+        let min = self.uniform_int(&l.min, "loop start")?;
+        let value: IntValue<'c> = self.ir.builder.build_int_add(min, wide, "")?;
+        self.vars.insert(l.var, LaneValue::Uniform(value.into()));
+        Ok(())
+    }
+
+    /// Places buffers in the block's dynamic shared memory, one behind the other. Returns its bytes.
+    fn shared_memory(&mut self, buffers: &[Buffer]) -> Result<u32> {
+        if buffers.is_empty() {
+            return Ok(0);
+        }
+        let memory = self.dynamic_shared_memory();
+        let mut size = 0_u32;
+        for buffer in buffers {
+            let data = &self.func.buffers[*buffer];
+            let mut extents = data.shape.iter().map(Expr::as_int);
+            let count = extents.try_fold(1_i64, |n, extent| n.checked_mul(extent?));
+            let bytes = count.and_then(|n| data.dtype.bytes_for(usize::try_from(n).ok()?));
+            let end = bytes.and_then(|bytes| size.checked_add(u32::try_from(bytes).ok()?));
+            let end = end.ok_or_else(|| {
+                CodegenError::new(format!("shared memory {} has no constant size", data.name))
+            })?;
+            let offset = self.ir.i64(i64::from(size));
+            let address = self.ir.offset_bytes(memory, offset)?;
+            self.buffers.insert(*buffer, address);
+            size = end.next_multiple_of(SHARED_ALIGN);
+        }
+        Ok(size)
+    }
+
+    fn dynamic_shared_memory(&self) -> PointerValue<'c> {
+        const NAME: &str = "shared_memory";
+        let module = self.ir.module;
+        let global = module.get_global(NAME).unwrap_or_else(|| {
+            let bytes = self.ir.context.i8_type().array_type(0);
+            let global = module.add_global(bytes, Some(AddressSpace::from(SHARED)), NAME);
+            global.set_linkage(Linkage::External);
+            global.set_alignment(SHARED_ALIGN);
+            global
+        });
+        global.as_pointer_value()
+    }
+
+    /// Lets the threads of a block or warp wait for each other.
+    pub(crate) fn barrier(&self, scope: BarrierScope) -> Result<()> {
+        match scope {
+            BarrierScope::Block => {
+                self.ir.intrinsic("llvm.nvvm.barrier0", &[], &[])?;
+            }
+            BarrierScope::Warp => {
+                let all = self.ir.i32(-1).into();
+                self.ir.intrinsic("llvm.nvvm.bar.warp.sync", &[], &[all])?;
+            }
+        }
+        Ok(())
+    }
+}

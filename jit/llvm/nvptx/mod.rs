@@ -1,0 +1,89 @@
+//! GPU kernels: each launch of a function becomes an entry of one PTX module.
+//!
+//! Arithmetic is `emit`'s, so a GPU computes what a CPU computes: operations round to nearest
+//! (`.rn`), nothing is contracted, denormals stay (no `.ftz`). Pointers have the address space of
+//! their memory. Grids and what is between launches are the host's ([`DeviceKernel`]).
+//!
+//! Source: NVIDIA, "Parallel Thread Execution ISA", version 8.0; LLVM, "User Guide for NVPTX
+//! Back-end".
+
+mod kernel;
+mod target_machine;
+
+use inkwell::context::Context;
+use inkwell::module::Module;
+use reflex_tir::codegen::{GpuTarget, OptLevel};
+use reflex_tir::launch::Launch;
+use reflex_tir::verify::verify_gpu;
+use reflex_tir::{Buffer, Expr, PrimFunc, Var};
+
+use crate::error::{CodegenError, Result};
+use crate::passes;
+
+/// Code of a function for a GPU.
+#[derive(Clone, Debug)]
+pub struct DeviceCode {
+    /// The PTX module.
+    pub ptx: String,
+    /// Its kernels: one for each launch, in program order.
+    pub kernels: Vec<DeviceKernel>,
+}
+
+/// A kernel, and how it is launched.
+#[derive(Clone, Debug)]
+pub struct DeviceKernel {
+    /// The name of its entry.
+    pub name: String,
+    /// Buffers whose device addresses are its first parameters.
+    pub buffers: Vec<Buffer>,
+    /// Variables of the function that are its further parameters, 64 bits each (floats as float64
+    /// bits).
+    pub vars: Vec<Var>,
+    /// Blocks along x, y and z, over those variables and others of the host.
+    pub grid: [Expr; 3],
+    /// Threads of a block along x, y and z.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub shared_bytes: u32,
+}
+
+/// Generates PTX for a function that [`reflex_tir::lower::lower_gpu`] has lowered.
+pub fn compile(func: &PrimFunc, target: &GpuTarget, opt: OptLevel) -> Result<DeviceCode> {
+    let context = Context::create();
+    let machine = target_machine::create(target, opt)?;
+    let (module, kernels) = build_module(&context, func, target)?;
+    passes::optimise(&module, &machine, opt)?;
+    let ptx = passes::assembly(&module, &machine)?;
+    Ok(DeviceCode { ptx, kernels })
+}
+
+/// The LLVM IR of a function's kernels before optimisation, for people.
+pub fn llvm_ir(func: &PrimFunc, target: &GpuTarget) -> Result<String> {
+    let context = Context::create();
+    Ok(build_module(&context, func, target)?.0.print_to_string().to_string())
+}
+
+fn build_module<'c>(
+    context: &'c Context,
+    func: &PrimFunc,
+    target: &GpuTarget,
+) -> Result<(Module<'c>, Vec<DeviceKernel>)> {
+    verify_gpu(func, target).map_err(|faults| {
+        let list: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        CodegenError::new(format!("not a lowered GPU function: {}", list.join("; ")))
+    })?;
+    let module = context.create_module(&func.name);
+    let launches = Launch::all(func);
+    if launches.is_empty() {
+        return Err(CodegenError::new("the function launches nothing on a GPU"));
+    }
+    let kernels = launches.iter().enumerate().map(|(number, launch)| {
+        let name = match launches.len() {
+            1 => func.name.clone(),
+            _ => format!("{}_{number}", func.name),
+        };
+        kernel::build(context, &module, func, launch, name)
+    });
+    let kernels = kernels.collect::<Result<Vec<_>>>()?;
+    Ok((module, kernels))
+}

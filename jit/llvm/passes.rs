@@ -1,0 +1,36 @@
+//! LLVM's passes over a module, and its text in assembly, for any target.
+
+use inkwell::module::Module;
+use inkwell::passes::PassBuilderOptions;
+use inkwell::targets::{FileType, TargetMachine};
+use reflex_tir::codegen::OptLevel;
+
+use crate::error::{CodegenError, Result};
+
+/// LLVM passes that make kernels faster and take little time. Loops come vectorized and unrolled from
+/// the schedule, so LLVM's own loop and SLP vectorizers have nothing to add but time.
+const PASSES: &str = "function(sroa<modify-cfg>,early-cse<memssa>,\
+    instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm<allowspeculation>),gvn,dse,\
+    instcombine<no-verify-fixpoint>,simplifycfg),globaldce";
+
+/// Optimises `module` as `opt` says.
+pub fn optimise(module: &Module<'_>, machine: &TargetMachine, opt: OptLevel) -> Result<()> {
+    module.set_triple(&machine.get_triple());
+    module.set_data_layout(&machine.get_target_data().get_data_layout());
+    if let Err(fault) = module.verify() {
+        let text = format!("LLVM rejects the module: {}", fault.to_string_lossy());
+        return Err(CodegenError::new(text));
+    }
+    match opt {
+        OptLevel::O0 => Ok(()),
+        OptLevel::O3 => Ok(module.run_passes(PASSES, machine, PassBuilderOptions::create())?),
+    }
+}
+
+/// Assembly text.
+pub fn assembly(module: &Module<'_>, machine: &TargetMachine) -> Result<String> {
+    let text = machine.write_to_memory_buffer(module, FileType::Assembly)?;
+    let bytes = text.as_slice();
+    let bytes = bytes.strip_suffix(&[0]).unwrap_or(bytes);
+    Ok(String::from_utf8_lossy(bytes).into_owned())
+}
