@@ -8,13 +8,19 @@
 //! | tanh     | 1.5 ulp       | odd polynomial below 0.55, else `1 - 2 / (e^2x + 1)` |
 //! | erf      | 1.1 ulp       | odd polynomial below 0.921875, else `1 - e^q(x)` |
 //!
+//! Those of `trigonometric`, `hyperbolic` and `power` say the same of themselves.
+//!
 //! Reductions are the classical ones of Cody and Waite (*Software Manual for the Elementary
 //! Functions*, 1980); the polynomials are this project's own minimax fits (Lawson's iteration
 //! on Chebyshev nodes). Subnormal results, infinities, NaN and signed zeros are as in C.
-//! Other functions and float64 stay calls of the C library.
+//! float64 stays calls of the C library.
 //!
 //! Values used more than once become [`Stmt::Let`]s in front of the statement. An operand
 //! under `if_then_else` is guarded by its condition there, so that no load is moved out of it.
+
+mod hyperbolic;
+mod power;
+mod trigonometric;
 
 use crate::{BinOp, DType, Expr, ExprKind, Intrin, PrimFunc, Stmt, Var, VarData};
 
@@ -122,11 +128,29 @@ impl LowerMath<'_> {
         {
             return e.map_children(&mut |e| self.expr(e));
         }
-        let expand = match op {
+        let expand: fn(&mut Self, Expr) -> Expr = match op {
             Intrin::Exp => LowerMath::exp,
             Intrin::Log => LowerMath::log,
             Intrin::Tanh => LowerMath::tanh,
             Intrin::Erf => LowerMath::erf,
+            Intrin::Sin => LowerMath::sin,
+            Intrin::Cos => LowerMath::cos,
+            Intrin::Tan => LowerMath::tan,
+            Intrin::Asin => LowerMath::asin,
+            Intrin::Acos => LowerMath::acos,
+            Intrin::Atan => LowerMath::atan,
+            Intrin::Sinh => LowerMath::sinh,
+            Intrin::Cosh => LowerMath::cosh,
+            Intrin::Asinh => LowerMath::asinh,
+            Intrin::Acosh => LowerMath::acosh,
+            Intrin::Atanh => LowerMath::atanh,
+            Intrin::Pow => {
+                let [x, y] = [0, 1].map(|n| {
+                    let operand = self.expr(&args[n]).cast(DType::F32);
+                    self.bind_guarded("x", operand)
+                });
+                return self.pow(x, y).cast(*dtype);
+            }
             _ => return e.map_children(&mut |e| self.expr(e)),
         };
         let operand = self.expr(&args[0]).cast(DType::F32);
@@ -298,6 +322,14 @@ fn may_fault(e: &Expr) -> bool {
 
 fn c(value: f32) -> Expr {
     Expr::float(f64::from(value), DType::F32)
+}
+
+fn abs(x: &Expr) -> Expr {
+    Expr::call(Intrin::Abs, vec![x.clone()])
+}
+
+fn sqrt(x: Expr) -> Expr {
+    Expr::call(Intrin::Sqrt, vec![x])
 }
 
 fn fma(a: Expr, b: Expr, c: Expr) -> Expr {
