@@ -54,7 +54,8 @@ impl<'c> Emitter<'_, 'c> {
     /// Calls `name` of the C mathematics library on each lane.
     pub(super) fn each_lane(&self, name: &str, args: &[Basic<'c>]) -> Result<Basic<'c>> {
         if self.unit == Unit::Gpu {
-            let ty = element_of(args[0].get_type());
+            let ty = element_of(args[0].get_type()).into_float_type();
+            let ty = if ty == self.ir.context.f32_type() { DType::F32 } else { DType::F64 };
             return Err(CodegenError::new(format!("no {name} of {ty} on a GPU")));
         }
         let BasicValueEnum::VectorValue(first) = args[0] else {

@@ -1,52 +1,189 @@
-//! PTX of GPU functions: barriers, shared memory, vectors, rounding; and what is refused.
+//! PTX of GPU functions: barriers, shared memory, vectors, rounding; what is refused; and that NVIDIA's
+//! assembler takes all of it without spilling.
+
+#[path = "../../../tests/common/skip.rs"]
+mod skip;
+
+use std::process::Command;
 
 use reflex_llvm::nvptx::{DeviceCode, compile};
 use reflex_tir::codegen::{GpuTarget, OptLevel};
 use reflex_tir::script::parse;
+use reflex_tir::{DType, PrimFunc};
 
-/// A kernel of two blocks of 32 threads around `body`, from `x` to `y` of `n` elements.
-fn code(body: &str) -> Result<DeviceCode, String> {
+/// `BODY` in a kernel of two blocks of 32 threads, from `x` to `y` of 64 elements each.
+fn kernel(from: &str, to: &str, body: &str) -> PrimFunc {
     let lines: String = body.lines().map(|line| format!("            {line}\n")).collect();
     let text = format!(
         "@T.prim_func(s_tir=True)
-def kernel(x: T.Buffer((T.int64(64),), \"float32\"), y: T.Buffer((T.int64(64),), \"float32\")):
+def kernel(x: T.Buffer((T.int64(64),), \"{from}\"), y: T.Buffer((T.int64(64),), \"{to}\")):
+    T.func_attr({{\"tirx.noalias\": True}})
     for b in T.thread_binding(T.int64(2), thread=\"blockIdx.x\"):
         s = T.alloc_shared((T.int64(32),))
         for t in T.thread_binding(T.int64(32), thread=\"threadIdx.x\"):
 {lines}"
     );
-    let func = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    compile(&func, &GpuTarget::known()[0], OptLevel::O3).map_err(|e| e.to_string())
+    parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+
+fn gpus() -> [GpuTarget; 2] {
+    GpuTarget::known()
+}
+
+fn code(func: &PrimFunc) -> DeviceCode {
+    compile(func, &gpus()[0], OptLevel::O3).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Instructions of the kernel by their names, in order.
+fn instructions(code: &DeviceCode) -> Vec<&str> {
+    let body = code.ptx.lines().filter_map(|line| line.strip_prefix('\t'));
+    body.filter_map(|line| line.split_whitespace().next()).filter(|i| !i.starts_with('.')).collect()
+}
+
+const REVERSED: &str = "s[t] = x[b * T.int64(32) + t] * T.float32(3.0) + T.float32(1.0)
+T.tvm_storage_sync(\"shared\")
+y[b * T.int64(32) + t] = T.sqrt(s[T.int64(31) - t]) / x[t]";
+
+#[test]
+fn a_launch_becomes_a_kernel_with_operations_that_round_to_nearest() {
+    let code = code(&kernel("float32", "float32", REVERSED));
+    let [kernel] = &code.kernels[..] else { panic!("{:?}", code.kernels) };
+    let shape = (kernel.grid[0].as_int(), kernel.block, kernel.shared_bytes);
+    assert_eq!((kernel.name.as_str(), shape), ("kernel", (Some(2), [32, 1, 1], 128)));
+    assert_eq!((kernel.buffers.len(), kernel.vars.len()), (2, 0));
+    for line in [".version 8.0", ".target sm_80", ".maxntid 32, 1, 1"] {
+        assert!(code.ptx.contains(line), "{line}:\n{}", code.ptx);
+    }
+    let found = instructions(&code);
+    for wanted in
+        ["mul.rn.f32", "add.rn.f32", "st.shared.f32", "bar.sync", "sqrt.rn.f32", "div.rn.f32"]
+    {
+        assert!(found.contains(&wanted), "{wanted}:\n{}", code.ptx);
+    }
+    for never in ["fma", ".ftz", ".approx", "call"] {
+        assert!(!found.iter().any(|i| i.contains(never)), "{never}:\n{}", code.ptx);
+    }
 }
 
 #[test]
-fn a_launch_becomes_a_kernel() {
-    let code = code(
-        "s[t] = x[b * T.int64(32) + t] * T.float32(3.0) + T.float32(1.0)
-T.tvm_storage_sync(\"shared\")
-y[b * T.int64(32) + t] = T.sqrt(s[T.int64(31) - t])",
-    )
-    .unwrap();
-    println!("{}", code.ptx);
-    let [kernel] = &code.kernels[..] else { panic!("{:?}", code.kernels) };
+fn vectors_are_wide_accesses_where_they_are_aligned() {
+    let copy = |at: &str| {
+        let body = format!(
+            "for v in T.vectorized(T.int64(4)):
+    y[{at}] = x[{at}]"
+        );
+        code(&kernel("float32", "float32", &body))
+    };
+    let aligned = copy("(b * T.int64(32) + t) % T.int64(16) * T.int64(4) + v");
+    assert!(instructions(&aligned).contains(&"ld.global.v4.f32"), "{}", aligned.ptx);
+    assert!(instructions(&aligned).contains(&"st.global.v4.f32"), "{}", aligned.ptx);
+    let odd = copy("t % T.int64(15) * T.int64(4) + v + T.int64(1)");
+    assert!(!odd.ptx.contains(".v4"), "{}", odd.ptx);
+    let half = copy("t % T.int64(15) * T.int64(4) + v + T.int64(2)");
+    assert!(instructions(&half).contains(&"st.global.v2.f32"), "{}", half.ptx);
+}
+
+#[test]
+fn what_a_gpu_has_no_code_for_is_refused_by_name() {
+    let refused =
+        |func: &PrimFunc| compile(func, &gpus()[0], OptLevel::O3).unwrap_err().to_string();
+    let sine = kernel("float64", "float64", "y[b * T.int64(32) + t] = T.sin(x[t])");
+    assert_eq!(refused(&sine), "no sin of float64 on a GPU");
+    let shared = REVERSED.replace("s[t]", "s[t + T.int64(1)]");
     assert_eq!(
-        (kernel.name.as_str(), kernel.block, kernel.shared_bytes),
-        ("kernel", [32, 1, 1], 128)
+        code(&kernel("float32", "float32", &shared)).kernels.len(),
+        1,
+        "bounds are not checked"
     );
-    assert_eq!(kernel.grid[0].as_int(), Some(2));
-    assert_eq!((kernel.buffers.len(), kernel.vars.len()), (2, 0));
-    for line in [
-        ".version 8.0",
-        ".target sm_80",
-        ".maxntid 32",
-        "bar.sync",
-        "mul.rn.f32",
-        "add.rn.f32",
-        "sqrt.rn.f32",
-        "st.shared.f32",
-        "ld.global",
-    ] {
-        assert!(code.ptx.contains(line), "{line}:\n{}", code.ptx);
+    let text = "@T.prim_func(s_tir=True)
+def none(x: T.Buffer((T.int64(1),), \"float32\")):
+    x[T.int64(0)] = T.float32(1.0)";
+    let none = parse(text).expect("a function");
+    assert!(refused(&none).ends_with("the host writes `x`"), "{}", refused(&none));
+    let unknown = GpuTarget { name: "rocm:gfx90a".to_owned(), ..gpus()[0].clone() };
+    let error =
+        compile(&kernel("float32", "float32", REVERSED), &unknown, OptLevel::O3).unwrap_err();
+    assert_eq!(error.to_string(), "no code generator for rocm:gfx90a");
+}
+
+/// Kernels with every kind of expression.
+fn corpus() -> Vec<PrimFunc> {
+    let at = "b * T.int64(32) + t";
+    let unary = ["exp", "log", "tanh", "erf", "sin", "cos", "tan", "asin", "acos", "atan", "sinh"];
+    let more =
+        ["cosh", "asinh", "acosh", "atanh", "floor", "ceil", "trunc", "nearbyint", "sqrt", "abs"];
+    let mut all = vec![kernel("float32", "float32", REVERSED)];
+    for name in unary.iter().chain(&more) {
+        for dtype in ["float32", "float16", "bfloat16"] {
+            let body = format!("y[{at}] = T.{name}(x[{at}])");
+            all.push(reflex_tir::lower::lower_gpu(&kernel(dtype, dtype, &body)));
+        }
     }
-    assert!(!code.ptx.contains("fma") && !code.ptx.contains(".ftz"), "{}", code.ptx);
+    let power = format!("y[{at}] = T.pow(x[{at}], x[t])");
+    all.push(reflex_tir::lower::lower_gpu(&kernel("float32", "float32", &power)));
+    let dtypes = [
+        DType::F32,
+        DType::F64,
+        DType::F16,
+        DType::BF16,
+        DType::I8,
+        DType::U8,
+        DType::I16,
+        DType::U16,
+        DType::I32,
+        DType::U32,
+        DType::I64,
+        DType::U64,
+        DType::BOOL,
+    ];
+    for from in dtypes {
+        for to in dtypes {
+            let body = format!("y[{at}] = T.Cast(\"{to}\", x[{at}])");
+            all.push(kernel(&from.to_string(), &to.to_string(), &body));
+        }
+        if !from.is_bool() {
+            let body = format!("y[{at}] = T.max(x[{at}] * x[t] + x[{at}], T.min(x[t], x[b]))");
+            all.push(kernel(&from.to_string(), &from.to_string(), &body));
+        }
+        if from.is_int() || from.is_uint() {
+            let body = format!(
+                "y[{at}] = x[{at}] // T.max(x[t], T.Cast(\"{from}\", 1)) + x[b] % T.Cast(\"{from}\", 7)"
+            );
+            all.push(kernel(&from.to_string(), &from.to_string(), &body));
+        }
+    }
+    all
+}
+
+#[test]
+fn the_assembler_takes_every_kernel_and_spills_nothing() {
+    let corpus = corpus();
+    let sources: Vec<(String, String)> = gpus()
+        .iter()
+        .flat_map(|gpu| {
+            corpus.iter().map(move |func| {
+                let code = compile(func, gpu, OptLevel::O3);
+                let code =
+                    code.unwrap_or_else(|e| panic!("{e}\n{}", reflex_tir::script::print(func)));
+                (gpu.name.replace("cuda:", ""), code.ptx)
+            })
+        })
+        .collect();
+    let Some(ptxas) = skip::variable("REFLEX_PTXAS") else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let (source, cubin) = (folder.path().join("k.ptx"), folder.path().join("k.cubin"));
+    for (sm, ptx) in sources {
+        std::fs::write(&source, &ptx).expect("writes");
+        let mut command = Command::new(&ptxas);
+        let output =
+            command.arg(format!("-arch={sm}")).arg("-v").arg(&source).arg("-o").arg(&cubin);
+        let output = output.output().expect("ptxas starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}\n{ptx}");
+        let spills = said.lines().filter(|line| line.contains("bytes spill stores"));
+        for line in spills {
+            assert!(line.contains(" 0 bytes spill stores, 0 bytes spill loads"), "{line}\n{ptx}");
+        }
+        assert!(!said.contains("warning"), "{said}\n{ptx}");
+    }
 }
