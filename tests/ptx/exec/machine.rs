@@ -159,6 +159,10 @@ impl Machine<'_> {
                 Order::Seeded(_) => 1 + self.generator.below(64),
                 Order::Index | Order::Reverse => TURN,
             };
+            if self.block.warps.iter().all(|warp| warp.ready == 0 || warp.spun) {
+                self.block.warps.iter_mut().for_each(|warp| warp.spun &= warp.ready == 0);
+                self.block.warps[warp].spun = true;
+            }
             self.turn(warp, turn)?;
         }
         Ok(())
@@ -169,8 +173,15 @@ impl Machine<'_> {
         let ready = |warp: &Warp| warp.ready != 0;
         let warps = &self.block.warps;
         match self.setup.options.order {
-            Order::Index => warps.iter().position(ready),
-            Order::Reverse => warps.iter().rposition(ready),
+            // Behind a warp that used up its turn, others come first.
+            Order::Index => {
+                let fresh = warps.iter().position(|warp| ready(warp) && !warp.spun);
+                fresh.or_else(|| warps.iter().position(ready))
+            }
+            Order::Reverse => {
+                let fresh = warps.iter().rposition(|warp| ready(warp) && !warp.spun);
+                fresh.or_else(|| warps.iter().rposition(ready))
+            }
             Order::Seeded(_) => {
                 let count = warps.iter().filter(|warp| ready(warp)).count();
                 let pick = self.generator.below(count as u64) as usize;

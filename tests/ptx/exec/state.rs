@@ -21,6 +21,8 @@ pub struct Warp {
     pub at_barrier: u32,
     /// Lanes that wait at a collective.
     pub at_collective: u32,
+    /// Whether it used up its last turn.
+    pub spun: bool,
     /// The next instruction of each lane.
     pub pcs: [u32; 32],
     /// The barrier of each lane that waits at one.
@@ -39,6 +41,7 @@ impl Warp {
             ready: live,
             at_barrier: 0,
             at_collective: 0,
+            spun: false,
             pcs: [0; 32],
             barrier: [0; 32],
             registers: vec![0xcdcd_cdcd_cdcd_cdcd; registers as usize * 32],

@@ -27,6 +27,7 @@ impl Machine<'_> {
                 self.retry_collectives(warp)?;
             }
         }
+        self.block.warps[warp].spun = left == 0;
         Ok(())
     }
 
@@ -42,9 +43,9 @@ impl Machine<'_> {
             return (pc, ready, u32::MAX);
         }
         let places = lanes(ready).map(|lane| state.pcs[lane]);
-        // Every so often any place, so that lanes that poll do not hold up those they wait for.
+        // After a full turn any place, so that lanes that poll do not hold up those they wait for.
         let pc = match order {
-            _ if self.fuel.is_multiple_of(61) => {
+            _ if state.spun => {
                 let pick = self.generator.below(u64::from(ready.count_ones())) as usize;
                 places.clone().nth(pick)
             }
