@@ -1,0 +1,81 @@
+//! Matrix instructions.
+
+use crate::num::convert::format_of;
+use crate::op::{Collective, Kind, Op, Src};
+use crate::parse::tree::Operand;
+
+use super::context::{Context, Result};
+use super::modifiers::Modifiers;
+
+/// All lanes.
+const FULL: Src = Src::Imm(0xffff_ffff);
+
+impl<'a> Context<'_, 'a> {
+    /// Decodes an instruction of this family; false for others.
+    pub fn matrix(&mut self, m: &mut Modifiers<'a>, o: &[Operand<'a>]) -> Result<bool> {
+        self.kind = Kind::Matrix;
+        let what = match m.name {
+            "ldmatrix" | "stmatrix" => self.move_matrix(m, o)?,
+            "mma" => self.mma(m, o)?,
+            _ => return Ok(false),
+        };
+        self.emit(Op::Collective { mask: FULL, what })?;
+        Ok(true)
+    }
+
+    fn move_matrix(&mut self, m: &mut Modifiers<'a>, o: &[Operand<'a>]) -> Result<Collective> {
+        m.ignore(&["sync", "aligned", "m8n8", "shared", "shared::cta", "b16"]);
+        let transposed = m.take("trans");
+        let count = match m.one_of(&["x1", "x2", "x4"]) {
+            Some("x1") => 1,
+            Some("x2") => 2,
+            Some(_) => 4,
+            None => return self.error(format!("{} without a count", m.name)),
+        };
+        let [first, second] = o else {
+            return self.error("expected two operands");
+        };
+        let what = if m.name == "ldmatrix" {
+            let (dst, addr) = (self.dst_registers(first)?, self.addr(second)?);
+            Collective::LoadMatrix { transposed, dst, addr }
+        } else {
+            let (addr, src) = (self.addr(first)?, self.src_vector(second)?.into_boxed_slice());
+            Collective::StoreMatrix { transposed, src, addr }
+        };
+        let registers = match &what {
+            Collective::LoadMatrix { dst, .. } => dst.len(),
+            Collective::StoreMatrix { src, .. } => src.len(),
+            _ => 0,
+        };
+        if registers != count {
+            return self.error("the vector does not fit the count of matrices");
+        }
+        Ok(what)
+    }
+
+    fn mma(&mut self, m: &mut Modifiers<'a>, o: &[Operand<'a>]) -> Result<Collective> {
+        m.ignore(&["sync", "aligned", "row", "col"]);
+        let k = match m.one_of(&["m16n8k8", "m16n8k16"]) {
+            Some("m16n8k8") => 8,
+            Some(_) => 16,
+            None => return self.error("mma of a shape that is not supported"),
+        };
+        let (c, b, a, d) = (m.last(), m.last(), m.last(), m.last());
+        let format = match (d, a, b, c) {
+            (Some("f32"), Some(a @ ("f16" | "bf16")), Some(b), Some("f32")) if a == b => {
+                format_of(a)
+            }
+            _ => None,
+        };
+        let (Some(format), [d, a, b, c]) = (format, o) else {
+            return self.error("mma of types that are not supported");
+        };
+        let d = self.dst_registers(d)?;
+        let [a, b, c] = [self.src_vector(a)?, self.src_vector(b)?, self.src_vector(c)?];
+        if (d.len(), a.len(), b.len(), c.len()) != (4, k as usize / 4, k as usize / 8, 4) {
+            return self.error("the vectors do not fit the shape");
+        }
+        let [a, b, c] = [a, b, c].map(Vec::into_boxed_slice);
+        Ok(Collective::Mma { format, k, d, a, b, c })
+    }
+}

@@ -1,0 +1,138 @@
+//! The state of a block while it runs.
+
+use crate::mem::bytes::Bytes;
+
+use super::clocks::Clocks;
+use super::copies::Copies;
+
+/// Values of one operand for all lanes.
+pub type Lanes = [u64; 32];
+
+/// A warp: a program counter and registers for each lane.
+#[derive(Debug)]
+pub struct Warp {
+    /// The thread of lane 0.
+    pub first: u32,
+    /// Lanes that have not exited.
+    pub live: u32,
+    /// Live lanes that wait for nothing.
+    pub ready: u32,
+    /// Lanes that wait at a barrier.
+    pub at_barrier: u32,
+    /// Lanes that wait at a collective.
+    pub at_collective: u32,
+    /// Whether it used up its last turn.
+    pub spun: bool,
+    /// The next instruction of each lane.
+    pub pcs: [u32; 32],
+    /// The barrier of each lane that waits at one.
+    pub barrier: [u8; 32],
+    /// Registers, 32 lanes each.
+    pub registers: Vec<u64>,
+}
+
+impl Warp {
+    /// A warp at the beginning of a kernel. Registers hold what no program means.
+    pub fn new(first: u32, lanes: u32, registers: u32) -> Warp {
+        let live = if lanes >= 32 { u32::MAX } else { (1 << lanes) - 1 };
+        Warp {
+            first,
+            live,
+            ready: live,
+            at_barrier: 0,
+            at_collective: 0,
+            spun: false,
+            pcs: [0; 32],
+            barrier: [0; 32],
+            registers: vec![0xcdcd_cdcd_cdcd_cdcd; registers as usize * 32],
+        }
+    }
+
+    /// A register of all lanes.
+    pub fn register(&self, register: u32) -> &Lanes {
+        let at = register as usize * 32;
+        self.registers[at..at + 32].try_into().expect("32 lanes")
+    }
+
+    /// A register of all lanes, to be written.
+    pub fn register_mut(&mut self, register: u32) -> &mut Lanes {
+        let at = register as usize * 32;
+        (&mut self.registers[at..at + 32]).try_into().expect("32 lanes")
+    }
+
+    /// Sets the program counter of lanes.
+    pub fn set_pc(&mut self, mask: u32, pc: u32) {
+        for lane in lanes(mask) {
+            self.pcs[lane] = pc;
+        }
+    }
+}
+
+/// Lanes of a mask.
+pub fn lanes(mask: u32) -> impl Iterator<Item = usize> + Clone {
+    let mut left = mask;
+    std::iter::from_fn(move || {
+        if left == 0 {
+            return None;
+        }
+        let lane = left.trailing_zeros();
+        left &= left - 1;
+        Some(lane as usize)
+    })
+}
+
+/// One of the barriers of a block.
+#[derive(Clone, Debug, Default)]
+pub struct Barrier {
+    /// Threads that have arrived, those that do not wait among them.
+    pub arrived: Vec<u32>,
+    /// How many are expected, where the instruction says it.
+    pub count: Option<u32>,
+    /// Arrived threads with a true predicate.
+    pub trues: u32,
+}
+
+/// A block.
+#[derive(Debug)]
+pub struct Block {
+    /// Its index.
+    pub index: [u32; 3],
+    /// Its threads.
+    pub threads: u32,
+    /// The first epoch.
+    pub start: u32,
+    /// Warps.
+    pub warps: Vec<Warp>,
+    /// Shared memory.
+    pub shared: Bytes,
+    /// Local memory of all threads.
+    pub local: Bytes,
+    /// Barriers.
+    pub barriers: Vec<Barrier>,
+    /// The order of threads within the epoch.
+    pub clocks: Clocks,
+    /// Asynchronous copies of each thread.
+    pub copies: Vec<Copies>,
+}
+
+impl Block {
+    /// Threads that have not exited.
+    pub fn live(&self) -> u32 {
+        self.warps.iter().map(|warp| warp.live.count_ones()).sum()
+    }
+}
+
+/// A small generator of numbers (splitmix64).
+#[derive(Debug)]
+pub struct Generator(pub u64);
+
+impl Generator {
+    /// A number below `limit`.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ z >> 31) % limit.max(1)
+    }
+}
