@@ -70,6 +70,16 @@ fn an_installed_library_serves_c_programs_in_an_empty_folder() {
     let said = String::from_utf8(refused.expect("starts").stderr).expect("UTF-8");
     let places = format!("neither in {}", prefix.join("lib").display());
     assert!(said.contains(&places) && said.contains("REFLEX_CODEGEN"), "{said}");
+
+    // One that dies at once is an error like others, and no signal that ends the program.
+    for _ in 0..5 {
+        let mut command = outside(&user, "./mlp");
+        command.arg("mlp.py").env("REFLEX_CACHE", "empty").env("REFLEX_CODEGEN", "/bin/true");
+        let refused = command.output().expect("starts");
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(1), "{}: {said}", refused.status);
+        assert!(said.contains("the process failed"), "{said}");
+    }
 }
 
 #[test]
