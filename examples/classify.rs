@@ -16,8 +16,12 @@ const SIDE: usize = 224;
 const MEAN: [f32; 3] = [0.485, 0.456, 0.406];
 const DEVIATION: [f32; 3] = [0.229, 0.224, 0.225];
 
-fn main() -> Result<(), Box<dyn Error>> {
-    run(&std::env::args().skip(1).collect::<Vec<_>>(), &mut std::io::stdout())
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let Err(error) = run(&args, &mut std::io::stdout()) {
+        eprintln!("{error}");
+        std::process::exit(1);
+    }
 }
 
 /// Runs the example with the arguments of its command line.

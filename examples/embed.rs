@@ -13,8 +13,12 @@ use std::time::Instant;
 
 use reflex::{Array, Engine, Feed, Mode, Program, Session};
 
-fn main() -> Result<(), Box<dyn Error>> {
-    run(&std::env::args().skip(1).collect::<Vec<_>>(), &mut std::io::stdout())
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let Err(error) = run(&args, &mut std::io::stdout()) {
+        eprintln!("{error}");
+        std::process::exit(1);
+    }
 }
 
 /// Runs the example with the arguments of its command line.

@@ -18,8 +18,12 @@ use reflex::{Array, Engine, Feed, Mode, Prepared, Program, TierPolicy};
 
 const HEIGHT: usize = 48;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    run(&std::env::args().skip(1).collect::<Vec<_>>(), &mut std::io::stdout())
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let Err(error) = run(&args, &mut std::io::stdout()) {
+        eprintln!("{error}");
+        std::process::exit(1);
+    }
 }
 
 /// Runs the example with the arguments of its command line.
