@@ -368,6 +368,17 @@ fn the_readme_quotes_its_sources() {
     assert!(readme.contains(&said), "README does not say {said:?}");
 }
 
+#[test]
+fn the_page_on_deploying_quotes_its_record() {
+    let (page, record) = (read("docs/deploying.md"), read("benches/record/examples.md"));
+    let measured: BTreeSet<&str> = record.lines().collect();
+    let number = |line: &str| line.split(" | ").nth(1).is_some_and(|c| c.parse::<f64>().is_ok());
+    let figures: Vec<&str> = page.lines().filter(|line| number(line)).collect();
+    assert!(!figures.is_empty(), "no figures");
+    let missing: Vec<_> = figures.into_iter().filter(|line| !measured.contains(line)).collect();
+    assert!(missing.is_empty(), "not in the record:\n{}", missing.join("\n"));
+}
+
 /// Blocks that name a file after their language are quoted from it, line by line.
 #[test]
 fn quoted_blocks_are_in_their_files() {

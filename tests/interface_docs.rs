@@ -110,7 +110,7 @@ fn the_examples_of_the_header_run() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let file = folder.join("c-docs.c");
     std::fs::write(&file, source).expect("writes");
-    let said = run_c(&file, &folder.join("c-docs"), &model("c-docs-mlp.so"));
+    let said = run_c(&file, &folder.join("c-docs"), &[&model("c-docs-mlp.so")]);
     assert!(said.ends_with("done\n"), "{said}");
 }
 

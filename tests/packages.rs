@@ -1,6 +1,7 @@
 //! The packages as their users meet them: what `./x install` and `./x wheel` make, used in an empty
 //! folder with nothing of this repository on any path, and the Python module's behaviour and types.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -70,6 +71,16 @@ fn an_installed_library_serves_c_programs_in_an_empty_folder() {
     let said = String::from_utf8(refused.expect("starts").stderr).expect("UTF-8");
     let places = format!("neither in {}", prefix.join("lib").display());
     assert!(said.contains(&places) && said.contains("REFLEX_CODEGEN"), "{said}");
+
+    // One that dies at once is an error like others, and no signal that ends the program.
+    for _ in 0..5 {
+        let mut command = outside(&user, "./mlp");
+        command.arg("mlp.py").env("REFLEX_CACHE", "empty").env("REFLEX_CODEGEN", "/bin/true");
+        let refused = command.output().expect("starts");
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(1), "{}: {said}", refused.status);
+        assert!(said.contains("the process failed"), "{said}");
+    }
 }
 
 #[test]
@@ -98,6 +109,27 @@ assert os.path.exists(os.path.join(os.path.dirname(reflex.__file__), 'py.typed')
     let said = run(outside(&user, &python).args(["-c", script]).env("PYTHONPATH", &site));
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!(said.trim(), format!("{} {version} {version}", site.join("reflex").display()));
+}
+
+#[test]
+fn the_demo_runs_what_cargo_built_where_it_was_told_to() {
+    let Some(models) = skip::variable("REFLEX_MODELS") else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let [bin, target, data] = ["bin", "target", "data"].map(|name| folder.path().join(name));
+    let script = |folder: &Path, name: &str, text: &str| {
+        std::fs::create_dir_all(folder).expect("a folder");
+        std::fs::write(folder.join(name), format!("#!/bin/sh\n{text}\n")).expect("writes");
+        let runs = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(folder.join(name), runs).expect("changes");
+    };
+    script(&bin, "cargo", "");
+    script(&target.join("release/examples"), "magika", "echo \"$@\"");
+    std::fs::create_dir(&data).expect("a folder");
+    std::os::unix::fs::symlink(models, data.join("models")).expect("links");
+    let mut demo = Command::new(root().join("x"));
+    demo.args(["demo", "FILE"]).env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+    let said = run(demo.env("CARGO_TARGET_DIR", &target).env("REFLEX_DATA", &data));
+    assert_eq!(said.trim(), format!("--model {}/models/magika.onnx FILE", data.display()));
 }
 
 #[test]

@@ -177,7 +177,7 @@ fn c_programs_load_register_and_call_them() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (source, program) = (folder.join("caller.c"), folder.join("caller"));
     std::fs::write(&source, C_CALLER).expect("writes");
-    let said = run_c(&source, &program, library());
+    let said = run_c(&source, &program, &[library()]);
     assert!(said.contains("TypeError: twice takes one integer"), "{said}");
     assert!(said.contains("`thrice`"), "{said}");
 }
@@ -449,6 +449,6 @@ fn c_sessions_are_called_back() {
     let (source, program) = (folder.join("session.c"), folder.join("session"));
     std::fs::write(&source, C_SESSION).expect("writes");
     let scripts = tempfile::tempdir().expect("a folder");
-    let said = run_c(&source, &program, &calling(scripts.path()));
+    let said = run_c(&source, &program, &[&calling(scripts.path())]);
     assert!(said.contains("InternalError: `main` expects 1 argument (x), 0 given"), "{said}");
 }

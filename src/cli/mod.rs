@@ -9,6 +9,7 @@ mod check;
 mod compare;
 mod compile;
 mod conformance;
+mod environment;
 mod info;
 mod inputs;
 mod inspect;
@@ -24,7 +25,8 @@ use clap::{Parser, Subcommand};
 
 /// Runs tensor programs: ONNX models, TVM executables and compiled artifacts.
 #[derive(Parser)]
-#[command(name = "reflex", version, max_term_width = 100, after_help = EXAMPLES)]
+#[command(name = "reflex", version, max_term_width = 100)]
+#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{}", environment::list()))]
 struct Cli {
     /// Say on standard error what is compiled, specialised and cached; twice: each kernel and trace
     /// too. $REFLEX_LOG has finer filters, such as `reflex=debug`.

@@ -9,8 +9,10 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
@@ -54,7 +56,9 @@ struct Program {
 #[derive(Debug)]
 struct Worker {
     child: Child,
-    input: ChildStdin,
+    /// A socket, not a pipe: writing to a process that has died raises no `SIGPIPE`, which ends hosts
+    /// in C.
+    input: UnixStream,
     output: ChildStdout,
     errors: File,
 }
@@ -179,13 +183,13 @@ impl Worker {
     fn start(program: &Path) -> io::Result<Worker> {
         // In memory, since folders for temporary files may be missing or read-only.
         let errors = File::from(memfd_create("reflex-codegen stderr", MemfdFlags::CLOEXEC)?);
+        let (input, other_end) = UnixStream::pair()?;
         let mut child = Command::new(program)
-            .stdin(Stdio::piped())
+            .stdin(OwnedFd::from(other_end))
             .stdout(Stdio::piped())
             .stderr(errors.try_clone()?)
             .spawn()?;
-        let pipes = child.stdin.take().zip(child.stdout.take());
-        let (input, output) = pipes.ok_or_else(|| io::Error::other("no pipes"))?;
+        let output = child.stdout.take().ok_or_else(|| io::Error::other("no pipe"))?;
         Ok(Worker { child, input, output, errors })
     }
 

@@ -36,7 +36,7 @@ pub fn run(command: &mut Command) -> String {
 }
 
 /// Compiles a C program with the system's compiler, runs it and returns what it printed.
-pub fn run_c(source: &Path, program: &Path, arg: &Path) -> String {
+pub fn run_c(source: &Path, program: &Path, args: &[&Path]) -> String {
     let libraries = linked_libraries();
     run(Command::new("cc")
         .args(["-std=c99", "-D_DEFAULT_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-I"])
@@ -48,7 +48,7 @@ pub fn run_c(source: &Path, program: &Path, arg: &Path) -> String {
         .arg(format!("-Wl,-rpath,{}", libraries.display()))
         .args(["-lreflex", "-lpthread"]));
     // Cargo's own search path comes first, where an older build may lie.
-    run(Command::new(program).arg(arg).env("LD_LIBRARY_PATH", &libraries))
+    run(Command::new(program).args(args).env("LD_LIBRARY_PATH", &libraries))
 }
 
 /// Runs Python, which has tvm-ffi, with our module; None, recorded as a skip, where that is not set up.

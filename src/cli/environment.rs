@@ -1,0 +1,25 @@
+//! The environment variables that programs with Reflex read: what `reflex --help` lists.
+
+/// Every variable and what it sets; `tests/environment.rs` compares the list with the sources and with
+/// docs/deploying.md.
+const VARIABLES: [(&str, &str); 13] = [
+    ("REFLEX_AMX", "`off`: do without AMX's tile registers"),
+    ("REFLEX_CACHE", "folder of the kernel cache, or `off`"),
+    ("REFLEX_CODEGEN", "path of reflex-codegen"),
+    ("REFLEX_CODEGEN_TIMEOUT", "seconds that one kernel may take to compile (600), or `off`"),
+    ("REFLEX_JIT_SYMBOLS", "tools that generated code is named to: perf, jitdump, gdb"),
+    ("REFLEX_LIBRARY", "path of libreflex.so for the Python module"),
+    ("REFLEX_LOG", "what is logged on standard error, such as `info` or `reflex=debug`"),
+    ("REFLEX_TIER", "default tier policy, as --tier has it"),
+    ("HOME", "its .cache has the kernel cache, if the other variables name no folder"),
+    ("JITDUMPDIR", "folder of the files that REFLEX_JIT_SYMBOLS=jitdump makes"),
+    ("PATH", "where reflex-codegen is looked for last"),
+    ("TMPDIR", "folder of temporary files (/tmp)"),
+    ("XDG_CACHE_HOME", "folder of the user's caches, that of kernels among them"),
+];
+
+/// The list, as text.
+pub fn list() -> String {
+    let rows = VARIABLES.map(|(name, meaning)| format!("  {name:24}{meaning}\n"));
+    format!("Environment:\n{}", rows.concat())
+}
