@@ -9,7 +9,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use reflex::{Array, DType, Engine, Feed, Mode, Module, Precision};
 use reflex_graph::builder::FuncBuilder;
 use reflex_graph::{ConvAttrs, Literal, Op, TensorType};
-use reflex_tir::codegen::Target;
+use reflex_tir::codegen::CpuTarget;
 
 /// Deterministic values in [-0.5, 0.5), small enough that sums stay in range.
 fn values(count: usize) -> Vec<u8> {
@@ -36,11 +36,11 @@ fn program(op: Op, input: &[i64], weights: &[i64]) -> Module {
 
 fn measure(c: &mut Criterion, name: &str, module: Module, input: &[i64], multiply_adds: i64) {
     in_precision(c, Precision::F32, name, module.clone(), input, multiply_adds);
-    if Target::host().has_amx_bf16() {
+    if CpuTarget::host().has_amx_bf16() {
         let name = format!("{name} f32-fast");
         in_precision(c, Precision::F32Fast, &name, module.clone(), input, multiply_adds);
     }
-    if Target::host().has_avx512_bf16() {
+    if CpuTarget::host().has_avx512_bf16() {
         let name = format!("{name} bf16");
         in_precision(c, Precision::Bf16, &name, module, input, multiply_adds);
     }

@@ -94,10 +94,11 @@ impl Compiler {
 
     /// Returns the compiler of a program's specialisations: silent, for this CPU alone.
     pub(crate) fn for_specialisation(&self) -> Compiler {
-        let TargetSelection { host, levels } = &self.target;
+        let TargetSelection { host, levels, schedule_for } = &self.target;
         let best = levels.iter().rev().find(|level| host.runs(&level.target()));
         let levels = best.into_iter().copied().collect();
-        let target = TargetSelection { host: host.clone(), levels };
+        let (host, schedule_for) = (host.clone(), schedule_for.clone());
+        let target = TargetSelection { host, levels, schedule_for };
         Compiler { progress: Progress::silent(), target, shapes: vec![], ..self.clone() }
     }
 
@@ -113,6 +114,7 @@ impl Compiler {
             Precision::Bf16 => precision::Precision::Bf16,
         };
         let optimize_for = self.optimize_for;
-        pipeline::Options { precision, optimize_for, ..options }
+        let schedule_for = self.target.schedule_for.clone();
+        pipeline::Options { precision, optimize_for, schedule_for, ..options }
     }
 }

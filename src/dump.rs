@@ -39,7 +39,7 @@ pub(crate) fn after(module: Module, stage: &str, options: &Options) -> Result<St
     let (_, kernels) = pipeline::run_bytecode(module, &recorder).map_err(failed)?;
     for cpu in &options.cpus {
         for kernel in &kernels {
-            pipeline::run_kernel(kernel, &cpu.target, &recorder);
+            pipeline::run_kernel(kernel, &options.target(cpu), &recorder);
         }
     }
     Ok(recorder.text.into_inner().expect("printing does not panic"))
@@ -52,7 +52,7 @@ pub(crate) fn schedule(module: Module, kernel: &str, options: &Options) -> Resul
     let (_, kernels) = pipeline::run_bytecode(module, &pipeline::NoObserver).map_err(failed)?;
     match kernels.iter().find(|k| k.name == kernel) {
         Some(found) => {
-            let of = |cpu: &Cpu| schedule::schedule_explained(found, &cpu.target).to_string();
+            let of = |cpu: &Cpu| schedule::schedule_for(found, &options.target(cpu)).to_string();
             Ok(options.cpus.iter().map(of).collect())
         }
         None => {

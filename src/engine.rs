@@ -10,12 +10,12 @@ use reflex_lower::pipeline;
 use reflex_onnx::{CustomNode, ImportOptions};
 use reflex_runtime::file_bytes::FileAccess;
 use reflex_runtime::threads::THREAD_LIMIT;
-use reflex_tir::codegen::{Codegen, Target};
+use reflex_tir::codegen::{Codegen, CpuTarget};
 use reflex_tir::level::Level;
 
 use crate::artifact::loader;
 use crate::compiler::Compiler;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::model_info::ModelInfo;
 use crate::model_source::{ModelFormat, ModelSource, OpenModel};
 use crate::options::{ExecutionOptions, Precision, Progress, TargetSelection, devices};
@@ -32,6 +32,7 @@ use crate::{disassemble, dump};
 #[must_use]
 pub struct EngineBuilder {
     device: String,
+    schedule_for: Option<String>,
     tier: Option<TierPolicy>,
     import: ImportOptions,
     compiler: Compiler,
@@ -110,6 +111,22 @@ impl EngineBuilder {
     /// ```
     pub fn levels(mut self, levels: impl IntoIterator<Item = Level>) -> EngineBuilder {
         self.compiler.target.levels = levels.into_iter().collect();
+        self
+    }
+
+    /// Schedules kernels for a GPU, `cuda:sm_80` or `cuda:sm_90a`, and runs its threads one after the
+    /// other on this CPU. This is how the schedules are tested; it is slow. An artifact has its own
+    /// kernels.
+    ///
+    /// ```
+    /// use reflex::Engine;
+    ///
+    /// let engine = Engine::builder().schedule_for("cuda:sm_80").build()?;
+    /// engine.load("examples/softmax.py")?;
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn schedule_for(mut self, gpu: &str) -> EngineBuilder {
+        self.schedule_for = Some(gpu.to_owned());
         self
     }
 
@@ -255,6 +272,10 @@ impl EngineBuilder {
     pub fn build(self) -> Result<Engine> {
         devices(&self.device)?;
         let mut compiler = self.compiler;
+        if let Some(gpu) = self.schedule_for {
+            let gpu = gpu.parse().map_err(|why| Error::new(ErrorKind::Unsupported, why))?;
+            compiler.target.schedule_for = Some(gpu);
+        }
         if !(1..=THREAD_LIMIT).contains(&compiler.execution.threads) {
             let threads = compiler.execution.threads;
             let message = format!("{threads} threads: there can be 1 to {THREAD_LIMIT}");
@@ -283,11 +304,11 @@ impl Engine {
     /// # Ok::<(), reflex::Error>(())
     /// ```
     pub fn builder() -> EngineBuilder {
-        let host = Target::host();
+        let host = CpuTarget::host();
         let compiler = Compiler {
             precision: Precision::default(),
             optimize_for: OptimizeFor::default(),
-            target: TargetSelection { host, levels: Default::default() },
+            target: TargetSelection { host, levels: Default::default(), schedule_for: None },
             execution: ExecutionOptions { threads: 1, policy: TierPolicy::default() },
             shapes: vec![],
             progress: Progress::silent(),
@@ -295,7 +316,8 @@ impl Engine {
             codegen: None,
         };
         let import = ImportOptions::default();
-        EngineBuilder { device: "cpu".to_string(), tier: None, import, compiler }
+        let device = "cpu".to_string();
+        EngineBuilder { device, schedule_for: None, tier: None, import, compiler }
     }
 
     /// Returns why compiled kernels cannot be stored in the kernel cache, so that every start

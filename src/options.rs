@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reflex_runtime::alloc::device::AllocatorKind;
-use reflex_tir::codegen::Target;
+use reflex_tir::codegen::{CpuTarget, GpuTarget};
 use reflex_tir::level::Level;
 use reflex_vm::devices::Devices;
 
@@ -128,9 +128,11 @@ pub(crate) struct ExecutionOptions {
 #[derive(Clone)]
 pub(crate) struct TargetSelection {
     /// This CPU.
-    pub(crate) host: Target,
+    pub(crate) host: CpuTarget,
     /// Levels asked for; none for this CPU with all its features.
     pub(crate) levels: BTreeSet<Level>,
+    /// The GPU whose schedules the CPUs run.
+    pub(crate) schedule_for: Option<GpuTarget>,
 }
 
 /// Returns the devices that a text names: `cpu`, or a list such as `cpu:0,cpu:1`.

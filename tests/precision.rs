@@ -6,7 +6,7 @@ mod common;
 use std::path::Path;
 
 use reflex::{Array, DType, Engine, Feed, Mode, Precision, Program, numpy};
-use reflex_tir::codegen::Target;
+use reflex_tir::codegen::CpuTarget;
 
 const MODEL: &str = r#"
 from tvm.script import ir as I
@@ -62,7 +62,7 @@ fn distance(got: &[f32], want: &[f32]) -> f64 {
 
 /// Whether this CPU can; where it cannot, that it is refused.
 fn available() -> bool {
-    if Target::host().has_avx512_bf16() {
+    if CpuTarget::host().has_avx512_bf16() {
         return true;
     }
     let (folder, _) = small_model();

@@ -16,13 +16,13 @@
 //! `O3`.
 //!
 //! ```
-//! use reflex_tir::codegen::{OptLevel, Target};
+//! use reflex_tir::codegen::{OptLevel, CpuTarget};
 //! use reflex_tir::{DType, builder::FuncBuilder, lower};
 //!
 //! let mut f = FuncBuilder::new("twice");
 //! let x = f.input("x", DType::F32, vec![4.into()]);
 //! f.output("compute", "y", DType::F32, vec![4.into()], |f, i| f.at(x, i) + f.at(x, i));
-//! let object = reflex_llvm::compile(&lower::lower(&f.finish()), &Target::host(), OptLevel::O3)?;
+//! let object = reflex_llvm::compile(&lower::lower(&f.finish()), &CpuTarget::host(), OptLevel::O3)?;
 //! assert!(object.elf.starts_with(b"\x7fELF") && object.signature.num_outputs == 1);
 //! # Ok::<(), reflex_llvm::CodegenError>(())
 //! ```
@@ -42,7 +42,7 @@ use inkwell::module::Module;
 use inkwell::targets::TargetMachine;
 use reflex_tir::PrimFunc;
 use reflex_tir::abi::raw_signature;
-use reflex_tir::codegen::{Codegen, ObjectFile, OptLevel, PROTOCOL, Request, Response, Target};
+use reflex_tir::codegen::{Codegen, CpuTarget, ObjectFile, OptLevel, PROTOCOL, Request, Response};
 use reflex_tir::verify::{IrForm, verify};
 
 use cpu::target_machine;
@@ -80,12 +80,12 @@ impl Codegen for LlvmCodegen {
 }
 
 /// Compiles one function to an object file.
-pub fn compile(func: &PrimFunc, target: &Target, opt: OptLevel) -> Result<ObjectFile> {
+pub fn compile(func: &PrimFunc, target: &CpuTarget, opt: OptLevel) -> Result<ObjectFile> {
     Ok(compile_with(func, target, opt, |_, _| Ok(()))?.0)
 }
 
 /// Compiles one function to an object file with its assembly text.
-pub fn compile_with_asm(func: &PrimFunc, target: &Target, opt: OptLevel) -> Result<ObjectFile> {
+pub fn compile_with_asm(func: &PrimFunc, target: &CpuTarget, opt: OptLevel) -> Result<ObjectFile> {
     // Generating code changes the module, so the text comes from a copy.
     let text =
         |module: &Module<'_>, machine: &TargetMachine| passes::assembly(&module.clone(), machine);
@@ -96,7 +96,7 @@ pub fn compile_with_asm(func: &PrimFunc, target: &Target, opt: OptLevel) -> Resu
 /// Compiles one function; `inspect` sees the optimised module before code is generated from it.
 fn compile_with<T>(
     func: &PrimFunc,
-    target: &Target,
+    target: &CpuTarget,
     opt: OptLevel,
     inspect: impl FnOnce(&Module<'_>, &TargetMachine) -> Result<T>,
 ) -> Result<(ObjectFile, T)> {
@@ -117,7 +117,7 @@ fn compile_with<T>(
 }
 
 /// The LLVM IR of one function before optimisation, for people.
-pub fn llvm_ir(func: &PrimFunc, target: &Target) -> Result<String> {
+pub fn llvm_ir(func: &PrimFunc, target: &CpuTarget) -> Result<String> {
     let context = Context::create();
     Ok(cpu::build_module(&context, func, target)?.print_to_string().to_string())
 }

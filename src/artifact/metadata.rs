@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use reflex_lower::pipeline::Cpu;
 use reflex_tir::abi::RawSignature;
-use reflex_tir::codegen::{ObjectFile, Target};
+use reflex_tir::codegen::{CpuTarget, ObjectFile};
 use reflex_tir::level::Level;
 use serde::{Deserialize, Serialize};
 
@@ -79,7 +79,7 @@ impl Metadata {
     /// Returns the variant for the highest CPU that `host` can run, of the levels that `target`
     /// lists where it lists any.
     pub(crate) fn best(&self, target: &TargetSelection) -> Result<&CpuVariant> {
-        let TargetSelection { host, levels } = target;
+        let TargetSelection { host, levels, .. } = target;
         let asked = |cpu: &&CpuVariant| {
             let of = |l: &Level| cpu.features.is_subset(&l.target().features);
             levels.is_empty() || levels.iter().any(of)
@@ -106,7 +106,7 @@ impl Metadata {
 }
 
 /// Returns a message that lists the features of `features` that `host` lacks; `None` if it has all.
-pub(crate) fn missing_features(features: &BTreeSet<String>, host: &Target) -> Option<String> {
+pub(crate) fn missing_features(features: &BTreeSet<String>, host: &CpuTarget) -> Option<String> {
     let lacks: Vec<&str> = features.difference(&host.features).map(String::as_str).collect();
     let list = lacks.join(", ");
     (!lacks.is_empty()).then(|| format!("compiled for CPUs with {list}, which this one lacks"))

@@ -29,6 +29,10 @@ pub struct EngineArgs {
     /// .so are used (default: this CPU, with all its features).
     #[arg(long, value_name = "LEVELS", value_delimiter = ',')]
     levels: Vec<Level>,
+    /// Development: schedule kernels for a GPU, cuda:sm_80 or cuda:sm_90a, and run its threads one
+    /// after the other on this CPU.
+    #[arg(long, value_name = "GPU")]
+    schedule_for: Option<String>,
     /// Map the model's files instead of reading them: loading takes less memory, but nothing may
     /// change them in place meanwhile.
     #[arg(long)]
@@ -55,6 +59,9 @@ impl EngineArgs {
             .levels(self.levels.iter().copied())
             .file_access(if self.map { FileAccess::Map } else { FileAccess::Read })
             .progress(progress::bar());
+        if let Some(gpu) = &self.schedule_for {
+            builder = builder.schedule_for(gpu);
+        }
         if let Some(policy) = &self.tier {
             builder = builder.tier(policy.parse().map_err(|e: reflex::Error| e.at("--tier"))?);
         }

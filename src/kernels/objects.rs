@@ -69,7 +69,7 @@ impl KernelObjects {
 mod tests {
     use reflex_tir::PrimFunc;
     use reflex_tir::abi::raw_signature;
-    use reflex_tir::codegen::Target;
+    use reflex_tir::codegen::CpuTarget;
 
     use super::*;
 
@@ -81,7 +81,7 @@ mod tests {
             asm: None,
             micros: 1,
         };
-        let cpu = || Cpu { level: None, suffix: String::new(), target: Target::host() };
+        let cpu = || Cpu { level: None, suffix: String::new(), target: CpuTarget::host() };
         let list = || {
             let second = vec![object(vec![7; 5])];
             vec![(cpu(), vec![object(vec![1, 2, 3]), object(vec![])]), (cpu(), second)]

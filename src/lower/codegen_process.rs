@@ -275,12 +275,12 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use reflex_tir::PrimFunc;
-    use reflex_tir::codegen::{OptLevel, PROTOCOL, Target};
+    use reflex_tir::codegen::{CpuTarget, OptLevel, PROTOCOL};
 
     use super::*;
 
     fn request() -> Request {
-        let target = Target {
+        let target = CpuTarget {
             triple: String::new(),
             features: Default::default(),
             vector_bytes: 16,

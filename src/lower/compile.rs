@@ -18,6 +18,9 @@ use crate::LowerError;
 use crate::kernel_cache::KernelCache;
 use crate::pipeline::{Cpu, Observer, Options, run_bytecode, run_graph, run_kernel};
 
+/// The attribute of a kernel that names the GPU it is scheduled for, which decides its code.
+const GPU_ATTR: &str = "reflex.gpu";
+
 /// A compiled module.
 #[derive(Debug)]
 pub struct Compiled {
@@ -145,6 +148,9 @@ fn compile_all(kernels: &[PrimFunc], options: &Options, tools: &Toolchain<'_>) -
 fn compile_one(kernel: &PrimFunc, cpu: &Cpu, options: &Options, tools: &Toolchain<'_>) -> Outcome {
     let mut func = kernel.clone();
     func.name.push_str(&cpu.suffix);
+    if let Some(gpu) = &options.schedule_for {
+        func.attrs.insert(GPU_ATTR.to_owned(), gpu.name.clone());
+    }
     let mut request = Request {
         protocol: PROTOCOL,
         funcs: vec![func],
@@ -157,7 +163,7 @@ fn compile_one(kernel: &PrimFunc, cpu: &Cpu, options: &Options, tools: &Toolchai
         return Ok((object, false));
     }
     for func in &mut request.funcs {
-        *func = run_kernel(func, &cpu.target, tools.observer);
+        *func = run_kernel(func, &options.target(cpu), tools.observer);
     }
     let name = &kernel.name;
     match tools.codegen.compile(&request) {

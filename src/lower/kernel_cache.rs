@@ -207,7 +207,7 @@ fn decode(bytes: &[u8]) -> Option<ObjectFile> {
 mod tests {
     use reflex_tir::PrimFunc;
     use reflex_tir::abi::raw_signature;
-    use reflex_tir::codegen::{OptLevel, PROTOCOL, Target};
+    use reflex_tir::codegen::{CpuTarget, OptLevel, PROTOCOL};
 
     use super::*;
 
@@ -215,7 +215,7 @@ mod tests {
         Request {
             protocol: PROTOCOL,
             funcs: vec![PrimFunc::new(name)],
-            target: Target {
+            target: CpuTarget {
                 triple: "x86_64-unknown-linux-gnu".into(),
                 features: BTreeSet::new(),
                 vector_bytes: 16,

@@ -1,6 +1,15 @@
-//! The goal of a compilation, where speed and size differ.
+//! What a compilation aims at: speed or size, a CPU or a GPU.
 
 use std::str::FromStr;
+
+/// The kind of processor that graph passes lay data out for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceKind {
+    /// Panels of weights, blocked layouts.
+    Cpu,
+    /// Weights and feature maps as the model has them.
+    Gpu,
+}
 
 /// The goal of a compilation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use reflex_graph::{FuncData, Literal, Module, verify};
-use reflex_tir::codegen::{OptLevel, Target};
+use reflex_tir::codegen::{CpuTarget, GpuTarget, OptLevel, Target};
 use reflex_tir::level::Level;
+use reflex_tir::verify::verify_gpu;
 use reflex_tir::{PrimFunc, lower};
 use reflex_vm::executable::AlignedBytes;
 
@@ -19,7 +20,7 @@ use crate::graph::{
     canonicalize_loops, decompose_conv_transpose, eliminate_dead_code, fold_constants,
     hoist_invariants, propagate_strides, simplify,
 };
-use crate::optimize_for::OptimizeFor;
+use crate::optimize_for::{DeviceKind, OptimizeFor};
 use crate::precision::Precision;
 use crate::{LowerError, fuse, schedule};
 
@@ -31,7 +32,7 @@ pub struct Cpu {
     /// Suffix of the kernels' names.
     pub suffix: String,
     /// The CPU.
-    pub target: Target,
+    pub target: CpuTarget,
 }
 
 /// Targets and options of a compilation.
@@ -39,6 +40,8 @@ pub struct Cpu {
 pub struct Options {
     /// The CPUs that kernels are generated for, the lowest first.
     pub cpus: Vec<Cpu>,
+    /// The GPU that kernels are scheduled for; the CPUs run its threads one after the other.
+    pub schedule_for: Option<GpuTarget>,
     /// Arithmetic of float32 contractions.
     pub precision: Precision,
     /// The goal where speed and size differ.
@@ -51,7 +54,7 @@ pub struct Options {
 
 impl Options {
     /// Options for a CPU, with defaults for the rest.
-    pub fn new(target: Target) -> Options {
+    pub fn new(target: CpuTarget) -> Options {
         let cpu = Cpu { level: None, suffix: String::new(), target };
         Options::of_cpus(vec![cpu])
     }
@@ -69,7 +72,24 @@ impl Options {
 
     fn of_cpus(cpus: Vec<Cpu>) -> Options {
         let (precision, optimize_for) = (Precision::F32, OptimizeFor::Speed);
-        Options { cpus, precision, optimize_for, opt: OptLevel::O3, jobs: 0 }
+        let (opt, schedule_for) = (OptLevel::O3, None);
+        Options { cpus, schedule_for, precision, optimize_for, opt, jobs: 0 }
+    }
+
+    /// The kind of processor that kernels are scheduled for.
+    pub fn device_kind(&self) -> DeviceKind {
+        match self.schedule_for {
+            Some(_) => DeviceKind::Gpu,
+            None => DeviceKind::Cpu,
+        }
+    }
+
+    /// What kernels for `cpu` are scheduled for.
+    pub fn target(&self, cpu: &Cpu) -> Target {
+        match &self.schedule_for {
+            Some(gpu) => Target::Gpu(gpu.clone()),
+            None => Target::Cpu(cpu.target.clone()),
+        }
     }
 }
 
@@ -85,15 +105,33 @@ pub const GRAPH_PASSES: &[GraphPass] = &[
     ("canonicalize_loops", |m, _| canonicalize_loops(m)),
     ("hoist_invariants", |m, _| hoist_invariants(m)),
     ("eliminate_dead_code", |m, _| eliminate_dead_code(m)),
-    ("fuse_operators", |m, o| fuse::fuse_operators(m, o.precision, o.optimize_for)),
+    ("fuse_operators", |m, o| {
+        fuse::fuse_operators(m, o.precision, o.optimize_for, o.device_kind())
+    }),
 ];
 
 /// A kernel pass by name.
 pub type KernelPass = (&'static str, fn(&PrimFunc, &Target) -> PrimFunc);
 
-/// The kernel passes, in order.
+/// The kernel passes for a CPU, in order.
 pub const KERNEL_PASSES: &[KernelPass] =
     &[("schedule", schedule::schedule), ("lower", |f, _| lower::lower(f))];
+
+/// The kernel passes for a GPU whose threads a CPU runs, in order.
+pub const GPU_KERNEL_PASSES: &[KernelPass] = &[
+    ("schedule", schedule::schedule),
+    ("lower", lower_launches),
+    ("serialise_threads", |f, _| lower::simplify(&lower::serialise_threads(f))),
+];
+
+/// Lowers a kernel for a GPU; a fault of what is left is ours.
+fn lower_launches(func: &PrimFunc, target: &Target) -> PrimFunc {
+    let lowered = lower::lower_gpu(func);
+    if let Target::Gpu(gpu) = target {
+        debug_assert_eq!(verify_gpu(&lowered, gpu), Ok(()), "{}", func.name);
+    }
+    lowered
+}
 
 /// Name of the stage that emits the executable.
 pub const BYTECODE: &str = "bytecode";
@@ -101,7 +139,7 @@ pub const BYTECODE: &str = "bytecode";
 /// The names of all stages, in order.
 pub fn stages() -> Vec<&'static str> {
     let graph = GRAPH_PASSES.iter().map(|(name, _)| *name);
-    graph.chain([BYTECODE]).chain(KERNEL_PASSES.iter().map(|(name, _)| *name)).collect()
+    graph.chain([BYTECODE]).chain(GPU_KERNEL_PASSES.iter().map(|(name, _)| *name)).collect()
 }
 
 /// The result of a stage.
@@ -192,10 +230,14 @@ fn align_constants(module: &mut Module) {
     }
 }
 
-/// One kernel through the kernel passes, for a CPU.
+/// One kernel through the kernel passes of a target.
 pub fn run_kernel(kernel: &PrimFunc, target: &Target, observer: &dyn Observer) -> PrimFunc {
     let mut func = kernel.clone();
-    for (name, pass) in KERNEL_PASSES {
+    let passes = match target {
+        Target::Cpu(_) => KERNEL_PASSES,
+        Target::Gpu(_) => GPU_KERNEL_PASSES,
+    };
+    for (name, pass) in passes {
         let start = Instant::now();
         func = pass(&func, target);
         observer.after(name, start.elapsed(), StageOutput::Kernel(&func));

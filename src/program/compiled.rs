@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use reflex_lower::compile::Compiled;
-use reflex_tir::codegen::Target;
+use reflex_tir::codegen::CpuTarget;
 
 use super::loaded::{LoadedProgram, Resources, verified};
 use super::shape_variant::NamedVariant;
@@ -34,7 +34,7 @@ pub(crate) struct Interface {
 pub(crate) fn load(
     compiled: Compiled,
     interface: Interface,
-    host: &Target,
+    host: &CpuTarget,
     execution: &ExecutionOptions,
     retention: ObjectRetention,
 ) -> Result<LoadedProgram> {

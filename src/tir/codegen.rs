@@ -13,9 +13,18 @@ use crate::{PrimFunc, abi::RawSignature};
 /// Version of the request and response encoding; a mismatch is an error, never a guess.
 pub const PROTOCOL: u32 = 4;
 
+/// What kernels are scheduled for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Target {
+    /// A CPU.
+    Cpu(CpuTarget),
+    /// A GPU.
+    Gpu(GpuTarget),
+}
+
 /// A CPU to generate code for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Target {
+pub struct CpuTarget {
     /// LLVM triple.
     pub triple: String,
     /// LLVM feature names that are present, such as `avx512f`, read from CPUID.
@@ -28,7 +37,7 @@ pub struct Target {
     pub l2_bytes: u64,
 }
 
-impl Target {
+impl CpuTarget {
     /// Whether it has AVX512_BF16, which is [`crate::Intrin::DotBf16`], for vectors of every length.
     pub fn has_avx512_bf16(&self) -> bool {
         let has = |feature: &str| self.features.contains(feature);
@@ -42,7 +51,7 @@ impl Target {
     }
 
     /// Whether code for `other` runs on this CPU.
-    pub fn runs(&self, other: &Target) -> bool {
+    pub fn runs(&self, other: &CpuTarget) -> bool {
         other.features.is_subset(&self.features)
     }
 }
@@ -109,7 +118,7 @@ pub struct Request {
     /// Functions in lowered form; each becomes one object.
     pub funcs: Vec<PrimFunc>,
     /// For this CPU.
-    pub target: Target,
+    pub target: CpuTarget,
     /// Optimisation level.
     pub opt: OptLevel,
     /// Also return assembly text.

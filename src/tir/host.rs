@@ -1,11 +1,11 @@
-//! The CPU this process runs on, as a code generation [`Target`].
+//! The CPU this process runs on, as a code generation [`CpuTarget`].
 
 use std::collections::BTreeSet;
 use std::fs;
 
 use reflex_runtime::amx::Amx;
 
-use crate::codegen::Target;
+use crate::codegen::CpuTarget;
 
 /// LLVM's name and the standard library's name of each feature that changes generated code.
 macro_rules! present { ($($llvm:literal $std:tt;)*) => {{
@@ -19,10 +19,10 @@ macro_rules! present { ($($llvm:literal $std:tt;)*) => {{
     features
 }} }
 
-impl Target {
+impl CpuTarget {
     /// This machine: features by CPUID (names of CPUs mislead in virtual machines), cache sizes
     /// by the operating system, or small ones where it does not say.
-    pub fn host() -> Target {
+    pub fn host() -> CpuTarget {
         let mut features = features();
         features.extend(matrix_features().map(str::to_owned));
         let vector_bytes = match &features {
@@ -30,7 +30,7 @@ impl Target {
             f if f.contains("avx") => 32,
             _ => 16,
         };
-        Target {
+        CpuTarget {
             triple: format!("{}-unknown-linux-gnu", std::env::consts::ARCH),
             features,
             vector_bytes,
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn host_is_described() {
-        let host = Target::host();
+        let host = CpuTarget::host();
         assert!(host.l1d_bytes >= 8 << 10 && host.l2_bytes >= host.l1d_bytes);
         assert!(host.triple.ends_with("-unknown-linux-gnu"));
     }

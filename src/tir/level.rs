@@ -6,7 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::codegen::Target;
+use crate::codegen::CpuTarget;
 
 /// A microarchitecture level of the x86-64 psABI, section 3.1.1, "processor architecture", or one
 /// with further instructions. The levels below lack fused multiply-add, which kernels are made of.
@@ -55,18 +55,18 @@ impl Level {
 
     /// Whether this machine's CPU has it.
     pub fn runs_on_host(self) -> bool {
-        Target::host().runs(&self.target())
+        CpuTarget::host().runs(&self.target())
     }
 
     /// A CPU of this level and no more, with caches that all such CPUs have.
-    pub fn target(self) -> Target {
+    pub fn target(self) -> CpuTarget {
         let (added, vector_bytes): (&[&[&str]], _) = match self {
             Level::V3 => (&[], 32),
             Level::V4 => (&[V4], 64),
             Level::V4Bf16 => (&[V4, BF16], 64),
             Level::V4Amx => (&[V4, BF16, AMX], 64),
         };
-        Target {
+        CpuTarget {
             triple: "x86_64-unknown-linux-gnu".to_owned(),
             features: V3
                 .iter()

@@ -26,7 +26,7 @@
 //! - Meaning: [`eval`] is the reference evaluator, the oracle of tests and fuzzing; `fuzzgen` (behind
 //!   the feature of that name) makes random functions and schedules for it.
 //! - Contracts: [`abi`] describes a kernel's two entry points, [`codegen`] the request to a code
-//!   generator and the [`Target`](codegen::Target), [`level`] the x86-64 feature levels.
+//!   generator and the [`CpuTarget`](codegen::CpuTarget), [`level`] the x86-64 feature levels.
 //!
 //! This crate emits no machine code, knows no graph and no model format.
 //!

@@ -11,7 +11,7 @@ use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use inkwell::values::{FunctionValue, PointerValue};
-use reflex_tir::codegen::Target;
+use reflex_tir::codegen::CpuTarget;
 use reflex_tir::{DType, PrimFunc, Scope, lower};
 
 use crate::emit::Emitter;
@@ -24,7 +24,7 @@ const PRELUDE: &str = include_str!("prelude.ll");
 pub fn build_module<'c>(
     context: &'c Context,
     func: &PrimFunc,
-    target: &Target,
+    target: &CpuTarget,
 ) -> Result<Module<'c>> {
     // Without these instructions LLVM would call functions that kernels may not import.
     if uses_float16(func) && !target.features.contains("f16c") {
@@ -61,7 +61,7 @@ fn uses_float16(func: &PrimFunc) -> bool {
     found
 }
 
-fn set_attributes(context: &Context, function: FunctionValue<'_>, target: &Target) {
+fn set_attributes(context: &Context, function: FunctionValue<'_>, target: &CpuTarget) {
     use inkwell::attributes::{Attribute, AttributeLoc::Function};
     let nounwind = Attribute::get_named_enum_kind_id("nounwind");
     function.add_attribute(Function, context.create_enum_attribute(nounwind, 0));

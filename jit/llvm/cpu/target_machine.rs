@@ -8,13 +8,13 @@ use inkwell::targets::{
     CodeModel, FileType, InitializationConfig, RelocMode, Target as LlvmTarget, TargetMachine,
     TargetTriple,
 };
-use reflex_tir::codegen::{OptLevel, Target};
+use reflex_tir::codegen::{CpuTarget, OptLevel};
 
 use crate::error::{CodegenError, Result};
 
 /// A machine that generates position-independent code for exactly the target's features. The
 /// CPU's name is not used: in virtual machines LLVM guesses it wrong.
-pub fn create(target: &Target, opt: OptLevel) -> Result<TargetMachine> {
+pub fn create(target: &CpuTarget, opt: OptLevel) -> Result<TargetMachine> {
     static INIT: Once = Once::new();
     INIT.call_once(|| LlvmTarget::initialize_x86(&InitializationConfig::default()));
     if !target.triple.starts_with("x86_64") {

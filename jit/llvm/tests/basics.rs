@@ -43,7 +43,7 @@ fn add1_in_every_loop_kind() {
 
 #[test]
 fn vector_loops_use_the_widest_registers() {
-    if !reflex_tir::codegen::Target::host().features.contains("avx512f") {
+    if !reflex_tir::codegen::CpuTarget::host().features.contains("avx512f") {
         return skip::skip("AVX-512");
     }
     let kernel = Kernel::new(&add1(ForKind::Vectorized), OptLevel::O3);

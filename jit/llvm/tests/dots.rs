@@ -7,7 +7,7 @@ mod skip;
 
 use common::{Kernel, check_for};
 use reflex_tir::builder::FuncBuilder;
-use reflex_tir::codegen::{OptLevel, Target};
+use reflex_tir::codegen::{CpuTarget, OptLevel};
 use reflex_tir::eval::{EvalArg, EvalTensor, Scalar};
 use reflex_tir::script::{parse, print};
 use reflex_tir::{DType, Expr, ForKind, Intrin, PrimFunc, Stmt};
@@ -45,13 +45,13 @@ fn arguments(bits: &mut Bits, n: i64) -> Vec<EvalArg> {
 }
 
 /// The host as it is, without the instruction, and with 16-byte vectors and nothing else.
-fn targets() -> [Target; 3] {
-    let mut plain = Target::host();
+fn targets() -> [CpuTarget; 3] {
+    let mut plain = CpuTarget::host();
     plain.features.remove("avx512bf16");
-    let mut bare = Target::host();
+    let mut bare = CpuTarget::host();
     bare.features.clear();
     bare.vector_bytes = 16;
-    [Target::host(), plain, bare]
+    [CpuTarget::host(), plain, bare]
 }
 
 /// `y[i] = pair_bf16(x[2 i], x[2 i + 1])` and `z[i] = pair_bf16(x[i], x[n + i])` in vectors of
@@ -98,7 +98,7 @@ fn pairs_are_rounded_alike_on_every_cpu() {
             Ok(())
         });
     }
-    let host = Target::host();
+    let host = CpuTarget::host();
     if host.has_avx512_bf16() {
         let kernel = Kernel::new(&pairs(DType::F32, 64, 16), OptLevel::O3);
         let asm = kernel.raw_asm();
@@ -152,7 +152,7 @@ fn a_broadcast_pair_of_bfloat16_is_an_operand_in_memory() {
     for target in targets() {
         check_for(&func, &args, &target);
     }
-    if Target::host().has_avx512_bf16() {
+    if CpuTarget::host().has_avx512_bf16() {
         let kernel = Kernel::new(&func, OptLevel::O3);
         let asm = kernel.raw_asm();
         let line = asm.lines().find(|l| l.contains("vdpbf16ps")).expect("the instruction");
@@ -224,7 +224,7 @@ fn sums_are_rounded_in_order_and_without_subnormals() {
 
 #[test]
 fn the_instruction_is_used_where_there_is_one() {
-    let host = Target::host();
+    let host = CpuTarget::host();
     if !host.has_avx512_bf16() {
         return skip::skip("AVX512_BF16");
     }

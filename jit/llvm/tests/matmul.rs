@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use common::{Kernel, check};
 use reflex_tir::builder::FuncBuilder;
-use reflex_tir::codegen::{OptLevel, Target};
+use reflex_tir::codegen::{CpuTarget, OptLevel};
 use reflex_tir::eval::{EvalArg, EvalTensor};
 use reflex_tir::{DType, Expr, ForKind, Intrin, PrimFunc, Scope, Stmt};
 
@@ -80,7 +80,7 @@ fn inner_loop(asm: &str) -> Vec<&str> {
 
 #[test]
 fn accumulators_stay_in_registers() {
-    if Target::host().vector_bytes < 64 {
+    if CpuTarget::host().vector_bytes < 64 {
         return skip::skip("AVX-512");
     }
     let kernel = Kernel::new(&micro_kernel(4, 256), OptLevel::O3);
@@ -131,7 +131,7 @@ fn speed() {
 #[test]
 #[ignore = "measures time"]
 fn compile_time() {
-    let target = Target::host();
+    let target = CpuTarget::host();
     let mut copy = FuncBuilder::new("copy");
     let x = copy.input("x", F, vec![64.into()]);
     copy.output("copy", "y", F, vec![64.into()], |f, i| f.at(x, i));

@@ -6,7 +6,7 @@ mod tir;
 
 use common::check_for;
 use reflex_tir::builder::FuncBuilder;
-use reflex_tir::codegen::{OptLevel, Target};
+use reflex_tir::codegen::{CpuTarget, OptLevel};
 use reflex_tir::eval::{EvalArg, EvalTensor};
 use reflex_tir::fuzzgen::{arguments, loops_of, steps};
 use reflex_tir::lower;
@@ -15,14 +15,14 @@ use reflex_tir::{DType, Expr, ForKind, Intrin, PrimFunc, Stmt};
 use tir::{any_func, property};
 
 /// The host without the features whose names `drop` accepts.
-fn without(drop: fn(&str) -> bool, vector_bytes: u32) -> Target {
-    let mut target = Target::host();
+fn without(drop: fn(&str) -> bool, vector_bytes: u32) -> CpuTarget {
+    let mut target = CpuTarget::host();
     target.features.retain(|f| !drop(f));
     target.vector_bytes = vector_bytes;
     target
 }
 
-fn targets() -> [Target; 2] {
+fn targets() -> [CpuTarget; 2] {
     [without(|f| f.starts_with("avx512"), 32), without(|_| true, 16)]
 }
 

@@ -6,7 +6,7 @@ mod common;
 mod tir;
 
 use common::{Kernel, assert_same, check, set_tasks};
-use reflex_tir::codegen::{OptLevel, Target};
+use reflex_tir::codegen::{CpuTarget, OptLevel};
 use reflex_tir::fuzzgen::{arguments, loops_of, steps};
 use reflex_tir::lower;
 use reflex_tir::schedule::Schedule;
@@ -45,7 +45,7 @@ fn loops_of_thread_axes_are_refused_by_name() {
     let i = s.get_loops("matmul").unwrap()[0];
     s.bind(i, ThreadAxis::ThreadX).unwrap();
     let lowered = lower::lower(s.func());
-    let error = reflex_llvm::compile(&lowered, &Target::host(), OptLevel::O0).unwrap_err();
+    let error = reflex_llvm::compile(&lowered, &CpuTarget::host(), OptLevel::O0).unwrap_err();
     assert!(error.to_string().contains("loop bound to threadIdx.x inside of a kernel"), "{error}");
 }
 

@@ -9,7 +9,7 @@ mod skip;
 
 use common::{Kernel, assert_same};
 use reflex_tir::DType;
-use reflex_tir::codegen::{OptLevel, Target};
+use reflex_tir::codegen::{CpuTarget, OptLevel};
 use reflex_tir::eval::{EvalArg, EvalTensor, eval};
 use reflex_tir::level::Level;
 use reflex_tir::script::parse;
@@ -27,8 +27,8 @@ const SIDE: usize = 14;
 const STEP: usize = 29;
 
 /// A CPU with the unit: this one, or one whose other instructions this one has.
-fn target() -> Option<Target> {
-    let mut host = Target::host();
+fn target() -> Option<CpuTarget> {
+    let mut host = CpuTarget::host();
     if !host.has_amx_bf16() {
         if !Level::V4.runs_on_host() {
             skip::skip("AVX-512");
@@ -55,14 +55,14 @@ struct Conv {
 
 impl Conv {
     /// The kernels of a file that use matrix registers: with filters of stride 2, and pointwise.
-    fn of(file: &str, target: &Target) -> [Conv; 2] {
+    fn of(file: &str, target: &CpuTarget) -> [Conv; 2] {
         let mut all: Vec<Conv> = by_tiles(file).map(|text| Conv::compiled(text, target)).collect();
         all.sort_by_key(|c| std::cmp::Reverse(c.taps));
         let Ok(both) = all.try_into() else { panic!("two kernels by terms") };
         both
     }
 
-    fn compiled(text: &str, target: &Target) -> Conv {
+    fn compiled(text: &str, target: &CpuTarget) -> Conv {
         let func = parse(text).unwrap();
         // Zero where it is known only when the kernel runs.
         let extents = |b| func.buffers[b].shape.iter().map(|e| e.as_int().unwrap_or(0) as usize);

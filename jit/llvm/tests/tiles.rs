@@ -8,7 +8,7 @@ mod common;
 mod skip;
 
 use common::{Kernel, assert_same};
-use reflex_tir::codegen::{OptLevel, Target};
+use reflex_tir::codegen::{CpuTarget, OptLevel};
 use reflex_tir::eval::scalar::dot_tile;
 use reflex_tir::eval::{EvalArg, EvalTensor, eval};
 use reflex_tir::level::Level;
@@ -19,8 +19,8 @@ mod tir;
 use tir::{Bits, property};
 
 /// A CPU with the unit: this one, or one whose other instructions this one has.
-fn target() -> Option<Target> {
-    let mut host = Target::host();
+fn target() -> Option<CpuTarget> {
+    let mut host = CpuTarget::host();
     if host.has_amx_bf16() {
         return Some(host);
     }
@@ -92,7 +92,7 @@ fn machine_code_gives_the_evaluators_bits() {
         }
         Ok(())
     });
-    if !Target::host().has_amx_bf16() {
+    if !CpuTarget::host().has_amx_bf16() {
         assert!(amx::unit().count > 100, "nothing was emulated");
     }
 }
@@ -181,7 +181,7 @@ fn same(got: &[f32], want: &[f32]) -> bool {
     got.iter().zip(want).all(equal)
 }
 
-fn split_kernel(file: &str, target: &Target) -> Kernel {
+fn split_kernel(file: &str, target: &CpuTarget) -> Kernel {
     let (_, kernel) = file.split_once("# ----\n").unwrap();
     Kernel::for_target(&parse(kernel).unwrap(), OptLevel::O3, target)
 }

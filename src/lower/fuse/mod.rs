@@ -23,7 +23,7 @@ use crate::LowerError;
 use crate::graph::edit::{constant_names, constants, release};
 use crate::graph::eliminate_dead_code;
 use crate::layout::blocked_shape;
-use crate::optimize_for::OptimizeFor;
+use crate::optimize_for::{DeviceKind, OptimizeFor};
 use crate::packing::choose::{blocked_packings, packings, winograd_packings};
 use crate::packing::pack::pack;
 use crate::packing::panels::Packing;
@@ -36,10 +36,12 @@ pub fn fuse_operators(
     module: &mut Module,
     precision: Precision,
     optimize_for: OptimizeFor,
+    device: DeviceKind,
 ) -> Result<(), LowerError> {
     let mut pass = FusePass {
         precision,
         optimize_for,
+        device,
         by_hash: HashMap::new(),
         names: module.funcs.values().map(|f| f.name().to_string()).collect(),
         packed: HashMap::new(),
@@ -94,6 +96,7 @@ pub(crate) fn structural_hash(func: &PrimFunc) -> blake3::Hash {
 struct FusePass {
     precision: Precision,
     optimize_for: OptimizeFor,
+    device: DeviceKind,
     by_hash: HashMap<blake3::Hash, FuncId>,
     names: HashSet<String>,
     /// Packed constants made so far, by constant and packing.
@@ -115,7 +118,8 @@ impl FusePass {
                 self.body(module, func, consts, nested)?;
             }
         }
-        let goal = Goal { precision: self.precision, optimize_for: self.optimize_for };
+        let (precision, optimize_for, device) = (self.precision, self.optimize_for, self.device);
+        let goal = Goal { precision, optimize_for, device };
         let mut layouts = propagate_layout::choose(func, body, consts, goal, &HashSet::new());
         let rounded = store_bf16::store_rounded(func, body, &layouts, &|func, op, args, sums| {
             self.packings(func, consts, op, args, args, Some(sums))
@@ -216,6 +220,9 @@ impl FusePass {
         all_args: &[Value],
         sums: Option<i64>,
     ) -> Vec<Packing> {
+        if self.device == DeviceKind::Gpu {
+            return vec![];
+        }
         let types: Option<Vec<_>> =
             args.iter().map(|v| func.values[*v].ty.as_tensor().cloned()).collect();
         // A constant that the same kernel reads twice keeps its own layout.

@@ -15,7 +15,7 @@ use reflex_graph::{Body, Const, ConvAttrs, Func, Node, Op, PadMode, PoolKind, Va
 use reflex_tir::{DType, Expr};
 
 use crate::layout::LAYOUT_LANES;
-use crate::optimize_for::OptimizeFor;
+use crate::optimize_for::{DeviceKind, OptimizeFor};
 use crate::precision::Precision;
 use crate::winograd::{winograd_phases_tile, winograd_tile};
 
@@ -27,6 +27,7 @@ const MIN_CHANNELS: i64 = 16;
 pub struct Goal {
     pub precision: Precision,
     pub optimize_for: OptimizeFor,
+    pub device: DeviceKind,
 }
 
 /// The layouts chosen for a body.
@@ -72,6 +73,9 @@ pub fn choose(
     goal: Goal,
     rounded: &HashSet<Value>,
 ) -> Layouts {
+    if goal.device == DeviceKind::Gpu {
+        return Layouts::default();
+    }
     let cx = LayoutPass { func, body, consts, goal, rounded };
     let Some(block) = cx.block() else { return Layouts::default() };
     let mut values = cx.candidates(block);
@@ -162,7 +166,9 @@ impl<'a> LayoutPass<'a> {
 
     /// Whether Winograd pays; a feature map that is plain is then copied into blocks, or phases.
     fn takes_tiles(&self, attrs: &ConvAttrs, args: &[Value], block: i64) -> bool {
-        let Goal { precision, optimize_for: OptimizeFor::Speed } = self.goal else { return false };
+        let Goal { precision, optimize_for: OptimizeFor::Speed, .. } = self.goal else {
+            return false;
+        };
         let whole = self.channels(args[0]).is_some_and(|c| c % block == 0);
         let (x, w) = (self.func.symbolic_shape(args[0]), self.shape(args[1]));
         whole && winograd_tile(attrs, x, w, precision).is_some()

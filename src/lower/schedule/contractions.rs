@@ -52,7 +52,7 @@ fn first_rule(
     }
     // Inside of a loop over other stages, threads may share that loop: split operands have no
     // buffers of their own there.
-    if nest.target.has_amx_bf16() && threads == Parallel::Yes {
+    if nest.has_amx_bf16() && threads == Parallel::Yes {
         match split_bf16(nest, stage, epilogue, threads) {
             Ok(stmt) => return Ok(Ruled { rule: "split-bf16", refused, stmt }),
             Err(why) => refused.push(("split-bf16", why)),

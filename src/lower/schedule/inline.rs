@@ -3,7 +3,6 @@
 
 use std::collections::HashSet;
 
-use reflex_tir::codegen::Target;
 use reflex_tir::{Buffer, DType, Expr, ExprKind, Intrin, PrimFunc};
 
 use crate::schedule::core::access::{buffers_of, contiguous};
@@ -28,7 +27,7 @@ pub fn inline_stages(nest: &mut Nest<'_>, items: &mut Vec<Item>, around: &HashSe
     let mut at = 0;
     while at < items.len() {
         let private = !matches!(&items[at], Item::Stage(s) if around.contains(&s.buffer));
-        let private = private && !loaded_by_amx(nest.target, &items[at]);
+        let private = private && !loaded_by_amx(nest, &items[at]);
         match private.then(|| inlined(&nest.func, items, at)).flatten() {
             Some(rest) => {
                 if let Item::Stage(stage) = &items[at] {
@@ -43,11 +42,11 @@ pub fn inline_stages(nest: &mut Nest<'_>, items: &mut Vec<Item>, around: &HashSe
 }
 
 /// Whether a stage reads VNNI pairs from a bfloat16 tensor for AMX, which loads them itself.
-fn loaded_by_amx(target: &Target, item: &Item) -> bool {
+fn loaded_by_amx(nest: &Nest<'_>, item: &Item) -> bool {
     let Item::Stage(stage) = item else { return false };
     let pairs = matches!(stage.value.kind(),
         ExprKind::Call { op: Intrin::PairBf16, args, .. } if args[0].dtype() == DType::BF16);
-    pairs && target.has_amx_bf16()
+    pairs && nest.has_amx_bf16()
 }
 
 /// The items after `at` with the stage at `at` substituted, if it may be.

@@ -46,6 +46,7 @@ mod core;
 mod depthwise;
 mod emit;
 mod gemm;
+mod gpu;
 mod inline;
 mod rows;
 mod split_bf16;
@@ -53,7 +54,7 @@ mod winograd;
 
 use std::collections::HashSet;
 
-use reflex_tir::codegen::Target;
+use reflex_tir::codegen::{CpuTarget, Target};
 use reflex_tir::{Buffer, PrimFunc, Stmt};
 
 use crate::schedule::attention::attention;
@@ -64,6 +65,7 @@ use crate::schedule::core::stage::{Item, items_of};
 use crate::schedule::depthwise::padded_depthwise;
 use crate::schedule::emit::emit_next;
 use crate::schedule::gemm::pack_operands::{hoist_copies, stage_operands};
+use crate::schedule::gpu::gpu_kernel;
 use crate::schedule::inline::{inline_stages, store_transposed};
 use crate::schedule::winograd::strips::winograd_strips;
 
@@ -100,25 +102,37 @@ impl std::fmt::Display for Scheduled {
 
 /// The schedule of `func` for `target`.
 pub fn schedule(func: &PrimFunc, target: &Target) -> PrimFunc {
-    schedule_explained(func, target).func
+    schedule_for(func, target).func
 }
 
 /// [`schedule`], with the reasons.
-pub fn schedule_explained(func: &PrimFunc, target: &Target) -> Scheduled {
+pub fn schedule_for(func: &PrimFunc, target: &Target) -> Scheduled {
     let mut items = items_of(&func.body);
-    let mut nest = Nest { func: func.clone(), target, enough: None, steps: vec![] };
-    items = split_channel_blocks(&mut nest, items);
-    inline_stages(&mut nest, &mut items, &HashSet::new());
-    store_transposed(&mut nest, &mut items);
-    items = stage_operands(&mut nest, items);
-    inline_stages(&mut nest, &mut items, &HashSet::new());
-    hoist_copies(&nest.func, &mut items);
+    let mut nest = Nest::new(func.clone(), target);
     let mut decisions = vec![];
-    let body = emit_kernel(&mut nest, &items, &mut decisions);
+    let body = match target {
+        Target::Cpu(_) => cpu_kernel(&mut nest, &mut items, &mut decisions),
+        Target::Gpu(_) => gpu_kernel(&mut nest, &mut items, &mut decisions),
+    };
     let mut func = nest.func;
     func.body = body;
     drop_unused(&mut func);
     Scheduled { func, decisions, steps: nest.steps }
+}
+
+/// [`schedule_for`] a CPU.
+pub fn schedule_explained(func: &PrimFunc, cpu: &CpuTarget) -> Scheduled {
+    schedule_for(func, &Target::Cpu(cpu.clone()))
+}
+
+fn cpu_kernel(nest: &mut Nest<'_>, items: &mut Vec<Item>, decisions: &mut Vec<Decision>) -> Stmt {
+    *items = split_channel_blocks(nest, std::mem::take(items));
+    inline_stages(nest, items, &HashSet::new());
+    store_transposed(nest, items);
+    *items = stage_operands(nest, std::mem::take(items));
+    inline_stages(nest, items, &HashSet::new());
+    hoist_copies(&nest.func, items);
+    emit_kernel(nest, items, decisions)
 }
 
 /// The nests of a kernel's items. Groups of stages that share a parallel loop come first, then the

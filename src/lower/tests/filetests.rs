@@ -2,7 +2,7 @@
 //! the pipeline leaves of it.
 //!
 //! A file is Python to a reader's editor: `# after: STAGE` (and `# precision: bf16` or `f32-fast`,
-//! `# amx`), the module, a line of dashes, and the module after the stage (`bytecode` prints the
+//! `# amx`, `# gpu: cuda:sm_80`), the module, a line of dashes, and the module after the stage (`bytecode` prints the
 //! executable; `schedule` and `lower` print every kernel, by name; `steps` prints how each was
 //! scheduled), or `# error: ...`. The CPU is a fixed one with AVX2, or what the lines ask for.
 //! `REFLEX_BLESS=1` writes the outcomes that were observed.
@@ -16,15 +16,15 @@ use reflex_graph::script::parse;
 use reflex_lower::LowerError;
 use reflex_lower::pipeline::{Observer, Options, StageOutput, run_bytecode, run_graph, run_kernel};
 use reflex_lower::precision::Precision;
-use reflex_lower::schedule::schedule_explained;
-use reflex_tir::codegen::Target;
+use reflex_lower::schedule::schedule_for;
+use reflex_tir::codegen::CpuTarget;
 use reflex_tir::level::Level;
 
 const DASHES: &str = "# ----\n";
 
 /// A CPU with 32-byte vectors, or one with AVX512_BF16 or AMX where that is asked for, whatever
 /// machine the test runs on.
-fn target(precision: Precision, amx: bool) -> Target {
+fn target(precision: Precision, amx: bool) -> CpuTarget {
     if precision == Precision::Bf16 || amx {
         let mut target = Level::V4.target();
         target.features.insert("avx512bf16".to_owned());
@@ -32,7 +32,7 @@ fn target(precision: Precision, amx: bool) -> Target {
         target.features.extend(more.iter().map(|f| (*f).to_owned()));
         return target;
     }
-    Target {
+    CpuTarget {
         triple: "x86_64-unknown-linux-gnu".to_owned(),
         features: ["avx2", "fma"].map(str::to_owned).into(),
         vector_bytes: 32,
@@ -72,16 +72,18 @@ fn outcome(input: &str, name: &str) -> String {
         None => Precision::F32,
     };
     let amx = input.contains("# amx\n");
-    let options = Options { precision, ..Options::new(target(precision, amx)) };
+    let gpu = input.lines().find_map(|l| l.strip_prefix("# gpu: "));
+    let mut options = Options { precision, ..Options::new(target(precision, amx)) };
+    options.schedule_for = gpu.map(|name| name.parse().expect("a GPU"));
+    let scheduled_for = options.target(&options.cpus[0]);
     let run = || -> Result<(), LowerError> {
         let module = run_graph(module, &options, &keep)?;
         let (_, kernels) = run_bytecode(module, &keep)?;
         if stage == "steps" {
-            let steps =
-                kernels.iter().map(|k| schedule_explained(k, &options.cpus[0].target).to_string());
+            let steps = kernels.iter().map(|k| schedule_for(k, &scheduled_for).to_string());
             keep.texts.lock().expect("printing does not panic").extend(steps);
         }
-        kernels.iter().for_each(|kernel| drop(run_kernel(kernel, &options.cpus[0].target, &keep)));
+        kernels.iter().for_each(|kernel| drop(run_kernel(kernel, &scheduled_for, &keep)));
         Ok(())
     };
     let failed = run().err().map(|e| format!("# error: {e}\n"));

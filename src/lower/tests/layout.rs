@@ -9,7 +9,7 @@ use reflex_graph::{
     TensorType, Unary, Value,
 };
 use reflex_lower::pipeline::{NoObserver, Options, run_graph};
-use reflex_tir::codegen::Target;
+use reflex_tir::codegen::CpuTarget;
 use reflex_tir::{DType, Expr};
 
 /// xorshift64*
@@ -175,7 +175,7 @@ fn network(seed: u64) -> Module {
 
 /// The number of values of the compiled module with five dimensions.
 fn in_blocks(module: &Module) -> usize {
-    let module = run_graph(module.clone(), &Options::new(Target::host()), &NoObserver).unwrap();
+    let module = run_graph(module.clone(), &Options::new(CpuTarget::host()), &NoObserver).unwrap();
     let rank =
         |v: Value, f: &reflex_graph::Func| f.values[v].ty.as_tensor().map_or(0, |t| t.shape.len());
     let graphs = module.funcs.values().filter_map(|f| match f {
@@ -198,7 +198,7 @@ fn networks_answer_as_the_graph_does() {
             agree(&module, &[f32s(&[n, 3, 9, 7], seed + 1)]);
         }
     }
-    assert!(Target::host().vector_bytes < 32 || blocked > 15, "{blocked}");
+    assert!(CpuTarget::host().vector_bytes < 32 || blocked > 15, "{blocked}");
 }
 
 /// A depthwise convolution between two dense ones, over a feature map of a given shape.
@@ -240,5 +240,5 @@ fn windows_may_cover_the_image() {
             agree(&module, &[f32s(&[2, 3, extents[0], extents[1]], 3)]);
         }
     }
-    assert!(Target::host().vector_bytes < 32 || blocked > 30, "{blocked}");
+    assert!(CpuTarget::host().vector_bytes < 32 || blocked > 30, "{blocked}");
 }

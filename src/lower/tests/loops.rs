@@ -11,7 +11,7 @@ use reflex_graph::{
     Binary, FuncData, GatherKind, Loop, Module, Node, Op, OutOfRange, TensorType, Unary, Value,
 };
 use reflex_lower::pipeline::{Observer, Options, StageOutput, run_graph};
-use reflex_tir::codegen::Target;
+use reflex_tir::codegen::CpuTarget;
 use reflex_tir::{DType, Expr};
 
 const WIDTH: i64 = 6;
@@ -96,7 +96,7 @@ impl Observer for After {
 #[test]
 fn products_of_rows_become_rows_of_one_product() {
     let after = After::default();
-    run_graph(recurrent(), &Options::new(Target::host()), &after).unwrap();
+    run_graph(recurrent(), &Options::new(CpuTarget::host()), &after).unwrap();
     // The state `h` and the counter; the matrix is a constant.
     let expected = ["product", "[row product tanh; carries 2]"];
     assert_eq!(after.0.into_inner().unwrap(), expected);
@@ -138,7 +138,7 @@ fn products_of_chosen_rows_stay() {
     b.finish(outs, vec!["at".into(), "sum".into()]);
     agree(&module, &[f32s(&[9, 2, WIDTH], 3), i64s(&[], &[1]), i64s(&[], &[3])]);
     let after = After::default();
-    run_graph(module, &Options::new(Target::host()), &after).unwrap();
+    run_graph(module, &Options::new(CpuTarget::host()), &after).unwrap();
     assert_eq!(after.0.into_inner().unwrap(), ["[row product; carries 3]"]);
 }
 
@@ -169,7 +169,7 @@ fn checked_rows_stay_in_the_loop() {
         b.finish(outs, vec!["sum".into()]);
         agree(&module, &[f32s(&[3, WIDTH], 3), i64s(&[], &[1]), i64s(&[], &[2])]);
         let after = After::default();
-        run_graph(module, &Options::new(Target::host()), &after).unwrap();
+        run_graph(module, &Options::new(CpuTarget::host()), &after).unwrap();
         assert_eq!(after.0.into_inner().unwrap(), expected);
     }
 }

@@ -15,7 +15,7 @@ use reflex_lower::compile::{Toolchain, compile};
 use reflex_lower::kernel_cache::{self, KernelCache};
 use reflex_lower::pipeline::{Observer, Options, StageOutput};
 use reflex_tir::abi::raw_signature;
-use reflex_tir::codegen::{Codegen, ObjectFile, Request, Response, Target};
+use reflex_tir::codegen::{Codegen, CpuTarget, ObjectFile, Request, Response};
 use reflex_tir::{DType, Expr};
 
 fn f32_type(shape: Vec<Expr>) -> TensorType {
@@ -407,7 +407,7 @@ fn kernels_found_in_the_cache_are_not_scheduled_again() {
     let compiled = |n: u64| {
         let mut module = Module::default();
         layer(&mut module);
-        let mut options = Options::new(Target::host());
+        let mut options = Options::new(CpuTarget::host());
         options.cpus[0].target.l2_bytes += n;
         let tools = Counting::default();
         let work =

@@ -16,7 +16,7 @@ use reflex_lower::packing::pack::pack;
 use reflex_lower::pipeline::{NoObserver, Options, run_graph};
 use reflex_lower::precision::Precision;
 use reflex_lower::schedule::schedule_explained;
-use reflex_tir::codegen::Target;
+use reflex_tir::codegen::CpuTarget;
 use reflex_tir::level::Level;
 use reflex_tir::{DType, ExprKind, Intrin, PrimFunc, Stmt};
 
@@ -107,7 +107,7 @@ fn schedules_keep_every_bit() {
         let want = case.expected();
         let naive = run(&kernel.func, &inputs, &want);
         for vector_bytes in [64, 32, 16] {
-            let target = Target { vector_bytes, ..Level::V4.target() };
+            let target = CpuTarget { vector_bytes, ..Level::V4.target() };
             let scheduled = schedule_explained(&kernel.func, &target);
             let got = run(&scheduled.func, &inputs, &want);
             let name = format!("{} {packed} {vector_bytes}: {scheduled}", case.name);
@@ -117,7 +117,7 @@ fn schedules_keep_every_bit() {
 }
 
 /// A CPU with AMX.
-fn with_tiles() -> Target {
+fn with_tiles() -> CpuTarget {
     let mut target = Level::V4.target();
     target.features.extend(["avx512bf16", "amx-tile", "amx-bf16"].map(str::to_owned));
     target

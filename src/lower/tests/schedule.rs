@@ -6,19 +6,18 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::{Case, assert_close, cases, run};
-use cranelift_entity::PrimaryMap;
 use reflex_graph::{Literal, Op, ReduceKind, TensorType};
-use reflex_lower::legalize::{Legalized, OpCall, Operand, legalize};
+use reflex_lower::legalize::Legalized;
 use reflex_lower::packing::choose::packings;
 use reflex_lower::packing::pack::pack;
 use reflex_lower::precision::Precision;
 use reflex_lower::schedule::{Refusal, Scheduled, schedule_explained};
 use reflex_tir::builder::{FuncBuilder, Reducer};
-use reflex_tir::codegen::Target;
-use reflex_tir::{DType, Expr, Stmt, Var, VarData};
+use reflex_tir::codegen::CpuTarget;
+use reflex_tir::{DType, Expr, Stmt};
 
-fn target(vector_bytes: u32) -> Target {
-    Target {
+fn target(vector_bytes: u32) -> CpuTarget {
+    CpuTarget {
         triple: "x86_64-unknown-linux-gnu".into(),
         features: BTreeSet::new(),
         vector_bytes,
@@ -31,7 +30,7 @@ fn exact(scheduled: &Scheduled) -> bool {
     scheduled.decisions.iter().all(|d| d.rule != "row reduction")
 }
 
-fn check(name: &str, kernel: &Legalized, args: &[Literal], want: &[Literal], target: &Target) {
+fn check(name: &str, kernel: &Legalized, args: &[Literal], want: &[Literal], target: &CpuTarget) {
     let inputs: Vec<Literal> = kernel.inputs.iter().map(|n| args[*n].clone()).collect();
     let naive = run(&kernel.func, &inputs, want);
     let scheduled = schedule_explained(&kernel.func, target);
@@ -75,37 +74,12 @@ fn schedules_of_packed_weights_keep_meaning() {
     }
 }
 
-/// The kernel with the first operand's extents (and the same ones in the outputs) symbolic.
-fn symbolic(case: &Case, outs: &[Literal]) -> Option<Legalized> {
-    let mut syms: PrimaryMap<Var, VarData> = PrimaryMap::new();
-    let mut known: Vec<(i64, Var)> = vec![];
-    for n in case.args.first()?.shape().iter().filter(|n| **n > 1) {
-        if !known.iter().any(|(k, _)| k == n) {
-            known.push((*n, syms.push(VarData { name: format!("s{n}"), dtype: DType::I64 })));
-        }
-    }
-    let typed = |l: &Literal| {
-        let dim = |n: &i64| {
-            known.iter().find(|(k, _)| k == n).map_or(Expr::i64(*n), |(_, v)| Expr::var(*v))
-        };
-        TensorType::new(l.dtype(), l.shape().iter().map(dim).collect())
-    };
-    let mut types: Vec<TensorType> = case.args.iter().map(common::tensor_type).collect();
-    types[0] = typed(&case.args[0]);
-    let outs: Vec<TensorType> = outs.iter().map(typed).collect();
-    let operands: Vec<Operand<'_>> =
-        types.iter().map(|ty| Operand { ty, constant: None, packing: None }).collect();
-    let call = OpCall { operands: &operands, outs: &outs, dims: &syms };
-    let kernel = legalize(&case.name, &case.op, &call, Precision::F32).ok()?;
-    kernel.scalars.is_empty().then_some(kernel)
-}
-
 #[test]
 fn schedules_of_symbolic_extents_keep_meaning() {
     let mut seen = 0;
     for case in cases() {
         let want = case.expected();
-        let Some(kernel) = symbolic(&case, &want) else { continue };
+        let Some(kernel) = case.symbolic(&want) else { continue };
         check(&case.name, &kernel, &case.args, &want, &target(64));
         check(&case.name, &kernel, &case.args, &want, &target(16));
         seen += 1;
@@ -120,7 +94,7 @@ fn sums_along_rows_do_not_depend_on_what_is_known() {
         let op = Op::Reduce { kind: ReduceKind::Sum, axes: vec![1], keep_dims: false };
         let case = Case { name: format!("sum of {n}"), op, args: vec![x] };
         let want = case.expected();
-        let unknown = symbolic(&case, &want).unwrap();
+        let unknown = case.symbolic(&want).unwrap();
         for bytes in [64, 32, 16] {
             let sums = [&case.legalized(&[]), &unknown].map(|kernel| {
                 let scheduled = schedule_explained(&kernel.func, &target(bytes));

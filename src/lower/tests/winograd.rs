@@ -8,7 +8,7 @@ use reflex_graph::{Binary, ConvAttrs, FuncData, Literal, Module, Op, TensorType,
 use reflex_lower::optimize_for::OptimizeFor;
 use reflex_lower::pipeline::{NoObserver, Options, run_graph};
 use reflex_lower::schedule::{Scheduled, schedule_explained};
-use reflex_tir::codegen::Target;
+use reflex_tir::codegen::CpuTarget;
 use reflex_tir::{DType, Expr};
 
 fn attrs(window: [i64; 2]) -> ConvAttrs {
@@ -66,7 +66,7 @@ fn floats(l: &Literal) -> Vec<f32> {
 /// The schedules of the compiled module's kernels for this CPU's vectors, a cache of one MiB and no
 /// AMX, whatever this CPU has of these.
 fn scheduled(module: &Module) -> Vec<Scheduled> {
-    let mut options = Options::new(Target::host());
+    let mut options = Options::new(CpuTarget::host());
     let target = &mut options.cpus[0].target;
     target.features.retain(|f| !f.starts_with("amx"));
     target.l2_bytes = 1 << 20;
@@ -86,7 +86,7 @@ fn by_tiles(module: &Module) -> usize {
 
 #[test]
 fn convolutions_by_tiles_answer_as_the_graph_does() {
-    let wide = Target::host().vector_bytes >= 32;
+    let wide = CpuTarget::host().vector_bytes >= 32;
     // Large feature maps take tiles of 4, small ones of 2; a symbolic size counts as large.
     let cases = [
         ([16, 32, 32], [13, 18], [None; 3], [3, 3]),
@@ -133,7 +133,7 @@ fn strips_of_an_image_answer_as_the_graph_does() {
         let weights = [scaled(&[channels, 4, 1, 1], 1), scaled(&[channels, channels, r, s], 2)];
         let [first, second] = &weights;
         let module = network([4, channels, channels], [first, second], dims, true);
-        if Target::host().vector_bytes >= 32 {
+        if CpuTarget::host().vector_bytes >= 32 {
             assert_eq!(in_strips(&module), 1, "{dims:?} {r} {s}");
         }
         let shape = [dims[0].unwrap_or(2), 4, dims[1].unwrap_or(11), dims[2].unwrap_or(21)];
@@ -154,7 +154,7 @@ fn plain_images_are_copied_into_blocks() {
     (window.pads_begin, window.pads_end) = (vec![0, 0], vec![0, 0]);
     let y = b.emit1(Op::Conv(window), &[x, w]).unwrap();
     b.finish(vec![y], vec!["y".into()]);
-    if Target::host().vector_bytes >= 32 {
+    if CpuTarget::host().vector_bytes >= 32 {
         assert_eq!(by_tiles(&module), 2);
     }
     for length in [6, 9, 32] {
@@ -176,7 +176,7 @@ fn the_error_is_near_that_of_float32() {
         let module =
             network([ci, ci, co], [&identity, &weights], [Some(1), Some(h), Some(w)], false);
         let x = f32s(&[1, ci, h, w], 8);
-        if Target::host().vector_bytes >= 32 {
+        if CpuTarget::host().vector_bytes >= 32 {
             assert_eq!(by_tiles(&module), 2);
         }
         near_float32(&module, &x, &weights, 1);
@@ -260,7 +260,7 @@ fn windows_of_stride_two_answer_as_the_graph_does() {
     for (dims, weights, around) in cases {
         let w = scaled(&weights, 2);
         let module = first_of(dims, &w, around, true);
-        if Target::host().vector_bytes >= 32 {
+        if CpuTarget::host().vector_bytes >= 32 {
             assert_eq!(by_tiles(&module), 2, "{weights:?}");
         }
         let shape =
@@ -275,7 +275,7 @@ fn the_error_by_phases_is_near_that_of_float32() {
     for (ci, h, w) in [(3, 56, 80), (4, 48, 56)] {
         let weights = f32s(&[64, ci, 7, 7], 7);
         let module = first_of([Some(1), Some(h), Some(w)], &weights, [3, 3], false);
-        if Target::host().vector_bytes >= 32 {
+        if CpuTarget::host().vector_bytes >= 32 {
             assert_eq!(by_tiles(&module), 2);
         }
         near_float32(&module, &f32s(&[1, ci, h, w], 8), &weights, 2);
@@ -295,10 +295,10 @@ fn direct_sums_take_the_bytes_of_the_model() {
     let weights = [scaled(&[32, 16, 1, 1], 1), scaled(&[32, 32, 3, 3], 2)];
     let module = network([16, 32, 32], [&weights[0], &weights[1]], [None; 3], true);
     let model: usize = module.consts.values().map(Literal::size).sum();
-    let fast = Options::new(Target::host());
+    let fast = Options::new(CpuTarget::host());
     let small = Options { optimize_for: OptimizeFor::Size, ..fast.clone() };
     assert_eq!(constant_bytes(&module, &small), model);
-    if Target::host().vector_bytes >= 32 {
+    if CpuTarget::host().vector_bytes >= 32 {
         // Tiles of 4 by 4 from kernels of 3 by 3: 36 elements for 9.
         assert_eq!(constant_bytes(&module, &fast), model + (36 - 9) * 32 * 32 * 4);
     }

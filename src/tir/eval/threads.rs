@@ -88,6 +88,15 @@ impl<'f> Evaluator<'f> {
         threads: &[Vec<i64>],
         order: ThreadOrder,
     ) -> Done {
+        if !has_barrier(launch.body) {
+            for t in order.of((0..threads.len()).collect()) {
+                self.bind_loops(loops, &threads[t]);
+                self.races.as_mut().expect("a launch runs").run(t);
+                self.run(launch.body)?;
+            }
+            loops.iter().for_each(|l| self.vars[l.var] = None);
+            return Ok(());
+        }
         let thread = |at: &Vec<i64>| {
             let mut vars = self.vars.clone();
             loops.iter().zip(at).for_each(|(l, i)| vars[l.var] = Some(Scalar::Int(*i)));

@@ -70,7 +70,14 @@ struct PlaceBarriers<'f> {
 impl PlaceBarriers<'_> {
     /// `s` with its barriers. `pending` are the accesses since the last one.
     fn stmt(&mut self, s: &Stmt, place: &Place, pending: &mut Vec<Access>) -> Stmt {
+        let all = self.accesses(s, place);
         let here = self.enter(s, place);
+        let waits = matches!(s, Stmt::Barrier(_));
+        if !waits && all.iter().all(|a| a.phase == here.phase) {
+            // One phase, in all iterations of its loops.
+            note(pending, all);
+            return s.clone();
+        }
         match s {
             Stmt::Barrier(BarrierScope::Block) => {
                 pending.clear();
@@ -101,9 +108,8 @@ impl PlaceBarriers<'_> {
                     true => a,
                     false => Access { phase: usize::MAX, ..a },
                 };
-                let mut around = before;
-                around.extend(pending.drain(..).map(later));
-                *pending = around;
+                let carried = std::mem::replace(pending, before);
+                note(pending, carried.into_iter().map(later));
                 let first = self.accesses(&l.body, &here);
                 let mut body = vec![];
                 if !matches!(l.body, Stmt::Seq(_)) && conflicts(pending, &first) {
@@ -118,11 +124,11 @@ impl PlaceBarriers<'_> {
                 Stmt::For(Box::new(l.with_body(body)))
             }
             Stmt::Let { .. } | Stmt::Allocate { .. } => {
-                pending.extend(self.own(s, &here));
+                note(pending, self.own(s, &here));
                 s.map_children(&mut |s| self.stmt(s, &here, pending))
             }
             _ => {
-                pending.extend(self.accesses(s, place));
+                note(pending, all);
                 s.clone()
             }
         }
@@ -181,6 +187,15 @@ impl PlaceBarriers<'_> {
             found.push(access(*buffer, indices, true));
         }
         found
+    }
+}
+
+/// Adds accesses that are not there yet.
+fn note(pending: &mut Vec<Access>, accesses: impl IntoIterator<Item = Access>) {
+    for access in accesses {
+        if !pending.contains(&access) {
+            pending.push(access);
+        }
     }
 }
 

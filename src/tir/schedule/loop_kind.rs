@@ -34,7 +34,7 @@ impl Schedule {
         self.set_kind("bind", at, ForKind::ThreadBinding(axis))
     }
 
-    fn set_kind(
+    pub(super) fn set_kind(
         &mut self,
         primitive: &'static str,
         at: Var,

@@ -17,7 +17,7 @@
 //! | [`distribute_loops`](Schedule::distribute_loops) | loop distribution, fission (Exo: `fission`) |
 //! | [`collapse_axes`](Schedule::collapse_axes) | dimension collapsing (MLIR linalg), with flat indexing |
 //! | [`unroll_and_jam`](Schedule::unroll_and_jam) | unroll and jam, register blocking |
-//! | [`parallel`](Schedule::parallel), [`parallel_if`](Schedule::parallel_if), [`vectorize`](Schedule::vectorize), [`unroll`](Schedule::unroll), [`bind`](Schedule::bind) | TVM's loop kinds; OpenMP's `if` clause |
+//! | [`parallel`](Schedule::parallel), [`parallel_if`](Schedule::parallel_if), [`vectorize`](Schedule::vectorize), [`unroll`](Schedule::unroll), [`bind`](Schedule::bind), [`bind_grid`](Schedule::bind_grid) | TVM's loop kinds; OpenMP's `if` clause; Halide's `gpu_tile` |
 //! | [`compute_at`](Schedule::compute_at), [`reverse_compute_at`](Schedule::reverse_compute_at), [`compute_inline`](Schedule::compute_inline), [`reverse_compute_inline`](Schedule::reverse_compute_inline) | TVM's producer and consumer fusion |
 //! | [`store_at`](Schedule::store_at) | Halide's `store_at` |
 //! | [`cache_read`](Schedule::cache_read), [`cache_write`](Schedule::cache_write), [`cache_read_at`](Schedule::cache_read_at), [`cache_write_at`](Schedule::cache_write_at) | TVM's; the last two as its `read_at` and `write_at` |
@@ -41,6 +41,7 @@
 mod access;
 mod add_unit_loop;
 mod annotate;
+mod bind_grid;
 mod blockize;
 mod cache;
 mod cache_read_at;

@@ -243,9 +243,7 @@ fn grid(
         s.get_block(block)?.iters.iter().take_while(|i| i.kind == IterKind::Spatial).count();
     let loops: Vec<Var> = s.get_loops(block)?.into_iter().take(spatial.min(wide)).collect();
     let fused = s.fuse_all(&loops)?;
-    let (outer, inner) = s.split(fused, factor)?;
-    s.bind(outer, ThreadAxis::BlockX)?;
-    s.bind(inner, ThreadAxis::ThreadX)
+    s.bind_grid(fused, factor).map(|_| ())
 }
 
 #[test]

@@ -14,7 +14,7 @@ use reflex_runtime::abi::{
     DLDevice, DLTensor, ParallelLambda, SafeCall, TVMFFIAny, TVMParallelGroupEnv, type_index,
 };
 use reflex_tir::PrimFunc;
-use reflex_tir::codegen::{ObjectFile, OptLevel, Target};
+use reflex_tir::codegen::{CpuTarget, ObjectFile, OptLevel};
 use reflex_tir::eval::{EvalArg, Scalar};
 
 thread_local! {
@@ -84,10 +84,10 @@ pub struct Kernel {
 
 impl Kernel {
     pub fn new(func: &PrimFunc, opt: OptLevel) -> Kernel {
-        Kernel::for_target(func, opt, &Target::host())
+        Kernel::for_target(func, opt, &CpuTarget::host())
     }
 
-    pub fn for_target(func: &PrimFunc, opt: OptLevel, target: &Target) -> Kernel {
+    pub fn for_target(func: &PrimFunc, opt: OptLevel, target: &CpuTarget) -> Kernel {
         let object = reflex_llvm::compile_with_asm(func, target, opt).unwrap();
         let imports = Imports::host()
             .function("TVMFFIErrorSetRaisedFromCStrParts", set_error as *const () as usize)
@@ -174,11 +174,11 @@ impl Kernel {
 /// Runs `func` at both levels and by the evaluator; all must agree bit for bit (any NaN equals
 /// any other). Returns the arguments after the run.
 pub fn check(func: &PrimFunc, args: &[EvalArg]) -> Vec<EvalArg> {
-    check_for(func, args, &Target::host())
+    check_for(func, args, &CpuTarget::host())
 }
 
 /// [`check`] with code for another CPU, which this one must be able to run.
-pub fn check_for(func: &PrimFunc, args: &[EvalArg], target: &Target) -> Vec<EvalArg> {
+pub fn check_for(func: &PrimFunc, args: &[EvalArg], target: &CpuTarget) -> Vec<EvalArg> {
     let mut expected = args.to_vec();
     reflex_tir::eval::eval(func, &mut expected).unwrap();
     for opt in [OptLevel::O0, OptLevel::O3] {

@@ -42,6 +42,18 @@ pub enum Refusal {
     /// A schedule primitive did not take a step of the rule.
     #[error("refused by the primitive {0}")]
     Primitive(&'static str),
+    /// A reduction, or a single result.
+    #[error("not a map over an axis")]
+    NoMap,
+    /// Rows that are no whole number of vectors, or not known to be.
+    #[error("rows are not whole vectors")]
+    PartialVectors,
+    /// No loop around all of it.
+    #[error("no loop around it")]
+    NoLoop,
+    /// Fewer elements than are worth sharing among threads.
+    #[error("too short to share")]
+    TooShort,
     /// Every reduction axis has extent 1.
     #[error("nothing to reduce")]
     NothingToReduce,

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use reflex_tir::arith::Analyzer;
-use reflex_tir::codegen::Target;
+use reflex_tir::codegen::{CpuTarget, Target};
 use reflex_tir::{Buffer, DType, Expr, ForKind, PrimFunc, Scope, Stmt, Var, VarData};
 
 use crate::extent::assumed_extent;
@@ -17,7 +17,7 @@ pub const PARALLEL_WORK: i64 = 100_000;
 pub struct Nest<'a> {
     /// The function: variables and buffers are added to it.
     pub func: PrimFunc,
-    /// For this CPU.
+    /// For this CPU or GPU.
     pub target: &'a Target,
     /// Whether threads are worth waking for the parallel loops being written, where that is known
     /// only when the kernel runs.
@@ -26,10 +26,35 @@ pub struct Nest<'a> {
     pub steps: Vec<String>,
 }
 
-impl Nest<'_> {
+/// Bytes that a thread of a GPU loads or stores at once.
+const GPU_VECTOR_BYTES: u32 = 16;
+
+impl<'a> Nest<'a> {
+    /// Nothing but `func`, for a target.
+    pub fn new(func: PrimFunc, target: &'a Target) -> Nest<'a> {
+        Nest { func, target, enough: None, steps: vec![] }
+    }
+
+    /// The CPU, in rules for CPUs.
+    pub fn cpu(&self) -> &'a CpuTarget {
+        match self.target {
+            Target::Cpu(cpu) => cpu,
+            Target::Gpu(gpu) => unreachable!("a rule for CPUs is asked for {}", gpu.name),
+        }
+    }
+
+    /// Whether there are AMX tiles.
+    pub fn has_amx_bf16(&self) -> bool {
+        matches!(self.target, Target::Cpu(cpu) if cpu.has_amx_bf16())
+    }
+
     /// Elements of `bytes` each in a vector register.
     pub fn lanes(&self, bytes: usize) -> i64 {
-        (i64::from(self.target.vector_bytes) / bytes.max(1) as i64).max(1)
+        let vector = match self.target {
+            Target::Cpu(cpu) => cpu.vector_bytes,
+            Target::Gpu(_) => GPU_VECTOR_BYTES,
+        };
+        (i64::from(vector) / bytes.max(1) as i64).max(1)
     }
 
     /// A fresh int64 variable.

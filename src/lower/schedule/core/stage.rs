@@ -288,6 +288,18 @@ impl Item {
         }
     }
 
+    /// The plainest statement of it.
+    pub fn naive(&self) -> Stmt {
+        match self {
+            Item::Stage(stage) => stage.naive(),
+            Item::Loop { var, extent, items } => {
+                let body = Stmt::Seq(items.iter().map(Item::naive).collect());
+                Stmt::serial(*var, extent.clone(), body)
+            }
+            Item::Opaque(stmt) => stmt.clone(),
+        }
+    }
+
     /// Whether any part reads `buffer`.
     pub fn reads(&self, buffer: Buffer) -> bool {
         match self {

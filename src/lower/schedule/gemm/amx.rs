@@ -82,7 +82,7 @@ pub struct OperandPair {
 impl Gemm {
     /// The AMX kernel of this contraction, where the CPU has AMX and the contraction suits it.
     pub fn amx(&self, nest: &mut Nest<'_>) -> Option<AmxKernel> {
-        let pairs = self.op == Intrin::DotBf16 && nest.target.has_amx_bf16();
+        let pairs = self.op == Intrin::DotBf16 && nest.has_amx_bf16();
         let depth = self.depth(nest).filter(|_| pairs)?;
         let pass = OperandPair { row: self.row.clone(), column: self.column.clone() };
         self.amx_of(nest, &depth, vec![pass], RowRemainder::Vectors)

@@ -1,7 +1,7 @@
 //! Register and cache blocking: the size of a tile, the order of tiles, and the loop that threads
 //! share.
 
-use reflex_tir::codegen::Target;
+use reflex_tir::codegen::CpuTarget;
 
 use crate::extent::{UNKNOWN_EXTENT, assumed_extent};
 use crate::layout::even_height;
@@ -45,7 +45,7 @@ pub enum TileOrder {
 
 impl Gemm {
     /// The loop with enough iterations to share, outermost first; else the longest.
-    pub fn shared(&self, target: &Target, size: TileSize) -> Option<SharedLoop> {
+    pub fn shared(&self, target: &CpuTarget, size: TileSize) -> Option<SharedLoop> {
         let TileSize { rows: height, vectors } = size;
         let known = self.outer.iter().filter_map(|a| a.extent.as_int()).max();
         // A lone unknown extent is a batch, most often of one.
@@ -160,7 +160,7 @@ impl Gemm {
 
     /// Whether all rows of a tile of columns come before the next tile of columns: operand B would
     /// not stay in the cache from one row of results to the next.
-    pub fn columns_first(&self, target: &Target) -> bool {
+    pub fn columns_first(&self, target: &CpuTarget) -> bool {
         matches!(self.columns, TiledAxis::Blocks { .. })
             && !self.both
             && self.column_bytes() > target.l2_bytes as i64 / 2

@@ -28,13 +28,13 @@ impl Gemm {
         let shared = match threads {
             Parallel::Yes if nest.parallel_for(&axes, 1) == Parallel::Yes => match rows_first {
                 Some(_) => Some(SharedLoop::Rows),
-                None => self.shared(nest.target, size),
+                None => self.shared(nest.cpu(), size),
             },
             _ => None,
         };
         let order = match rows_first {
             Some(_) => TileOrder::RowsFirst,
-            None if self.columns_first(nest.target) => TileOrder::ColumnsFirst,
+            None if self.columns_first(nest.cpu()) => TileOrder::ColumnsFirst,
             None => TileOrder::ColumnsInside,
         };
         let note = self.note(nest, amx, size, shared, order);

@@ -53,7 +53,7 @@ pub fn interleaved_vnni(
     kernel: &Gemm,
     threads: Parallel,
 ) -> Option<(Expr, Stmt)> {
-    if kernel.op != Intrin::DotBf16 || !nest.target.has_amx_bf16() {
+    if kernel.op != Intrin::DotBf16 || !nest.has_amx_bf16() {
         return None;
     }
     let operands = SplitOperands::of_vnni(nest, kernel).ok()?;
@@ -101,8 +101,7 @@ pub fn split_bf16(
 
 /// Whether split-bf16 takes a stage, at some extents at least.
 pub fn suits(nest: &Nest<'_>, stage: &Stage) -> bool {
-    let (func, target) = (nest.func.clone(), nest.target);
-    let mut nest = Nest { func, target, enough: None, steps: vec![] };
+    let mut nest = Nest::new(nest.func.clone(), nest.target);
     SplitGemm::of(&mut nest, stage, None).is_ok()
 }
 

@@ -74,7 +74,7 @@ pub fn winograd_strips(
     let (strips, count) = StripGroup::of(nest, items, at, around)?;
     // Contractions on AMX tiles are not divided: split operands have no buffers of their own in
     // strips.
-    if nest.target.has_amx_bf16() && suits(nest, strips.products) {
+    if nest.has_amx_bf16() && suits(nest, strips.products) {
         return None;
     }
     let height = strips.height(nest)?;
@@ -154,7 +154,7 @@ impl<'a> StripGroup<'a> {
     /// to be worth loading for each strip. A symbolic number of rows is divided into single rows;
     /// they may be short, so weights have to be small.
     fn height(&self, nest: &Nest<'_>) -> Option<i64> {
-        let cache = nest.target.l2_bytes as i64;
+        let cache = nest.cpu().l2_bytes as i64;
         let beside = |stage: &Stage| {
             let shape = nest.func.buffers[stage.buffer].shape.iter().enumerate();
             let rest = shape.filter(|(n, _)| *n != 0 && *n != self.position);

@@ -10,7 +10,7 @@ use reflex_lower::legalize::{Legalized, OpCall, Operand, legalize};
 use reflex_lower::packing::panels::Packing;
 use reflex_lower::precision::Precision;
 use reflex_tir::eval::{EvalArg, EvalTensor, eval};
-use reflex_tir::{DType, Expr, PrimFunc};
+use reflex_tir::{DType, Expr, PrimFunc, Var, VarData};
 use std::sync::Arc;
 
 pub use cases::cases;
@@ -52,6 +52,31 @@ pub fn to_literal(tensor: &EvalTensor) -> Literal {
 }
 
 impl Case {
+    /// The kernel with the first operand's extents (and the same ones in the outputs) symbolic.
+    pub fn symbolic(&self, outs: &[Literal]) -> Option<Legalized> {
+        let mut syms: PrimaryMap<Var, VarData> = PrimaryMap::new();
+        let mut known: Vec<(i64, Var)> = vec![];
+        for n in self.args.first()?.shape().iter().filter(|n| **n > 1) {
+            if !known.iter().any(|(k, _)| k == n) {
+                known.push((*n, syms.push(VarData { name: format!("s{n}"), dtype: DType::I64 })));
+            }
+        }
+        let typed = |l: &Literal| {
+            let dim = |n: &i64| {
+                known.iter().find(|(k, _)| k == n).map_or(Expr::i64(*n), |(_, v)| Expr::var(*v))
+            };
+            TensorType::new(l.dtype(), l.shape().iter().map(dim).collect())
+        };
+        let mut types: Vec<TensorType> = self.args.iter().map(tensor_type).collect();
+        types[0] = typed(&self.args[0]);
+        let outs: Vec<TensorType> = outs.iter().map(typed).collect();
+        let operands: Vec<Operand<'_>> =
+            types.iter().map(|ty| Operand { ty, constant: None, packing: None }).collect();
+        let call = OpCall { operands: &operands, outs: &outs, dims: &syms };
+        let kernel = legalize(&self.name, &self.op, &call, Precision::F32).ok()?;
+        kernel.scalars.is_empty().then_some(kernel)
+    }
+
     /// The graph evaluator's answer.
     pub fn expected(&self) -> Vec<Literal> {
         let args: Vec<&Literal> = self.args.iter().collect();

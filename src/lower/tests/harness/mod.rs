@@ -13,7 +13,7 @@ use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
-use reflex_tir::codegen::Target;
+use reflex_tir::codegen::CpuTarget;
 use reflex_tir::eval::{self, EvalArg};
 use reflex_tir::{DType, Param, PrimFunc};
 use reflex_vm::executable::Constant;
@@ -44,7 +44,7 @@ pub fn tensor(dtype: DType, shape: &[i64], bytes: Vec<u8>) -> Literal {
 }
 
 fn options() -> Options {
-    Options::new(Target::host())
+    Options::new(CpuTarget::host())
 }
 
 /// Names of the kernels that a module is compiled to.
@@ -80,7 +80,12 @@ pub fn run_with(
     let (code, kernels) = run_bytecode(module, &NoObserver).unwrap();
     let library: HashMap<String, Function> = kernels
         .into_iter()
-        .map(|k| (k.name.clone(), evaluated(run_kernel(&k, &options.cpus[0].target, &NoObserver))))
+        .map(|k| {
+            (
+                k.name.clone(),
+                evaluated(run_kernel(&k, &options.target(&options.cpus[0]), &NoObserver)),
+            )
+        })
         .collect();
     let exec = verify(code.executable).unwrap();
     let program = Arc::new(Program::load(exec, &[&library]).unwrap());

@@ -1,0 +1,114 @@
+//! Kernels by GPU schedules: blocks and threads in every order, and the same ones serialised, compute
+//! what the naive kernels do.
+
+mod common;
+
+use common::{Case, assert_close, cases, noise, to_literal, to_tensor, tolerance};
+use reflex_graph::{Literal, Op, ReduceKind};
+use reflex_lower::legalize::Legalized;
+use reflex_lower::schedule::{Decision, Scheduled, schedule_for};
+use reflex_tir::codegen::{GpuTarget, Target};
+use reflex_tir::eval::{EvalArg, EvalTensor, ThreadOrder, eval, eval_threads};
+use reflex_tir::lower::{lower_gpu, serialise_threads};
+use reflex_tir::verify::verify_gpu;
+use reflex_tir::{PrimFunc, script};
+
+fn gpu() -> GpuTarget {
+    GpuTarget::known()[0].clone()
+}
+
+/// Whether a rule kept the order of every sum.
+fn exact(scheduled: &Scheduled) -> bool {
+    scheduled.decisions.iter().all(|d| !REASSOCIATED.contains(&d.rule))
+}
+
+/// The rules that do not.
+const REASSOCIATED: [&str; 1] = ["row reduction"];
+
+/// Runs a kernel by loops, or by threads in an order.
+fn run(
+    func: &PrimFunc,
+    inputs: &[Literal],
+    outs: &[Literal],
+    order: Option<ThreadOrder>,
+) -> Vec<Literal> {
+    let mut args: Vec<EvalArg> = inputs.iter().map(|l| EvalArg::Tensor(to_tensor(l))).collect();
+    args.extend(outs.iter().map(|l| EvalArg::Tensor(EvalTensor::zeros(l.dtype(), l.shape()))));
+    let done = match order {
+        Some(order) => eval_threads(func, &mut args, order),
+        None => eval(func, &mut args),
+    };
+    done.unwrap_or_else(|e| panic!("{e}\n{}", script::print(func)));
+    args[inputs.len()..].iter().map(|a| to_literal(a.tensor())).collect()
+}
+
+fn check(case: &Case, kernel: &Legalized, orders: &[ThreadOrder]) -> Scheduled {
+    let want = case.expected();
+    let inputs: Vec<Literal> = kernel.inputs.iter().map(|n| case.args[*n].clone()).collect();
+    let naive = run(&reflex_tir::lower::lower(&kernel.func), &inputs, &want, None);
+    let scheduled = schedule_for(&kernel.func, &Target::Gpu(gpu()));
+    let lowered = lower_gpu(&scheduled.func);
+    let text = || format!("{}: {scheduled}\n{}", case.name, script::print(&lowered));
+    assert_eq!(verify_gpu(&lowered, &gpu()), Ok(()), "{}", text());
+    let allowed = if exact(&scheduled) { 0.0 } else { tolerance(&want) };
+    let mut results: Vec<Vec<Literal>> =
+        orders.iter().map(|order| run(&lowered, &inputs, &want, Some(*order))).collect();
+    results.push(run(&serialise_threads(&lowered), &inputs, &want, None));
+    for result in &results {
+        assert_close(&case.name, result, &naive, allowed);
+        let bits = |list: &[Literal]| list.iter().map(|l| l.bytes().to_vec()).collect::<Vec<_>>();
+        assert!(bits(result) == bits(&results[0]), "{}", text());
+    }
+    scheduled
+}
+
+#[test]
+fn symbolic_extents_have_schedules_too() {
+    let mut seen = 0;
+    for case in cases() {
+        let Some(kernel) = case.symbolic(&case.expected()) else { continue };
+        let scheduled = check(&case, &kernel, &[ThreadOrder::Reverse]);
+        let of_stage = |d: &Decision| d.rule == "one thread" && d.stage != "loops";
+        assert!(!scheduled.decisions.iter().any(of_stage), "{}: {scheduled}", case.name);
+        seen += 1;
+    }
+    assert!(seen > 150, "{seen}");
+}
+
+/// The rules that took the stages of an operator.
+fn rules(op: Op, args: Vec<Literal>) -> Vec<&'static str> {
+    let case = Case { name: "case".into(), op, args };
+    let rules = |s: Scheduled| s.decisions.iter().map(|d| d.rule).collect::<Vec<_>>();
+    let taken = rules(check(&case, &case.legalized(&[]), &ThreadOrder::ALL));
+    if let Some(kernel) = case.symbolic(&case.expected()) {
+        check(&case, &kernel, &ThreadOrder::ALL);
+    }
+    taken
+}
+
+#[test]
+fn rows_are_reduced_by_blocks() {
+    for (rows, n) in [(3, 64), (1, 65), (5, 300), (2, 1000)] {
+        for kind in [ReduceKind::Sum, ReduceKind::Max] {
+            let op = Op::Reduce { kind, axes: vec![1], keep_dims: false };
+            assert_eq!(rules(op, vec![noise(&[rows, n], 3)]), ["row reduction"], "{rows}, {n}");
+        }
+        let all = Op::Reduce { kind: ReduceKind::Sum, axes: vec![0, 1], keep_dims: false };
+        assert_eq!(rules(all, vec![noise(&[rows, n], 3)]), ["row reduction"]);
+        let columns = Op::Reduce { kind: ReduceKind::Sum, axes: vec![0], keep_dims: false };
+        assert!(!rules(columns, vec![noise(&[n, rows + 1], 3)]).contains(&"row reduction"));
+    }
+}
+
+#[test]
+fn every_operator_has_a_gpu_schedule_that_keeps_its_meaning() {
+    let (mut stages, mut single) = (0, vec![]);
+    for case in cases() {
+        let scheduled = check(&case, &case.legalized(&[]), &ThreadOrder::ALL);
+        stages += scheduled.decisions.len();
+        let one = scheduled.decisions.iter().filter(|d| d.rule == "one thread");
+        single.extend(one.map(|d| format!("{}: {:?}", case.name, d.refused)));
+    }
+    assert!(stages > 300, "{stages}");
+    assert!(single.len() < stages / 20, "{} of {stages} by one thread: {single:#?}", single.len());
+}
