@@ -13,6 +13,7 @@ use reflex_lower::{pipeline, precision};
 use reflex_runtime::alloc::heap;
 use reflex_tir::codegen::Codegen;
 
+use crate::dump;
 use crate::error::{Error, ErrorKind, Result};
 use crate::install;
 use crate::options::{ExecutionOptions, Precision, Progress, TargetSelection};
@@ -52,7 +53,7 @@ impl Compiler {
         let (codegen, identity): (&dyn Codegen, Option<&str>) = match &self.codegen {
             Some(codegen) => (codegen.as_ref(), Some("in process")),
             None => {
-                process = ProcessCodegen::find(&install::codegen_folders());
+                process = Compiler::process();
                 (&process, process.identity())
             }
         };
@@ -78,6 +79,27 @@ impl Compiler {
         let program = compiled::load(compiled, interface, host, execution, retention);
         heap::trim();
         program
+    }
+
+    /// Returns the PTX of a module's kernels, by name and in the order of their first calls: of all, or
+    /// of one.
+    pub(crate) fn ptx(
+        &self,
+        module: Module,
+        kernel: Option<&str>,
+    ) -> Result<Vec<(String, String)>> {
+        let Some(gpu) = &self.target.schedule_for else {
+            return Err(Error::input("PTX is for a GPU: name one to schedule kernels for"));
+        };
+        let options = self.pipeline_options();
+        match &self.codegen {
+            Some(codegen) => dump::ptx(module, kernel, &options, gpu, codegen.as_ref()),
+            None => dump::ptx(module, kernel, &options, gpu, &Compiler::process()),
+        }
+    }
+
+    fn process() -> ProcessCodegen {
+        ProcessCodegen::find(&install::codegen_folders())
     }
 
     /// Returns why kernels cannot be stored in the cache, if so; the log does not repeat it.

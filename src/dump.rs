@@ -1,4 +1,4 @@
-//! The module as text after any stage of the pipeline.
+//! The module as text after any stage of the pipeline, schedules, and code for a GPU.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -6,6 +6,8 @@ use std::time::Duration;
 use reflex_graph::Module;
 use reflex_lower::pipeline::{self, Cpu, Observer, Options, StageOutput};
 use reflex_lower::schedule;
+use reflex_tir::PrimFunc;
+use reflex_tir::codegen::{Codegen, GpuTarget, PROTOCOL, Request, Response, Target};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -55,9 +57,47 @@ pub(crate) fn schedule(module: Module, kernel: &str, options: &Options) -> Resul
             let of = |cpu: &Cpu| schedule::schedule_for(found, &options.target(cpu)).to_string();
             Ok(options.cpus.iter().map(of).collect())
         }
-        None => {
-            let names: Vec<&str> = kernels.iter().map(|k| k.name.as_str()).collect();
-            Err(Error::input(format!("no kernel {kernel:?}; there are {}", names.join(", "))))
-        }
+        None => Err(no_kernel(kernel, &kernels)),
     }
+}
+
+/// Returns the PTX of kernels of the module: of all, or of the one that is named.
+pub(crate) fn ptx(
+    module: Module,
+    kernel: Option<&str>,
+    options: &Options,
+    gpu: &GpuTarget,
+    codegen: &dyn Codegen,
+) -> Result<Vec<(String, String)>> {
+    let failed = |e: reflex_lower::LowerError| Error::new(ErrorKind::Compile, e.to_string());
+    let module = pipeline::run_graph(module, options, &pipeline::NoObserver).map_err(failed)?;
+    let (_, kernels) = pipeline::run_bytecode(module, &pipeline::NoObserver).map_err(failed)?;
+    if let Some(name) = kernel.filter(|name| kernels.iter().all(|k| k.name != *name)) {
+        return Err(no_kernel(name, &kernels));
+    }
+    let wanted = kernels.iter().filter(|k| kernel.is_none_or(|name| k.name == name));
+    let code = |kernel: &PrimFunc| {
+        let request = Request {
+            protocol: PROTOCOL,
+            funcs: vec![pipeline::lower_for_gpu(kernel, gpu)],
+            target: Target::Gpu(gpu.clone()),
+            opt: options.opt,
+            want_asm: false,
+        };
+        let name = &kernel.name;
+        let message = match codegen.compile(&request) {
+            Response::Device(codes) if codes.len() == 1 => {
+                return Ok((name.clone(), codes.into_iter().map(|code| code.ptx).collect()));
+            }
+            Response::Failed { message, .. } => message,
+            Response::Device(_) | Response::Objects(_) => "not the code that was asked for".into(),
+        };
+        Err(Error::new(ErrorKind::Compile, format!("kernel {name}: {message}")))
+    };
+    wanted.map(code).collect()
+}
+
+fn no_kernel(name: &str, kernels: &[PrimFunc]) -> Error {
+    let names: Vec<&str> = kernels.iter().map(|k| k.name.as_str()).collect();
+    Error::input(format!("no kernel {name:?}; there are {}", names.join(", ")))
 }

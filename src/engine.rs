@@ -435,6 +435,30 @@ impl Engine {
         dump::schedule(module, kernel, &options).map_err(|e| e.at(source))
     }
 
+    /// Returns the PTX of a model's kernels, by name: of all, or of one. The engine schedules them for a
+    /// GPU ([`EngineBuilder::schedule_for`]).
+    ///
+    /// ```
+    /// use reflex::Engine;
+    ///
+    /// let engine = Engine::builder().schedule_for("cuda:sm_80").build()?;
+    /// for (kernel, ptx) in engine.ptx("examples/softmax.py", None)? {
+    ///     assert!(ptx.contains(".target sm_80"), "{kernel}");
+    /// }
+    /// assert!(Engine::new()?.ptx("examples/softmax.py", None).is_err(), "for which GPU?");
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn ptx(
+        &self,
+        model: impl Into<ModelSource>,
+        kernel: Option<&str>,
+    ) -> Result<Vec<(String, String)>> {
+        let source = model.into();
+        source.check_is_module()?;
+        let module = source.import().map_err(|e| e.at(&source))?;
+        self.compiler.ptx(module, kernel).map_err(|e| e.at(source))
+    }
+
     /// Returns the assembly of a kernel of a model or of an artifact, which is read but not
     /// opened.
     ///

@@ -34,7 +34,7 @@ pub mod nvptx;
 mod passes;
 pub mod process;
 
-use std::panic::catch_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 use inkwell::context::Context;
@@ -42,7 +42,9 @@ use inkwell::module::Module;
 use inkwell::targets::TargetMachine;
 use reflex_tir::PrimFunc;
 use reflex_tir::abi::raw_signature;
-use reflex_tir::codegen::{Codegen, CpuTarget, ObjectFile, OptLevel, PROTOCOL, Request, Response};
+use reflex_tir::codegen::{
+    Codegen, CpuTarget, ObjectFile, OptLevel, PROTOCOL, Request, Response, Target,
+};
 use reflex_tir::verify::{IrForm, verify};
 
 use cpu::target_machine;
@@ -59,24 +61,38 @@ impl Codegen for LlvmCodegen {
                 format!("the request speaks protocol {}, this is {PROTOCOL}", request.protocol);
             return Response::Failed { func: String::new(), message };
         }
-        let mut objects = vec![];
-        for func in &request.funcs {
-            let compile = match request.want_asm {
-                true => compile_with_asm,
-                false => compile,
-            };
-            let compiled = catch_unwind(|| compile(func, &request.target, request.opt));
-            // An ill-typed function can panic inside inkwell; the process goes on.
-            match compiled.unwrap_or_else(|_| Err(CodegenError::new("the generator panicked"))) {
-                Ok(object) => objects.push(object),
-                Err(error) => {
-                    let (func, message) = (func.name.clone(), error.to_string());
-                    return Response::Failed { func, message };
-                }
+        match &request.target {
+            Target::Cpu(cpu) => {
+                let compile = match request.want_asm {
+                    true => compile_with_asm,
+                    false => compile,
+                };
+                let objects = each(&request.funcs, |func| compile(func, cpu, request.opt));
+                objects.map_or_else(|failed| failed, Response::Objects)
+            }
+            Target::Gpu(gpu) => {
+                let codes = each(&request.funcs, |func| nvptx::compile(func, gpu, request.opt));
+                codes.map_or_else(|failed| failed, Response::Device)
             }
         }
-        Response::Objects(objects)
     }
+}
+
+/// Compiles every function, or says which one failed.
+fn each<T>(
+    funcs: &[PrimFunc],
+    compile: impl Fn(&PrimFunc) -> Result<T>,
+) -> std::result::Result<Vec<T>, Response> {
+    let one = |func: &PrimFunc| {
+        let compiled = catch_unwind(AssertUnwindSafe(|| compile(func)));
+        // An ill-typed function can panic inside inkwell; the process goes on.
+        let panicked = || Err(CodegenError::new("the generator panicked"));
+        compiled.unwrap_or_else(|_| panicked()).map_err(|error| {
+            let (func, message) = (func.name.clone(), error.to_string());
+            Response::Failed { func, message }
+        })
+    };
+    funcs.iter().map(one).collect()
 }
 
 /// Compiles one function to an object file.

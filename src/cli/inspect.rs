@@ -66,6 +66,9 @@ struct View {
     /// Assembly of a kernel.
     #[arg(long, value_name = "FUNC")]
     asm: Option<String>,
+    /// PTX of a kernel, or of all, for the GPU of --schedule-for.
+    #[arg(long, value_name = "FUNC", num_args = 0..=1)]
+    ptx: Option<Option<String>>,
 }
 
 /// Runs the command.
@@ -78,6 +81,10 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode> {
         View { after: Some(pass), .. } => engine.dump_after(&args.model, pass)?,
         View { schedule: Some(func), .. } => engine.dump_schedule(&args.model, func)?,
         View { asm: Some(func), .. } => engine.assembly(&args.model, func)?,
+        View { ptx: Some(func), .. } => {
+            let codes = engine.ptx(&args.model, func.as_deref())?;
+            codes.into_iter().map(|(_, ptx)| ptx).collect()
+        }
         View { script: true, .. } => Engine::script(&args.model)?,
         View { python: true, .. } => engine.load(&args.model)?.as_python(),
         View { rust: true, .. } => engine.load(&args.model)?.as_rust(),

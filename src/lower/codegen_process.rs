@@ -275,18 +275,18 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use reflex_tir::PrimFunc;
-    use reflex_tir::codegen::{CpuTarget, OptLevel, PROTOCOL};
+    use reflex_tir::codegen::{CpuTarget, OptLevel, PROTOCOL, Target};
 
     use super::*;
 
     fn request() -> Request {
-        let target = CpuTarget {
+        let target = Target::Cpu(CpuTarget {
             triple: String::new(),
             features: Default::default(),
             vector_bytes: 16,
             l1d_bytes: 0,
             l2_bytes: 0,
-        };
+        });
         let funcs = vec![PrimFunc::new("conv7")];
         Request { protocol: PROTOCOL, funcs, target, opt: OptLevel::O0, want_asm: false }
     }

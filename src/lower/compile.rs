@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use reflex_graph::Module;
 use reflex_tir::PrimFunc;
-use reflex_tir::codegen::{Codegen, ObjectFile, PROTOCOL, Request, Response};
+use reflex_tir::codegen::{Codegen, ObjectFile, PROTOCOL, Request, Response, Target};
 use reflex_tir::flops::FlopCount;
 use reflex_vm::executable::Executable;
 
@@ -154,7 +154,7 @@ fn compile_one(kernel: &PrimFunc, cpu: &Cpu, options: &Options, tools: &Toolchai
     let mut request = Request {
         protocol: PROTOCOL,
         funcs: vec![func],
-        target: cpu.target.clone(),
+        target: Target::Cpu(cpu.target.clone()),
         opt: options.opt,
         want_asm: false,
     };
@@ -177,6 +177,9 @@ fn compile_one(kernel: &PrimFunc, cpu: &Cpu, options: &Options, tools: &Toolchai
         Response::Objects(objects) => {
             let text = format!("kernel {name}: {} objects for one function", objects.len());
             Err(LowerError::codegen(text))
+        }
+        Response::Device(_) => {
+            Err(LowerError::codegen(format!("kernel {name}: code of a GPU for a CPU")))
         }
         Response::Failed { func, message } => {
             let name = if func.is_empty() { name } else { &func };

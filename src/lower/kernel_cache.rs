@@ -207,7 +207,7 @@ fn decode(bytes: &[u8]) -> Option<ObjectFile> {
 mod tests {
     use reflex_tir::PrimFunc;
     use reflex_tir::abi::raw_signature;
-    use reflex_tir::codegen::{CpuTarget, OptLevel, PROTOCOL};
+    use reflex_tir::codegen::{CpuTarget, OptLevel, PROTOCOL, Target};
 
     use super::*;
 
@@ -215,13 +215,13 @@ mod tests {
         Request {
             protocol: PROTOCOL,
             funcs: vec![PrimFunc::new(name)],
-            target: CpuTarget {
+            target: Target::Cpu(CpuTarget {
                 triple: "x86_64-unknown-linux-gnu".into(),
                 features: BTreeSet::new(),
                 vector_bytes: 16,
                 l1d_bytes: 1,
                 l2_bytes: 1,
-            },
+            }),
             opt: OptLevel::O3,
             want_asm: false,
         }

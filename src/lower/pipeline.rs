@@ -124,6 +124,13 @@ pub const GPU_KERNEL_PASSES: &[KernelPass] = &[
     ("serialise_threads", |f, _| lower::simplify(&lower::serialise_threads(f))),
 ];
 
+/// A kernel as a GPU runs it: the kernel passes without the last one, which is for CPUs.
+pub fn lower_for_gpu(kernel: &PrimFunc, gpu: &GpuTarget) -> PrimFunc {
+    let target = Target::Gpu(gpu.clone());
+    let passes = GPU_KERNEL_PASSES.iter().take(GPU_KERNEL_PASSES.len() - 1);
+    passes.fold(kernel.clone(), |func, (_, pass)| pass(&func, &target))
+}
+
 /// Lowers a kernel for a GPU; a fault of what is left is ours.
 fn lower_launches(func: &PrimFunc, target: &Target) -> PrimFunc {
     let lowered = lower::lower_gpu(func);

@@ -8,10 +8,11 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{PrimFunc, abi::RawSignature};
+use crate::abi::RawSignature;
+use crate::{Buffer, Expr, PrimFunc, Var};
 
 /// Version of the request and response encoding; a mismatch is an error, never a guess.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;
 
 /// What kernels are scheduled for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -115,10 +116,10 @@ pub enum OptLevel {
 pub struct Request {
     /// [`PROTOCOL`].
     pub protocol: u32,
-    /// Functions in lowered form; each becomes one object.
+    /// Functions in lowered form, for a GPU with loops over blocks and threads.
     pub funcs: Vec<PrimFunc>,
-    /// For this CPU.
-    pub target: CpuTarget,
+    /// What code is for.
+    pub target: Target,
     /// Optimisation level.
     pub opt: OptLevel,
     /// Also return assembly text.
@@ -138,11 +139,40 @@ pub struct ObjectFile {
     pub micros: u64,
 }
 
-/// The answer to a [`Request`]: an object per function, in order, or the reason why not.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Code of a function for a GPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeviceCode {
+    /// The PTX module.
+    pub ptx: String,
+    /// Its kernels: one for each launch, in program order.
+    pub kernels: Vec<DeviceKernel>,
+}
+
+/// A kernel of a GPU, and how it is launched.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeviceKernel {
+    /// The name of its entry.
+    pub name: String,
+    /// Buffers whose device addresses are its first parameters. They are multiples of 16.
+    pub buffers: Vec<Buffer>,
+    /// Variables of the function that are its further parameters, 64 bits each (floats as float64
+    /// bits).
+    pub vars: Vec<Var>,
+    /// Blocks along x, y and z, over variables of the host.
+    pub grid: [Expr; 3],
+    /// Threads of a block along x, y and z.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub shared_bytes: u32,
+}
+
+/// The answer to a [`Request`]: code for each function, in order, or the reason why not.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Response {
-    /// One per function.
+    /// For a CPU, one per function.
     Objects(Vec<ObjectFile>),
+    /// For a GPU, one per function.
+    Device(Vec<DeviceCode>),
     /// Function name and what went wrong.
     Failed {
         /// The function, or empty when the request itself was bad.

@@ -9,11 +9,11 @@ use inkwell::types::BasicMetadataTypeEnum;
 use inkwell::values::{
     BasicMetadataValueEnum, BasicValueEnum, FunctionValue, IntValue, PointerValue,
 };
+use reflex_tir::codegen::DeviceKernel;
 use reflex_tir::launch::Launch;
 use reflex_tir::thread::{BarrierScope, ThreadAxis};
 use reflex_tir::{Buffer, Expr, ExprKind, For, ForKind, PrimFunc, Scope, Stmt, Var};
 
-use super::DeviceKernel;
 use crate::emit::ir::result_of;
 use crate::emit::value::LaneValue;
 use crate::emit::{Emitter, Unit, is_unaliased};

@@ -12,40 +12,13 @@ mod target_machine;
 
 use inkwell::context::Context;
 use inkwell::module::Module;
-use reflex_tir::codegen::{GpuTarget, OptLevel};
+use reflex_tir::PrimFunc;
+use reflex_tir::codegen::{DeviceCode, DeviceKernel, GpuTarget, OptLevel};
 use reflex_tir::launch::Launch;
 use reflex_tir::verify::verify_gpu;
-use reflex_tir::{Buffer, Expr, PrimFunc, Var};
 
 use crate::error::{CodegenError, Result};
 use crate::passes;
-
-/// Code of a function for a GPU.
-#[derive(Clone, Debug)]
-pub struct DeviceCode {
-    /// The PTX module.
-    pub ptx: String,
-    /// Its kernels: one for each launch, in program order.
-    pub kernels: Vec<DeviceKernel>,
-}
-
-/// A kernel, and how it is launched.
-#[derive(Clone, Debug)]
-pub struct DeviceKernel {
-    /// The name of its entry.
-    pub name: String,
-    /// Buffers whose device addresses are its first parameters.
-    pub buffers: Vec<Buffer>,
-    /// Variables of the function that are its further parameters, 64 bits each (floats as float64
-    /// bits).
-    pub vars: Vec<Var>,
-    /// Blocks along x, y and z, over those variables and others of the host.
-    pub grid: [Expr; 3],
-    /// Threads of a block along x, y and z.
-    pub block: [u32; 3],
-    /// Bytes of dynamic shared memory.
-    pub shared_bytes: u32,
-}
 
 /// Generates PTX for a function that [`reflex_tir::lower::lower_gpu`] has lowered.
 pub fn compile(func: &PrimFunc, target: &GpuTarget, opt: OptLevel) -> Result<DeviceCode> {
@@ -73,10 +46,8 @@ fn build_module<'c>(
         CodegenError::new(format!("not a lowered GPU function: {}", list.join("; ")))
     })?;
     let module = context.create_module(&func.name);
+    // None, where there is nothing to compute: an output without elements.
     let launches = Launch::all(func);
-    if launches.is_empty() {
-        return Err(CodegenError::new("the function launches nothing on a GPU"));
-    }
     let kernels = launches.iter().enumerate().map(|(number, launch)| {
         let name = match launches.len() {
             1 => func.name.clone(),

@@ -9,9 +9,9 @@ mod skip;
 use std::process::Command;
 
 use gpu::{REVERSED, corpus, gpus, kernel};
-use reflex_llvm::nvptx::{DeviceCode, compile};
+use reflex_llvm::nvptx::compile;
 use reflex_tir::PrimFunc;
-use reflex_tir::codegen::{GpuTarget, OptLevel};
+use reflex_tir::codegen::{DeviceCode, GpuTarget, OptLevel};
 use reflex_tir::script::parse;
 
 fn code(func: &PrimFunc) -> DeviceCode {

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use reflex_llvm::process::{read_message, write_message};
 use reflex_tir::builder::FuncBuilder;
-use reflex_tir::codegen::{CpuTarget, OptLevel, PROTOCOL, Request, Response};
+use reflex_tir::codegen::{CpuTarget, OptLevel, PROTOCOL, Request, Response, Target};
 use reflex_tir::{DType, Expr, PrimFunc, lower};
 
 fn spawn(args: &[&str]) -> Child {
@@ -27,7 +27,7 @@ fn add(name: &str, term: f64) -> PrimFunc {
 }
 
 fn request(funcs: Vec<PrimFunc>) -> Request {
-    let target = CpuTarget::host();
+    let target = Target::Cpu(CpuTarget::host());
     Request { protocol: PROTOCOL, funcs, target, opt: OptLevel::O3, want_asm: false }
 }
 

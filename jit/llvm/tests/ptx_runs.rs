@@ -5,9 +5,9 @@
 mod gpu;
 
 use gpu::{REVERSED, corpus, gpus, kernel};
-use reflex_llvm::nvptx::{DeviceCode, compile};
+use reflex_llvm::nvptx::compile;
 use reflex_ptx::{Device, LaunchOptions, Limits, Module, Order, Params};
-use reflex_tir::codegen::OptLevel;
+use reflex_tir::codegen::{DeviceCode, OptLevel};
 use reflex_tir::eval::{EvalArg, EvalTensor, ThreadOrder, eval_threads};
 use reflex_tir::script::print;
 use reflex_tir::{DType, PrimFunc};

@@ -1,0 +1,76 @@
+//! PTX of whole models: every kernel of ONNX's node cases that pass has some, or is refused for a
+//! function that has no code for a GPU; the interpreter reads it, and NVIDIA's assembler takes it.
+
+#[path = "common/skip.rs"]
+mod skip;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use reflex::Engine;
+
+/// Why a kernel may have no PTX: float64's functions.
+const REFUSED: &str = "of float64 on a GPU";
+
+fn passing(cases: &Path) -> Vec<std::path::PathBuf> {
+    let list = include_str!("onnx/expected.txt").lines();
+    let names = list.filter_map(|line| line.strip_prefix("pass "));
+    names.map(|name| cases.join(name).join("model.onnx")).collect()
+}
+
+/// Runs `work` on every item, on as many threads as there are processors.
+fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) + Sync) {
+    let next = AtomicUsize::new(0);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    work(item);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn every_kernel_of_the_node_cases_has_ptx() {
+    let Some(cases) = skip::variable("REFLEX_ONNX_CASES") else { return };
+    let engine = Engine::builder().schedule_for("cuda:sm_80").build().expect("an engine");
+    let models = passing(Path::new(&cases));
+    assert!(models.len() > 1400, "{}", models.len());
+    let (texts, refused) = (Mutex::new(BTreeMap::new()), AtomicUsize::new(0));
+    in_parallel(&models, |model| match engine.ptx(model, None) {
+        Ok(kernels) => {
+            for (kernel, ptx) in kernels {
+                reflex_ptx::Module::parse(&ptx)
+                    .unwrap_or_else(|e| panic!("{}: {kernel}: {e}\n{ptx}", model.display()));
+                texts.lock().expect("no panic").insert(ptx, model.clone());
+            }
+        }
+        Err(error) if error.to_string().contains(REFUSED) => {
+            refused.fetch_add(1, Ordering::Relaxed);
+        }
+        Err(error) => panic!("{error}"),
+    });
+    let texts: Vec<_> = texts.into_inner().expect("no panic").into_iter().collect();
+    let refused = refused.into_inner();
+    println!("{} kernels of {} models, {refused} refused", texts.len(), models.len());
+    assert!(texts.len() > 1000 && refused < 40, "{} kernels, {refused} refused", texts.len());
+
+    let Some(ptxas) = skip::variable("REFLEX_PTXAS") else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let numbered: Vec<_> = texts.iter().enumerate().collect();
+    in_parallel(&numbered, |(number, (ptx, model))| {
+        let source = folder.path().join(format!("{number}.ptx"));
+        std::fs::write(&source, ptx).expect("writes");
+        let mut command = Command::new(&ptxas);
+        let output = command.args(["-arch=sm_80", "-o", "/dev/null"]).arg(&source).output();
+        let output = output.expect("ptxas starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {said}\n{ptx}", model.display());
+    });
+}
