@@ -10,6 +10,7 @@ use reflex_tir::codegen::{CpuTarget, OptLevel};
 use reflex_tir::fuzzgen::{arguments, loops_of, steps};
 use reflex_tir::lower;
 use reflex_tir::schedule::Schedule;
+use reflex_tir::thread::ThreadAxis;
 use tir::{any_func, property};
 
 #[test]
@@ -42,7 +43,7 @@ fn random_schedules_compile_to_the_same_results() {
 fn loops_of_thread_axes_are_refused_by_name() {
     let mut s = Schedule::new(tir::dense(37.into(), 19, 11));
     let i = s.get_loops("matmul").unwrap()[0];
-    s.bind(i, "threadIdx.x").unwrap();
+    s.bind(i, ThreadAxis::ThreadX).unwrap();
     let lowered = lower::lower(s.func());
     let error = reflex_llvm::compile(&lowered, &CpuTarget::host(), OptLevel::O0).unwrap_err();
     assert!(error.to_string().contains("loop bound to threadIdx.x on a CPU target"), "{error}");
