@@ -20,4 +20,4 @@ exp
   step  unary: split m_0 by 256 -> m_0_0, m_0_1
   step  unary: bind m_0_0 to blockIdx.x
   step  unary: bind m_0_1 to threadIdx.x
-  stage unary: map
+  stage unary: map; not transpose: not a move to another axis

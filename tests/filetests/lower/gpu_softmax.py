@@ -72,7 +72,7 @@ softmax
   step  normalize: split i0_i1_0_fused by 256 -> i0_i1_0_fused_0, i0_i1_0_fused_1
   step  normalize: bind i0_i1_0_fused_0 to blockIdx.x
   step  normalize: bind i0_i1_0_fused_1 to threadIdx.x
-  stage max: row reduction; not map: not a map over an axis
-  stage exp: map
-  stage sum: row reduction; not map: not a map over an axis
-  stage normalize: map
+  stage max: row reduction; not transpose: not a move to another axis; not map: not a map over an axis; not gemm: not a contraction
+  stage exp: map; not transpose: not a move to another axis
+  stage sum: row reduction; not transpose: not a move to another axis; not map: not a map over an axis; not gemm: not a contraction
+  stage normalize: map; not transpose: not a move to another axis

@@ -14,8 +14,5 @@ class Module:
         return a
 # ----
 transpose
-  step  transpose: fuse i0, i1 -> i0_i1_fused
-  step  transpose: split i0_i1_fused by 256 -> i0_i1_fused_0, i0_i1_fused_1
-  step  transpose: bind i0_i1_fused_0 to blockIdx.x
-  step  transpose: bind i0_i1_fused_1 to threadIdx.x
-  stage transpose: fallback; not map: rows are not whole vectors; not row reduction: nothing to reduce
+  step  transpose: tiles of 32 x 32 in shared memory
+  stage transpose: transpose

@@ -48,6 +48,9 @@ pub enum Refusal {
     /// Rows that are no whole number of vectors, or not known to be.
     #[error("rows are not whole vectors")]
     PartialVectors,
+    /// Elements that are not moved from one contiguous axis to another.
+    #[error("not a move to another axis")]
+    NoTranspose,
     /// No loop around all of it.
     #[error("no loop around it")]
     NoLoop,

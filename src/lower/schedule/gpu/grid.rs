@@ -1,8 +1,14 @@
 //! Loops bound to blocks and threads.
 
+use std::collections::HashMap;
+
+use reflex_tir::arith::Analyzer;
 use reflex_tir::schedule::{Schedule, ScheduleError};
 use reflex_tir::thread::{ThreadAxis, WARP};
-use reflex_tir::{Expr, ForKind, PrimFunc, Scope, Stmt, Var};
+use reflex_tir::{Buffer, Expr, ForKind, PrimFunc, Scope, Stmt, Var};
+
+use crate::schedule::core::nest::Nest;
+use crate::schedule::core::stage::Axis;
 
 /// Threads of a block that have nothing to do with each other.
 pub const THREADS: i64 = 256;
@@ -27,11 +33,76 @@ fn threads_for(count: i64) -> i64 {
 
 /// A launch of one thread that runs `body`.
 pub fn one_thread(func: &mut PrimFunc, body: Stmt) -> Stmt {
-    [("thread", ThreadAxis::ThreadX), ("block", ThreadAxis::BlockX)].into_iter().fold(
-        body,
-        |body, (name, axis)| {
-            let var = func.new_var(name);
-            Stmt::loop_of(ForKind::ThreadBinding(axis), var, Expr::i64(1), body)
-        },
-    )
+    let [thread, block] = ["thread", "block"].map(|name| func.new_var(name));
+    let body = bound(ThreadAxis::ThreadX, thread, Expr::i64(1), body);
+    bound(ThreadAxis::BlockX, block, Expr::i64(1), body)
+}
+
+fn bound(axis: ThreadAxis, var: Var, extent: Expr, body: Stmt) -> Stmt {
+    Stmt::loop_of(ForKind::ThreadBinding(axis), var, extent, body)
+}
+
+/// A grid of square tiles.
+pub struct Grid<'a> {
+    /// Axes that choose a matrix.
+    pub batch: &'a [Axis],
+    /// Rows of a matrix.
+    pub rows: Expr,
+    /// Its columns.
+    pub columns: Expr,
+    /// Rows and columns of a tile.
+    pub tile: i64,
+}
+
+impl Grid<'_> {
+    /// A block for each tile: what `body` makes of the tile's numbers along rows and columns, with
+    /// `shared` in its shared memory.
+    pub fn launch<'n>(
+        &self,
+        nest: &mut Nest<'n>,
+        shared: &[Buffer],
+        body: impl FnOnce(&mut Nest<'n>, &Expr, &Expr) -> Stmt,
+    ) -> Stmt {
+        let [z, y, x] = ["bz", "by", "bx"].map(|name| nest.var(name));
+        let matrix = decoded(self.batch, &z.into());
+        let body = body(nest, &y.into(), &x.into()).substitute(&|v| matrix.get(&v).cloned());
+        let allocate =
+            |body, buffer: &Buffer| Stmt::Allocate { buffer: *buffer, body: Box::new(body) };
+        let body = shared.iter().rev().fold(body, allocate);
+        let tiles = |n: &Expr| Analyzer::new().simplify(&n.clone().ceildiv(self.tile));
+        let body = bound(ThreadAxis::BlockX, x, tiles(&self.columns), body);
+        let body = bound(ThreadAxis::BlockY, y, tiles(&self.rows), body);
+        match self.batch.is_empty() {
+            true => body,
+            false => bound(ThreadAxis::BlockZ, z, count(self.batch), body),
+        }
+    }
+}
+
+/// Loops over the threads of a block, `rows` by `columns`.
+pub fn threads<'n>(
+    nest: &mut Nest<'n>,
+    [rows, columns]: [i64; 2],
+    body: &mut dyn FnMut(&mut Nest<'n>, Expr, Expr) -> Stmt,
+) -> Stmt {
+    let [y, x] = ["ty", "tx"].map(|name| nest.var(name));
+    let body = body(nest, y.into(), x.into());
+    let body = bound(ThreadAxis::ThreadX, x, columns.into(), body);
+    bound(ThreadAxis::ThreadY, y, rows.into(), body)
+}
+
+/// Iterations of axes as one.
+pub fn count(axes: &[Axis]) -> Expr {
+    axes.iter().fold(Expr::i64(1), |n, axis| n * axis.extent.clone())
+}
+
+/// The axes' variables at a position of them as one, the last axis fastest.
+pub fn decoded(axes: &[Axis], at: &Expr) -> HashMap<Var, Expr> {
+    let (mut places, mut rest) = (HashMap::new(), at.clone());
+    for (n, axis) in axes.iter().enumerate().rev() {
+        let here = if n == 0 { rest.clone() } else { rest.clone().floormod(axis.extent.clone()) };
+        places.insert(axis.var, here);
+        rest = rest.floordiv(axis.extent.clone());
+    }
+    places
 }

@@ -3,6 +3,8 @@
 //! | rule | stages | results |
 //! |---|---|---|
 //! | `map` | stages without a reduction whose rows are whole vectors | exactly the naive ones |
+//! | `transpose` | moves from one contiguous axis to another | exactly the naive ones |
+//! | `gemm` | contractions of float32 with rows and columns | exactly the naive ones |
 //! | `row reduction` | reductions of contiguous elements | reassociated |
 //! | `fallback` | all: a thread for each result, which reduces in order | exactly the naive ones |
 //! | `independent loops` | other statements: a thread for each iteration of their outer loops | exactly the naive ones |
@@ -14,9 +16,11 @@
 //! Decision: docs/decisions/0051-gpu-rules.md
 
 mod fallback;
+mod gemm;
 mod grid;
 mod map;
 mod row_reduction;
+mod transpose;
 
 use std::collections::HashSet;
 
@@ -26,9 +30,11 @@ use crate::schedule::core::decision::{Decision, Refusal};
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::stage::{Item, Stage};
 use crate::schedule::gpu::fallback::{fallback, independent_loops};
+use crate::schedule::gpu::gemm::gemm;
 use crate::schedule::gpu::grid::one_thread;
 use crate::schedule::gpu::map::map;
 use crate::schedule::gpu::row_reduction::row_reduction;
+use crate::schedule::gpu::transpose::transpose;
 use crate::schedule::inline::{inline_stages, store_transposed};
 
 /// The launches of a kernel.
@@ -63,8 +69,13 @@ fn launch(nest: &mut Nest<'_>, item: &Item, decisions: &mut Vec<Decision>) -> St
 type Rule<'a, T> = fn(&mut Nest<'a>, &T) -> Result<Stmt, Refusal>;
 
 fn of_stage<'a>(nest: &mut Nest<'a>, stage: &Stage, decisions: &mut Vec<Decision>) -> Stmt {
-    let rules: [(&'static str, Rule<'a, Stage>); 3] =
-        [("map", map), ("row reduction", row_reduction), ("fallback", fallback)];
+    let rules: [(&'static str, Rule<'a, Stage>); 5] = [
+        ("transpose", transpose),
+        ("map", map),
+        ("gemm", gemm),
+        ("row reduction", row_reduction),
+        ("fallback", fallback),
+    ];
     first_rule(nest, &stage.name, stage, &rules, stage.naive(), decisions)
 }
 
