@@ -264,7 +264,7 @@ const LAYOUTS: [Layout; 11] = [
         ],
         circle: 3,
     },
-    Layout { dir: "jit/llvm", layers: &["error process", "emit", "cpu"], circle: 1 },
+    Layout { dir: "jit/llvm", layers: &["error passes process", "emit", "cpu nvptx"], circle: 1 },
     Layout {
         dir: "src",
         layers: &[
