@@ -31,7 +31,7 @@ pub struct EngineArgs {
     levels: Vec<Level>,
     /// Development: schedule kernels for a GPU, cuda:sm_80 or cuda:sm_90a, and run its threads one
     /// after the other on this CPU.
-    #[arg(long, value_name = "GPU")]
+    #[arg(long, value_name = "GPU", hide = true)]
     schedule_for: Option<String>,
     /// Map the model's files instead of reading them: loading takes less memory, but nothing may
     /// change them in place meanwhile.
