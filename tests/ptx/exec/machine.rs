@@ -1,4 +1,4 @@
-//! A launch: blocks one after another, the warps of a block in turns.
+//! A launch: blocks one after another, and the warps of a block by a schedule.
 
 use crate::counters::{Counters, Requests, Sectors};
 use crate::fault::{Fault, FaultKind};
