@@ -95,6 +95,7 @@ impl Machine<'_> {
         if whole {
             self.epoch += 1;
             self.block.clocks.reset();
+            self.block.mbarriers.end_epoch();
             self.shared_races.end_epoch();
             self.global_races.end_epoch();
         } else {

@@ -119,6 +119,13 @@ impl Machine<'_> {
                 let result = reduce(*with, &values, mask);
                 self.write(warp, *dst, mask, &[result; 32]);
             }
+            Collective::Elect { dst, elected } => {
+                let leader = mask.trailing_zeros();
+                let mut flags = [0; 32];
+                flags[leader as usize] = 1;
+                self.write(warp, *dst, mask, &[u64::from(leader); 32]);
+                self.write(warp, *elected, mask, &flags);
+            }
             Collective::LoadMatrix { .. }
             | Collective::StoreMatrix { .. }
             | Collective::Mma { .. } => self.matrix(site, what, mask)?,
@@ -193,6 +200,7 @@ fn whole_warp(what: &Collective) -> bool {
         | Collective::Shuffle { .. }
         | Collective::Vote { .. }
         | Collective::Match { .. }
+        | Collective::Elect { .. }
         | Collective::Reduce { .. } => false,
     }
 }

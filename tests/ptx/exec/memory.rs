@@ -191,6 +191,10 @@ impl Machine<'_> {
         }
         if space == Space::Shared {
             self.order(site, place, size, access)?;
+            if access.write && self.setup.kernel.async_proxy {
+                let thread = self.block.warps[site.warp].first + site.lane as u32;
+                self.block.bulks.wrote(thread, at, size);
+            }
         }
         Ok(place)
     }
@@ -238,7 +242,8 @@ impl Machine<'_> {
         if written {
             return Ok(());
         }
-        let pending = self.block.copies.iter().any(|copies| copies.touches(place.at, size));
+        let pending = self.block.copies.iter().any(|copies| copies.touches(place.at, size))
+            || self.block.bulks.touches(place.at, size);
         let kind = if place.space == Space::Shared && pending {
             FaultKind::AsyncPending { address: place.at + SHARED_START }
         } else {
