@@ -268,14 +268,13 @@ const LAYOUTS: [Layout; 12] = [
     Layout {
         dir: "tests/ptx",
         layers: &[
-            "fault num options parse",
+            "fault num options parse tensor_map",
             "mem op",
             "counters decode",
             "exec module",
             "device",
         ],
-        // A launch holds blocks, whose copies are made by the launch.
-        circle: 4,
+        circle: 1,
     },
     Layout { dir: "jit/llvm", layers: &["error process", "emit", "cpu"], circle: 1 },
     Layout {

@@ -60,8 +60,8 @@ const MAGIC: [u8; 4] = *b"RXTM";
 impl TensorMap {
     /// Bytes of a box.
     pub fn box_bytes(&self) -> u64 {
-        self.extents.iter().map(|extent| u64::from(*extent)).product::<u64>()
-            * u64::from(self.element)
+        let extents = self.extents.iter().map(|extent| u64::from(*extent));
+        extents.fold(u64::from(self.element), u64::saturating_mul)
     }
 
     /// The 128 bytes that a kernel gets.
@@ -96,7 +96,7 @@ impl TensorMap {
             2 => Swizzle::Bytes64,
             _ => Swizzle::Bytes128,
         };
-        if !(1..=5).contains(&rank) {
+        if !(1..=5).contains(&rank) || ![1, 2, 4, 8].contains(&element) {
             return None;
         }
         let address = take(8)?;

@@ -3,7 +3,8 @@
 use crate::fault::{Fault, FaultKind};
 use crate::op::{BarrierResult, Op, Src};
 
-use super::machine::{Machine, Site};
+use super::machine::Machine;
+use super::pending::Site;
 use super::state::{Barrier, lanes};
 use super::warp::Flow;
 

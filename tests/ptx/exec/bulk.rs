@@ -1,85 +1,15 @@
 //! Bulk copies: boxes of tensors and runs of bytes, which move as late as they may.
 
-use std::collections::VecDeque;
-
 use crate::fault::{Fault, FaultKind, Space};
-use crate::mem::bytes::Bytes;
 use crate::mem::race::{Access, Agent};
 use crate::mem::window::{SHARED_START, resolve};
 use crate::op::{Addr, Bulk, Src};
 use crate::options::{Order, Policy};
 use crate::tensor_map::{Swizzle, TensorMap};
 
-use super::machine::{Machine, Site};
+use super::machine::Machine;
 use super::memory::{READ, WRITE};
-
-/// A part of a copy whose bytes are neighbours on both sides: offset in shared memory, address in
-/// global memory (none for zeros), bytes.
-type Piece = (u64, Option<u64>, u64);
-
-/// A load that has not run.
-#[derive(Clone, Debug)]
-struct Load {
-    site: Site,
-    pieces: Vec<Piece>,
-    bytes: u64,
-    barrier: u64,
-    /// The epoch of its issue, and what its thread knew then.
-    epoch: u32,
-    seen: Vec<u32>,
-}
-
-/// Stores of one thread: those of the open group, and closed groups.
-#[derive(Clone, Debug, Default)]
-struct Stores {
-    open: Vec<Vec<Piece>>,
-    groups: VecDeque<Vec<Vec<Piece>>>,
-}
-
-/// The bulk copies of a block, and what its threads wrote without a fence since.
-#[derive(Clone, Debug)]
-pub struct Bulks {
-    loads: VecDeque<Load>,
-    stores: Vec<Stores>,
-    unfenced: Bytes,
-    by_thread: Vec<Vec<(u64, u64)>>,
-}
-
-impl Bulks {
-    /// No copies.
-    pub fn new(shared: usize, threads: usize) -> Bulks {
-        Bulks {
-            loads: VecDeque::new(),
-            stores: vec![Stores::default(); threads],
-            unfenced: Bytes::new(shared),
-            by_thread: vec![vec![]; threads],
-        }
-    }
-
-    /// Whether a load that has not run writes bytes of a range.
-    pub fn touches(&self, at: u64, size: u64) -> bool {
-        let mut pieces = self.loads.iter().flat_map(|load| &load.pieces);
-        pieces.any(|(to, _, bytes)| *to < at + size && at < to + bytes)
-    }
-
-    /// A thread wrote shared memory.
-    pub fn wrote(&mut self, thread: u32, at: u64, size: u64) {
-        self.unfenced.mark(at as usize, size as usize, true);
-        self.by_thread[thread as usize].push((at, size));
-    }
-
-    /// A thread made its writes visible to asynchronous readers.
-    pub fn fence(&mut self, thread: u32) {
-        for (at, size) in std::mem::take(&mut self.by_thread[thread as usize]) {
-            self.unfenced.mark(at as usize, size as usize, false);
-        }
-    }
-
-    /// The first byte of a range that was written without a fence.
-    pub fn unfenced(&self, at: u64, size: u64) -> Option<u64> {
-        (at..at + size).find(|at| self.unfenced.is_written(*at as usize, 1))
-    }
-}
+use super::pending::{Load, Piece, Site};
 
 impl Machine<'_> {
     /// A lane issues, groups or waits for bulk copies.
@@ -98,7 +28,11 @@ impl Machine<'_> {
                     let problem = "bulk copies move multiples of 16 bytes between such addresses";
                     return Err(self.fault(site, FaultKind::Operand { problem }));
                 }
-                let pieces = (0..bytes / 16).map(|i| (to + 16 * i, Some(from + 16 * i), 16));
+                if to + bytes > self.block.shared.len() as u64 {
+                    return Err(self.outside(site, Space::Shared, to + SHARED_START, bytes));
+                }
+                let pieces =
+                    (0..bytes / 16).map(|i| (to + 16 * i, Some(from.wrapping_add(16 * i)), 16));
                 self.issue_load(site, pieces.collect(), bytes, *barrier)
             }
             Bulk::Store { from, map, coordinates } => {
@@ -146,7 +80,7 @@ impl Machine<'_> {
         }
         let mut bytes = vec![];
         for word in 0..16 {
-            let place = self.place(site, space, at + 8 * word, 8, READ)?;
+            let place = self.place(site, space, at.wrapping_add(8 * word), 8, READ)?;
             bytes.extend(self.load_at(place, 0, 8).to_le_bytes());
         }
         let problem = "no tensor map at this address";
@@ -178,7 +112,7 @@ impl Machine<'_> {
         if !problem.is_empty() {
             return Err(self.fault(site, FaultKind::Operand { problem }));
         }
-        if base - SHARED_START + map.box_bytes() > self.block.shared.len() as u64 {
+        if map.box_bytes() > self.block.shared.len() as u64 - (base - SHARED_START) {
             return Err(self.outside(site, Space::Shared, base, map.box_bytes()));
         }
         let element = u64::from(map.element);

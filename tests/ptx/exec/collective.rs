@@ -5,8 +5,9 @@ use crate::num::Scalar;
 use crate::num::integer::mask as low_bits;
 use crate::op::{Collective, Op, Shuffle, Src, Vote};
 
-use super::machine::{Machine, Site};
-use super::state::{Lanes, lanes};
+use super::machine::Machine;
+use super::pending::{Lanes, Site};
+use super::state::lanes;
 use super::warp::Flow;
 
 impl Machine<'_> {

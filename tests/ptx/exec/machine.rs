@@ -8,12 +8,9 @@ use crate::mem::race::Races;
 use crate::op::Kernel;
 use crate::options::{LaunchOptions, Order};
 
-use super::bulk::Bulks;
 use super::clocks::Clocks;
-use super::copies::Copies;
-use super::mbarrier::Mbarriers;
+use super::pending::{Bulks, Copies, Group, Mbarriers, Site};
 use super::state::{Barrier, Block, Generator, Warp};
-use super::warpgroup::Group;
 
 /// Barriers of a block.
 const BARRIERS: usize = 16;
@@ -39,17 +36,6 @@ pub struct Setup<'a> {
     pub params: &'a [u8],
     /// Options.
     pub options: LaunchOptions,
-}
-
-/// Where an access comes from.
-#[derive(Clone, Copy, Debug)]
-pub struct Site {
-    /// The warp.
-    pub warp: usize,
-    /// The lane.
-    pub lane: usize,
-    /// The instruction.
-    pub pc: u32,
 }
 
 /// A launch that runs.

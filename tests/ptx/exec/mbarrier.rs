@@ -1,56 +1,18 @@
 //! Barrier objects in shared memory: arrivals, expected bytes, and phases.
 
-use std::collections::HashMap;
-
 use crate::fault::{Fault, FaultKind, Space};
 use crate::mem::race::Access;
 use crate::mem::window::SHARED_START;
 use crate::op::{Addr, Mbarrier, Src};
 
-use super::machine::{Machine, Site};
+use super::machine::Machine;
 use super::memory::WRITE;
+use super::pending::{Object, Site};
 use super::state::lanes;
 use super::warp::Flow;
 
 /// The most arrivals, and the most bytes that may be outstanding.
 const LIMIT: i64 = (1 << 20) - 1;
-
-/// One barrier object.
-#[derive(Clone, Debug, Default)]
-struct State {
-    /// Arrivals that a phase takes.
-    expected: i64,
-    /// Arrivals that the current phase still takes.
-    pending: i64,
-    /// Bytes that the current phase still takes.
-    bytes: i64,
-    /// Phases that are complete.
-    phase: u64,
-    /// What those that arrive at the current phase have done.
-    gathering: Vec<u32>,
-    /// The same of complete phases.
-    published: Vec<u32>,
-    /// Thread, epoch and clock of the initialisation.
-    made: (u32, u32, u32),
-    /// Lanes that wait, by warp.
-    waiting: Vec<(usize, u32)>,
-}
-
-/// The barrier objects of a block, by their offsets in shared memory.
-#[derive(Clone, Debug, Default)]
-pub struct Mbarriers {
-    all: HashMap<u64, State>,
-}
-
-impl Mbarriers {
-    /// A barrier of the block has ordered everything.
-    pub fn end_epoch(&mut self) {
-        for state in self.all.values_mut() {
-            state.gathering.clear();
-            state.published.clear();
-        }
-    }
-}
 
 impl Machine<'_> {
     /// Lanes use a barrier object.
@@ -76,7 +38,7 @@ impl Machine<'_> {
                     }
                     let thread = self.block.warps[warp].first + lane as u32;
                     let made = (thread, self.epoch, self.block.clocks.now(thread));
-                    let state = State { expected, pending: expected, made, ..State::default() };
+                    let state = Object { expected, pending: expected, made, ..Object::default() };
                     self.block.mbarriers.all.insert(object, state);
                 }
                 Mbarrier::Invalidate => drop(self.block.mbarriers.all.remove(&object)),

@@ -9,6 +9,7 @@ pub mod machine;
 mod matrix;
 mod mbarrier;
 mod memory;
+mod pending;
 mod state;
 mod warp;
 mod warpgroup;

@@ -2,14 +2,8 @@
 
 use crate::mem::bytes::Bytes;
 
-use super::bulk::Bulks;
 use super::clocks::Clocks;
-use super::copies::Copies;
-use super::mbarrier::Mbarriers;
-use super::warpgroup::Group;
-
-/// Values of one operand for all lanes.
-pub type Lanes = [u64; 32];
+use super::pending::{Bulks, Copies, Group, Lanes, Mbarriers};
 
 /// A warp: a program counter and registers for each lane.
 #[derive(Debug)]

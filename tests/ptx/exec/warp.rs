@@ -4,8 +4,9 @@ use crate::fault::{Fault, FaultKind};
 use crate::op::{ALWAYS, Inst, Op, Special, Src};
 use crate::options::Order;
 
-use super::machine::{Machine, Site};
-use super::state::{Lanes, lanes};
+use super::machine::Machine;
+use super::pending::{Lanes, Site};
+use super::state::lanes;
 
 /// What follows an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,18 +1,15 @@
 //! Instructions of warpgroups: matrix products that read shared memory when they are waited for.
 
-use std::collections::{HashMap, VecDeque};
-
 use crate::fault::{Fault, FaultKind, Space};
 use crate::mem::window::SHARED_START;
-use crate::num::format::Format;
 use crate::num::mma::{HOPPER, dot};
 use crate::op::{GroupMatrix, Src, Warpgroup};
 use crate::options::Policy;
 use crate::tensor_map::Swizzle;
 
-use super::machine::{Machine, Site};
+use super::machine::Machine;
 use super::memory::READ;
-use super::state::Lanes;
+use super::pending::{First, Lanes, Product, Site, Sums};
 use super::warp::Flow;
 
 /// What sums hold before they are waited for: a NaN that no arithmetic makes.
@@ -20,44 +17,6 @@ const PENDING: u64 = 0x7fad_dead;
 /// Rows and products of an instruction.
 const ROWS: usize = 64;
 const DEPTH: usize = 16;
-
-/// Where the first matrix is.
-#[derive(Clone, Debug)]
-enum First {
-    Shared(u64),
-    /// Registers of the four warps.
-    Registers(Vec<[Lanes; 4]>),
-}
-
-/// A product that has not run.
-#[derive(Clone, Debug)]
-struct Product {
-    site: Site,
-    format: Format,
-    d: Box<[u32]>,
-    a: First,
-    b: u64,
-    keep: bool,
-    negate: [bool; 2],
-}
-
-/// The products of a warpgroup.
-#[derive(Clone, Debug, Default)]
-pub struct Group {
-    open: Vec<Product>,
-    /// Closed groups, with the clock of the warpgroup at which they read.
-    groups: VecDeque<(u32, Vec<Product>)>,
-    /// Sums of pending products by their first register.
-    sums: HashMap<u32, Sums>,
-}
-
-/// Sums that registers get back when no product of them is pending.
-#[derive(Clone, Debug)]
-struct Sums {
-    registers: Box<[u32]>,
-    /// Values of the registers, for the four warps.
-    warps: Vec<Vec<Lanes>>,
-}
 
 impl Machine<'_> {
     /// A warp comes to an instruction of its warpgroup, which runs when all four are there.

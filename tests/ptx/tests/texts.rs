@@ -2,7 +2,7 @@
 
 mod common;
 
-use reflex_ptx::Module;
+use reflex_ptx::{Device, LaunchOptions, Limits, Module, Order};
 
 fn error(body: &str) -> String {
     let text = format!(
@@ -47,29 +47,74 @@ fn recursion_and_giant_variables_are_refused() {
     }
 }
 
-#[test]
-fn mutated_texts_are_accepted_or_refused() {
-    let texts: Vec<String> = common::names().iter().map(|name| common::text(name)).collect();
-    arbtest::arbtest(|u| {
-        let mut text = u.choose(&texts)?.clone().into_bytes();
-        for _ in 0..u.int_in_range(1..=8)? {
-            if text.is_empty() {
-                break;
-            }
-            let at = u.int_in_range(0..=text.len() - 1)?;
-            match u.int_in_range(0..=3)? {
-                0 => text[at] = u.arbitrary()?,
-                1 => drop(text.remove(at)),
-                2 => text.truncate(at.max(1)),
-                _ => {
-                    let length = u.int_in_range(0..=40)?.min(text.len() - at);
-                    let part = text[at..at + length].to_vec();
-                    let to = u.int_in_range(0..=text.len() - 1)?;
-                    text.splice(to..to, part);
-                }
+/// A sample with a few bytes changed, left out or repeated.
+fn mutated(texts: &[String], u: &mut arbitrary::Unstructured<'_>) -> arbitrary::Result<String> {
+    let mut text = u.choose(texts)?.clone().into_bytes();
+    for _ in 0..u.int_in_range(1..=6)? {
+        if text.is_empty() {
+            break;
+        }
+        let at = u.int_in_range(0..=text.len() - 1)?;
+        match u.int_in_range(0..=4)? {
+            0 => text[at] = u.arbitrary()?,
+            1 => drop(text.remove(at)),
+            2 => text.truncate(at.max(1)),
+            3 => text[at] = b'0' + u.int_in_range(0..=9)?,
+            _ => {
+                let length = u.int_in_range(0..=40)?.min(text.len() - at);
+                let part = text[at..at + length].to_vec();
+                let to = u.int_in_range(0..=text.len() - 1)?;
+                text.splice(to..to, part);
             }
         }
-        drop(Module::parse(&String::from_utf8_lossy(&text)));
+    }
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+fn samples() -> Vec<String> {
+    common::names().iter().map(|name| common::text(name)).collect()
+}
+
+#[test]
+fn mutated_texts_are_accepted_or_refused() {
+    let texts = samples();
+    arbtest::arbtest(|u| {
+        drop(Module::parse(&mutated(&texts, u)?));
+        Ok(())
+    })
+    .budget_ms(1_000);
+}
+
+/// One digit or letter differs, so most are accepted; what they do is a result or a fault.
+#[test]
+fn mutated_kernels_end() {
+    let texts = samples();
+    arbtest::arbtest(|u| {
+        let mut text = u.choose(&texts)?.clone().into_bytes();
+        for _ in 0..u.int_in_range(1..=3)? {
+            let at = u.int_in_range(0..=text.len() - 1)?;
+            if text[at].is_ascii_digit() {
+                text[at] = b'0' + u.int_in_range(0..=9)?;
+            }
+        }
+        let Ok(module) = Module::parse(&String::from_utf8_lossy(&text)) else {
+            return Ok(());
+        };
+        let mut device = Device::new(Limits::default());
+        let buffer = device.alloc(4096).expect("memory");
+        device.write(buffer, &[1; 4096]).expect("inside");
+        for kernel in module.kernels().iter().filter(|kernel| kernel.param_size < 4096) {
+            let mut params = vec![4; kernel.param_size as usize];
+            for param in kernel.params.iter().filter(|param| param.size == 8) {
+                let at = param.offset as usize;
+                params[at..at + 8].copy_from_slice(&buffer.to_le_bytes());
+            }
+            let order = Order::Seeded(u.arbitrary()?);
+            let options = LaunchOptions { order, fuel: 20_000, ..LaunchOptions::default() };
+            let block = [u.int_in_range(1..=64)?, 1, 1];
+            let name = &kernel.name;
+            drop(device.launch(&module, name, [2, 1, 1], block, 4096, &params, &options));
+        }
         Ok(())
     })
     .budget_ms(2_000);
