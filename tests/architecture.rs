@@ -10,7 +10,7 @@ use std::process::Command;
 use imports::Imports;
 
 /// Crate, and the reflex crates it may depend on directly (outside tests).
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     ("reflex-runtime", &[]),
     ("reflex-vm", &["reflex-runtime"]),
     ("reflex-tir", &["reflex-runtime"]),
@@ -18,6 +18,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
     ("reflex-onnx", &["reflex-graph", "reflex-tir", "reflex-runtime"]),
     ("reflex-lower", &["reflex-graph", "reflex-tir", "reflex-vm", "reflex-runtime"]),
     ("reflex-codemem", &[]),
+    ("reflex-ptx", &[]),
     ("reflex-cranelift", &["reflex-vm", "reflex-runtime", "reflex-codemem"]),
     ("reflex-llvm", &["reflex-tir", "reflex-runtime", "reflex-codemem"]),
     (
@@ -48,7 +49,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
 ];
 
 /// Crates whose source may hold no `unsafe`.
-const SAFE: [&str; 4] = ["src/tir", "src/graph", "src/onnx", "src/lower"];
+const SAFE: [&str; 5] = ["src/tir", "src/graph", "src/onnx", "src/lower", "tests/ptx"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -156,7 +157,7 @@ struct Layout {
     circle: usize,
 }
 
-const LAYOUTS: [Layout; 11] = [
+const LAYOUTS: [Layout; 12] = [
     Layout {
         dir: "src/runtime",
         layers: &[
@@ -265,6 +266,17 @@ const LAYOUTS: [Layout; 11] = [
         circle: 3,
     },
     Layout { dir: "jit/llvm", layers: &["error passes process", "emit", "cpu nvptx"], circle: 1 },
+    Layout {
+        dir: "tests/ptx",
+        layers: &[
+            "fault num options parse tensor_map",
+            "mem op",
+            "counters decode",
+            "exec module",
+            "device",
+        ],
+        circle: 1,
+    },
     Layout {
         dir: "src",
         layers: &[

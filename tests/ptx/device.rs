@@ -14,6 +14,8 @@ use crate::options::{LaunchOptions, Limits};
 
 /// The largest extents of a grid.
 const GRID: [u64; 3] = [(1 << 31) - 1, 65535, 65535];
+/// The most bytes of local memory of a block.
+const LOCAL: u64 = 1 << 28;
 /// The largest extents of a block.
 const BLOCK: [u32; 3] = [1024, 1024, 64];
 
@@ -206,6 +208,9 @@ impl Device {
         }
         if kernel.required.is_some_and(|required| required != block.map(u64::from)) {
             return Err(format!("block {block:?} is not the one that .reqntid wants"));
+        }
+        if kernel.local_size * threads > LOCAL {
+            return Err(format!("{} bytes of local memory for each thread", kernel.local_size));
         }
         if shared > self.limits.shared {
             return Err(format!("{shared} bytes of shared memory"));

@@ -102,6 +102,11 @@ pub enum FaultKind {
         /// What is wrong.
         problem: &'static str,
     },
+    /// An asynchronous access to bytes that a thread wrote, without a fence between the proxies.
+    ProxyFence {
+        /// The address.
+        address: u64,
+    },
     /// Nothing can run, and threads wait.
     Deadlock {
         /// How many threads wait.
@@ -208,6 +213,9 @@ impl fmt::Display for FaultKind {
             FaultKind::InactiveLane { lane } => write!(f, "reads lane {lane}, which is inactive"),
             FaultKind::Mbarrier { address, problem } => {
                 write!(f, "mbarrier at shared {address:#x}: {problem}")
+            }
+            FaultKind::ProxyFence { address } => {
+                write!(f, "asynchronous access at shared {address:#x} without fence.proxy.async")
             }
             FaultKind::Deadlock { waiting } => write!(f, "deadlock: {waiting} threads wait"),
             FaultKind::OutOfFuel => f.write_str("out of fuel"),

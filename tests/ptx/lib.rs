@@ -41,6 +41,7 @@ mod num;
 mod op;
 mod options;
 mod parse;
+mod tensor_map;
 
 pub use counters::{Counters, Requests};
 pub use decode::ModuleVariable;
@@ -50,3 +51,4 @@ pub use module::Module;
 pub use op::{KINDS, Kernel, Kind, Param};
 pub use options::{Arch, LaunchOptions, Limits, Order, Params, Policy};
 pub use parse::error::{ParseError, Place};
+pub use tensor_map::{Swizzle, TensorMap};

@@ -156,8 +156,62 @@ pub enum Collective {
     LoadMatrix { transposed: bool, dst: Box<[u32]>, addr: Addr },
     /// `stmatrix`.
     StoreMatrix { transposed: bool, src: Box<[Src]>, addr: Addr },
+    /// `elect.sync`: the lowest lane, and whether this is it.
+    Elect { dst: u32, elected: u32 },
     /// `mma.sync` with m16n8.
     Mma { format: Format, k: u32, d: Box<[u32]>, a: Box<[Src]>, b: Box<[Src]>, c: Box<[Src]> },
+}
+
+/// An operation on an asynchronous barrier object.
+#[derive(Clone, Copy, Debug)]
+pub enum Mbarrier {
+    /// `mbarrier.init`.
+    Init { count: Src },
+    /// `mbarrier.inval`.
+    Invalidate,
+    /// `mbarrier.arrive`: the phase that was arrived at, arrivals, and bytes to expect.
+    Arrive { state: Option<u32>, count: Src, expect: Src },
+    /// `mbarrier.expect_tx`.
+    Expect { bytes: Src },
+    /// `mbarrier.test_wait` and `mbarrier.try_wait`; the latter blocks.
+    Wait { dst: u32, phase: Src, parity: bool, blocks: bool },
+}
+
+/// A copy that a bulk engine makes.
+#[derive(Clone, Debug)]
+pub enum Bulk {
+    /// A box of a tensor to shared memory.
+    Load { to: Addr, map: Addr, coordinates: Box<[Src]>, barrier: Addr },
+    /// A box of a tensor from shared memory.
+    Store { from: Addr, map: Addr, coordinates: Box<[Src]> },
+    /// Bytes to shared memory.
+    Copy { to: Addr, from: Addr, bytes: Src, barrier: Addr },
+    /// The end of a group of stores.
+    Commit,
+    /// A wait until at most this many groups are left.
+    Wait { left: u32 },
+}
+
+/// Where `wgmma` has its first matrix.
+#[derive(Clone, Debug)]
+pub enum GroupMatrix {
+    /// In shared memory, by a descriptor.
+    Shared(Src),
+    /// In registers.
+    Registers(Box<[Src]>),
+}
+
+/// An instruction that the four warps of a warpgroup execute together.
+#[derive(Clone, Debug)]
+pub enum Warpgroup {
+    /// `wgmma.fence`.
+    Fence,
+    /// `wgmma.commit_group`.
+    Commit,
+    /// `wgmma.wait_group`.
+    Wait { left: u32 },
+    /// `wgmma.mma_async` with m64 and k16.
+    Mma { format: Format, d: Box<[u32]>, a: GroupMatrix, b: Src, scale: Src, negate: [bool; 2] },
 }
 
 /// An operation.
@@ -206,6 +260,14 @@ pub enum Op {
     AsyncCopy { bytes: u8, to: Addr, from: Addr, read: Option<Src> },
     /// `cp.async.commit_group`.
     AsyncCommit,
+    /// An operation on the barrier object at an address.
+    Mbarrier { at: Addr, what: Mbarrier },
+    /// A bulk copy.
+    Bulk(Box<Bulk>),
+    /// An instruction of a warpgroup.
+    Warpgroup(Box<Warpgroup>),
+    /// `fence.proxy.async`.
+    ProxyFence,
     /// `cp.async.wait_group`; none waits for all copies.
     AsyncWait { left: Option<u32> },
 }
@@ -317,4 +379,6 @@ pub struct Kernel {
     pub required: Option<[u64; 3]>,
     /// Whether threads order themselves by more than barriers of the whole block.
     pub(crate) fine_order: bool,
+    /// Whether bulk copies or warpgroups touch shared memory.
+    pub(crate) async_proxy: bool,
 }

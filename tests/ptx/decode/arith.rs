@@ -1,9 +1,8 @@
 //! Arithmetic, comparisons, moves and conversions.
 
-use crate::fault::Space;
 use crate::mem::window;
 use crate::num::convert::{Conversion, Number, format_of};
-use crate::num::format::{F32, Format, Round, TF32};
+use crate::num::format::{Format, Round, TF32};
 use crate::num::{Scalar, float, integer};
 use crate::op::{Kind, Op, Special, Src};
 use crate::parse::tree::Operand;
@@ -13,7 +12,7 @@ use super::modifiers::Modifiers;
 
 /// The type of an operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Type {
+pub enum Type {
     Integer(u32, bool),
     Float(Format),
     /// Two numbers in one register.
@@ -21,6 +20,7 @@ enum Type {
     Predicate,
 }
 
+/// A type by its name.
 fn type_of(name: &str) -> Option<Type> {
     Some(match name {
         "pred" => Type::Predicate,
@@ -48,22 +48,16 @@ pub fn rounding(modifiers: &mut Modifiers<'_>) -> Option<Round> {
     })
 }
 
-const ZERO: Src = Src::Imm(0);
+/// A source that is not there.
+pub const ZERO: Src = Src::Imm(0);
 
-fn select(a: u64, b: u64, p: u64) -> u64 {
+/// `a` where the predicate `p` is true, else `b`.
+pub fn select(a: u64, b: u64, p: u64) -> u64 {
     if p & 1 == 1 { a } else { b }
 }
 
-fn is_window(a: u64, b: u64, _: u64) -> u64 {
-    u64::from(a & window::MASK == b)
-}
-
-fn is_global(a: u64, _: u64, _: u64) -> u64 {
-    u64::from(window::resolve(a).0 == Space::Global)
-}
-
 /// The bits of `a` from bit `b`, `c` of them.
-fn field(a: u64, b: u64, c: u64) -> u64 {
+pub fn field(a: u64, b: u64, c: u64) -> u64 {
     a >> b & integer::mask(c as u32)
 }
 
@@ -118,7 +112,8 @@ impl<'a> Context<'_, 'a> {
         Ok(true)
     }
 
-    fn kind_of_type(&mut self, m: &mut Modifiers<'a>) -> Result<Type> {
+    /// The type, which is the last modifier.
+    pub fn kind_of_type(&mut self, m: &mut Modifiers<'a>) -> Result<Type> {
         match m.last().and_then(type_of) {
             Some(kind) => Ok(kind),
             None => self.error(format!("instruction {}: no type that is known", m.name)),
@@ -126,7 +121,7 @@ impl<'a> Context<'_, 'a> {
     }
 
     /// Emits a function with a destination and up to three sources.
-    fn alu(&mut self, f: Option<Scalar>, o: &[Operand<'a>], sources: usize) -> Result<()> {
+    pub fn alu(&mut self, f: Option<Scalar>, o: &[Operand<'a>], sources: usize) -> Result<()> {
         let Some(f) = f else {
             return self.error("this form of the instruction is not supported");
         };
@@ -242,160 +237,6 @@ impl<'a> Context<'_, 'a> {
             return self.error("expected four sources");
         };
         self.emit(Op::Alu4 { f, dst, src })
-    }
-
-    fn comparison(&mut self, m: &mut Modifiers<'a>, kind: Type) -> Result<Scalar> {
-        let names = [
-            "eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs", "equ", "neu", "ltu", "leu",
-            "gtu", "geu", "num", "nan",
-        ];
-        let Some(name) = m.one_of(&names) else {
-            return self.error("no comparison that is known");
-        };
-        let found = match kind {
-            Type::Integer(bits, signed) => {
-                let (name, signed) = match name {
-                    "lo" => ("lt", false),
-                    "ls" => ("le", false),
-                    "hi" => ("gt", false),
-                    "hs" => ("ge", false),
-                    name => (name, signed),
-                };
-                integer::operation(name, bits, signed)
-            }
-            Type::Float(format) | Type::Pair(format) => {
-                float::operation(name, format, Round::Nearest)
-            }
-            Type::Predicate => None,
-        };
-        match found {
-            Some(f) => Ok(f),
-            None => self.error(format!("comparison {name} is not supported here")),
-        }
-    }
-
-    /// Emits a comparison and combines it with a predicate; returns the temporary results.
-    fn compare(
-        &mut self,
-        f: Scalar,
-        combine: Option<(&str, &Operand<'a>)>,
-        a: Src,
-        b: Src,
-    ) -> Result<[u32; 2]> {
-        let results = [self.temporary(), self.temporary()];
-        self.emit(Op::Alu { f, dst: results[0], src: [a, b, ZERO] })?;
-        let not = integer::operation("cnot", 64, false).expect("in the table");
-        let first = Src::Reg(results[0]);
-        self.emit(Op::Alu { f: not, dst: results[1], src: [first, ZERO, ZERO] })?;
-        if let Some((name, operand)) = combine {
-            let (mut with, negated) = self.predicate(operand)?;
-            if negated {
-                let turned = self.temporary();
-                self.emit(Op::Alu { f: not, dst: turned, src: [with, ZERO, ZERO] })?;
-                with = Src::Reg(turned);
-            }
-            let f = integer::operation(name, 64, false).expect("in the table");
-            for dst in results {
-                self.emit(Op::Alu { f, dst, src: [Src::Reg(dst), with, ZERO] })?;
-            }
-        }
-        Ok(results)
-    }
-
-    fn setp(&mut self, m: &mut Modifiers<'a>, o: &[Operand<'a>]) -> Result<()> {
-        let kind = self.kind_of_type(m)?;
-        let f = self.comparison(m, kind)?;
-        let combine = m.one_of(&["and", "or", "xor"]);
-        if let (Type::Pair(_), [Operand::Pair(p, q), a, b]) = (kind, o) {
-            return self.setp_pair(f, [p, q], a, b);
-        }
-        match (o, combine) {
-            ([Operand::Name(..), _, _], None) => self.alu(Some(f), o, 2),
-            ([d, a, b], None) => self.setp_full(f, d, a, b, None),
-            ([d, a, b, c], Some(name)) => self.setp_full(f, d, a, b, Some((name, c))),
-            _ => self.error("wrong number of operands"),
-        }
-    }
-
-    fn setp_full(
-        &mut self,
-        f: Scalar,
-        d: &Operand<'a>,
-        a: &Operand<'a>,
-        b: &Operand<'a>,
-        combine: Option<(&str, &Operand<'a>)>,
-    ) -> Result<()> {
-        let (a, b) = (self.src(a)?, self.src(b)?);
-        let results = self.compare(f, combine, a, b)?;
-        let names = match d {
-            Operand::Pair(p, q) => vec![*p, *q],
-            Operand::Name(p, 0) => vec![*p],
-            _ => return self.error("expected a predicate"),
-        };
-        for (name, result) in names.into_iter().zip(results) {
-            let dst = self.dst(&Operand::Name(name, 0))?;
-            self.emit(Op::Move { dst, src: Src::Reg(result) })?;
-        }
-        Ok(())
-    }
-
-    /// Compares both halves of two registers.
-    fn setp_pair(
-        &mut self,
-        f: Scalar,
-        dst: [&'a str; 2],
-        a: &Operand<'a>,
-        b: &Operand<'a>,
-    ) -> Result<()> {
-        let sources = [self.src(a)?, self.src(b)?];
-        for (name, from) in dst.into_iter().zip([0, 16]) {
-            let mut parts = [ZERO; 3];
-            for (part, source) in parts.iter_mut().zip(sources) {
-                let temporary = self.temporary();
-                let src = [source, Src::Imm(from), Src::Imm(16)];
-                self.emit(Op::Alu { f: field, dst: temporary, src })?;
-                *part = Src::Reg(temporary);
-            }
-            let dst = self.dst(&Operand::Name(name, 0))?;
-            self.emit(Op::Alu { f, dst, src: parts })?;
-        }
-        Ok(())
-    }
-
-    fn set(&mut self, m: &mut Modifiers<'a>, o: &[Operand<'a>]) -> Result<()> {
-        let kind = self.kind_of_type(m)?;
-        let yes = match self.kind_of_type(m)? {
-            Type::Integer(32, _) => 0xffff_ffff,
-            Type::Float(F32) => u64::from(1.0_f32.to_bits()),
-            _ => return self.error("this form of the instruction is not supported"),
-        };
-        let f = self.comparison(m, kind)?;
-        let combine = match (m.one_of(&["and", "or", "xor"]), o.get(3)) {
-            (Some(name), Some(operand)) => Some((name, operand)),
-            (None, None) => None,
-            _ => return self.error("wrong number of operands"),
-        };
-        let [d, a, b, ..] = o else {
-            return self.error("wrong number of operands");
-        };
-        let (dst, a, b) = (self.dst(d)?, self.src(a)?, self.src(b)?);
-        let [result, _] = self.compare(f, combine, a, b)?;
-        self.emit(Op::Alu { f: select, dst, src: [Src::Imm(yes), ZERO, Src::Reg(result)] })
-    }
-
-    fn selp(&mut self, m: &mut Modifiers<'a>, o: &[Operand<'a>]) -> Result<()> {
-        self.kind_of_type(m)?;
-        self.alu(Some(select), o, 3)
-    }
-
-    fn isspacep(&mut self, m: &mut Modifiers<'a>, o: &[Operand<'a>]) -> Result<()> {
-        let space = self.space(m)?;
-        let [d, a] = o else {
-            return self.error("expected two operands");
-        };
-        let (dst, a) = (self.dst(d)?, self.src(a)?);
-        let f = if space == Space::Global { is_global } else { is_window };
-        self.emit(Op::Alu { f, dst, src: [a, Src::Imm(window::window(space)), ZERO] })
     }
 
     fn cvta(&mut self, m: &mut Modifiers<'a>, o: &[Operand<'a>]) -> Result<()> {

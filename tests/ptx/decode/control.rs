@@ -26,8 +26,17 @@ impl<'a> Context<'_, 'a> {
                 self.kind = Kind::Barrier;
                 self.barrier(m, o)?;
             }
+            "griddepcontrol" | "setmaxnreg" => {
+                m.ignore(&["wait", "launch_dependents", "inc", "dec", "sync", "aligned", "u32"]);
+                self.emit(Op::Nop)?;
+            }
             "membar" | "fence" => {
                 self.kind = Kind::Barrier;
+                if m.take("proxy") && m.take("async") {
+                    m.ignore(&["shared::cta", "shared::cluster", "global"]);
+                    self.emit(Op::ProxyFence)?;
+                    return Ok(true);
+                }
                 m.ignore(&[
                     "cta", "gl", "sys", "gpu", "cluster", "sc", "acq_rel", "proxy", "async",
                 ]);
@@ -136,6 +145,15 @@ impl<'a> Context<'_, 'a> {
             "vote" => self.vote(m, rest)?,
             "match" => self.matching(m, rest)?,
             "redux" => self.reduce(m, rest)?,
+            "elect" => {
+                let [d] = rest else {
+                    return self.error("expected a register and a predicate");
+                };
+                let (dst, Some(elected)) = self.dst_pair(d)? else {
+                    return self.error("expected a register and a predicate");
+                };
+                Collective::Elect { dst, elected }
+            }
             _ => return self.error(format!("unknown instruction {}", m.name)),
         };
         self.emit(Op::Collective { mask, what })

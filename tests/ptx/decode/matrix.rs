@@ -1,7 +1,7 @@
 //! Matrix instructions.
 
 use crate::num::convert::format_of;
-use crate::op::{Collective, Kind, Op, Src};
+use crate::op::{Collective, GroupMatrix, Kind, Op, Src, Warpgroup};
 use crate::parse::tree::Operand;
 
 use super::context::{Context, Result};
@@ -17,6 +17,11 @@ impl<'a> Context<'_, 'a> {
         let what = match m.name {
             "ldmatrix" | "stmatrix" => self.move_matrix(m, o)?,
             "mma" => self.mma(m, o)?,
+            "wgmma" => {
+                let what = self.warpgroup(m, o)?;
+                self.emit(Op::Warpgroup(Box::new(what)))?;
+                return Ok(true);
+            }
             _ => return Ok(false),
         };
         self.emit(Op::Collective { mask: FULL, what })?;
@@ -77,5 +82,66 @@ impl<'a> Context<'_, 'a> {
         }
         let [a, b, c] = [a, b, c].map(Vec::into_boxed_slice);
         Ok(Collective::Mma { format, k, d, a, b, c })
+    }
+
+    fn warpgroup(&mut self, m: &mut Modifiers<'a>, o: &[Operand<'a>]) -> Result<Warpgroup> {
+        self.kernel.fine_order = true;
+        self.kernel.async_proxy = true;
+        m.ignore(&["sync", "aligned"]);
+        match (m.one_of(&["fence", "commit_group", "wait_group", "mma_async"]), o) {
+            (Some("fence"), []) => Ok(Warpgroup::Fence),
+            (Some("commit_group"), []) => Ok(Warpgroup::Commit),
+            (Some("wait_group"), [Operand::Integer(left)]) => {
+                Ok(Warpgroup::Wait { left: *left as u32 })
+            }
+            (Some("mma_async"), [d, a, b, scale, rest @ ..]) => {
+                let (format, columns) = self.group_shape(m)?;
+                let d = self.dst_registers(d)?;
+                let a = match a {
+                    Operand::Vector(parts) => GroupMatrix::Registers(self.sources(parts)?.into()),
+                    descriptor => GroupMatrix::Shared(self.src(descriptor)?),
+                };
+                let (b, scale) = (self.src(b)?, self.src(scale)?);
+                let in_registers = matches!(&a, GroupMatrix::Registers(parts) if parts.len() != 4);
+                if d.len() != columns / 2 || in_registers {
+                    return self.error("the vectors do not fit the shape");
+                }
+                let numbers = rest.iter().map(|operand| match operand {
+                    Operand::Integer(value) => Some(*value as i64),
+                    _ => None,
+                });
+                match numbers.collect::<Option<Vec<i64>>>().as_deref() {
+                    Some([x @ (1 | -1), y @ (1 | -1), transposes @ ..])
+                        if transposes.iter().all(|t| *t == 0) =>
+                    {
+                        let negate = [*x == -1, *y == -1];
+                        Ok(Warpgroup::Mma { format, d, a, b, scale, negate })
+                    }
+                    _ => self.error("wgmma of transposed matrices is not supported"),
+                }
+            }
+            _ => self.error("this form of wgmma is not supported"),
+        }
+    }
+
+    /// The format of the products and the count of columns.
+    fn group_shape(
+        &mut self,
+        m: &mut Modifiers<'a>,
+    ) -> Result<(crate::num::format::Format, usize)> {
+        let (b, a, d) = (m.last(), m.last(), m.last());
+        let shape = m.first().unwrap_or("");
+        let columns = shape.strip_prefix("m64n").and_then(|rest| rest.strip_suffix("k16"));
+        let columns = columns.and_then(|columns| columns.parse::<usize>().ok());
+        let columns = columns.filter(|n| n.is_multiple_of(8) && (8..=256).contains(n));
+        match (d, a, b, columns) {
+            (Some("f32"), Some(a @ ("f16" | "bf16")), Some(b), Some(columns)) if a == b => {
+                match format_of(a) {
+                    Some(format) => Ok((format, columns)),
+                    None => self.error("unknown type"),
+                }
+            }
+            _ => self.error(format!("wgmma of this shape or these types: {shape}")),
+        }
     }
 }

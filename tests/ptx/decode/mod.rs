@@ -2,6 +2,7 @@
 
 mod arith;
 mod asynchronous;
+mod compare;
 mod context;
 mod control;
 mod matrix;

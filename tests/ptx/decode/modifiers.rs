@@ -41,6 +41,11 @@ impl<'a> Modifiers<'a> {
         if self.rest.is_empty() { None } else { Some(self.rest.remove(0)) }
     }
 
+    /// Whether the first modifier that is left is one of these.
+    pub fn first_is(&self, names: &[&str]) -> bool {
+        self.rest.first().is_some_and(|first| names.contains(first))
+    }
+
     /// Takes the last modifier, which most often is the type.
     pub fn last(&mut self) -> Option<&'a str> {
         self.rest.pop()

@@ -3,7 +3,8 @@
 use crate::fault::{Fault, FaultKind};
 use crate::op::{BarrierResult, Op, Src};
 
-use super::machine::{Machine, Site};
+use super::machine::Machine;
+use super::pending::Site;
 use super::state::{Barrier, lanes};
 use super::warp::Flow;
 
@@ -95,6 +96,7 @@ impl Machine<'_> {
         if whole {
             self.epoch += 1;
             self.block.clocks.reset();
+            self.block.mbarriers.end_epoch();
             self.shared_races.end_epoch();
             self.global_races.end_epoch();
         } else {

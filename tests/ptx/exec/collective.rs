@@ -5,8 +5,9 @@ use crate::num::Scalar;
 use crate::num::integer::mask as low_bits;
 use crate::op::{Collective, Op, Shuffle, Src, Vote};
 
-use super::machine::{Machine, Site};
-use super::state::{Lanes, lanes};
+use super::machine::Machine;
+use super::pending::{Lanes, Site};
+use super::state::lanes;
 use super::warp::Flow;
 
 impl Machine<'_> {
@@ -119,6 +120,13 @@ impl Machine<'_> {
                 let result = reduce(*with, &values, mask);
                 self.write(warp, *dst, mask, &[result; 32]);
             }
+            Collective::Elect { dst, elected } => {
+                let leader = mask.trailing_zeros();
+                let mut flags = [0; 32];
+                flags[leader as usize] = 1;
+                self.write(warp, *dst, mask, &[u64::from(leader); 32]);
+                self.write(warp, *elected, mask, &flags);
+            }
             Collective::LoadMatrix { .. }
             | Collective::StoreMatrix { .. }
             | Collective::Mma { .. } => self.matrix(site, what, mask)?,
@@ -193,6 +201,7 @@ fn whole_warp(what: &Collective) -> bool {
         | Collective::Shuffle { .. }
         | Collective::Vote { .. }
         | Collective::Match { .. }
+        | Collective::Elect { .. }
         | Collective::Reduce { .. } => false,
     }
 }

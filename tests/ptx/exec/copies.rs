@@ -1,41 +1,13 @@
 //! Asynchronous copies: they run as late as a wait allows, and until then nothing may look.
 
-use std::collections::VecDeque;
-
 use crate::fault::{Fault, FaultKind, Space};
 use crate::mem::window::SHARED_START;
 use crate::op::Op;
 
-use super::machine::{Machine, Site};
+use super::machine::Machine;
 use super::memory::{Place, READ, WRITE};
+use super::pending::{Copy, Site};
 use super::state::lanes;
-
-/// A copy that has not run.
-#[derive(Clone, Copy, Debug)]
-struct Copy {
-    /// Offset in shared memory.
-    to: u64,
-    /// Address of the source.
-    from: u64,
-    bytes: u64,
-    /// Bytes that are read; the others become zero.
-    read: u64,
-}
-
-/// The copies of a thread: those of the open group, and closed groups.
-#[derive(Clone, Debug, Default)]
-pub struct Copies {
-    open: Vec<Copy>,
-    groups: VecDeque<Vec<Copy>>,
-}
-
-impl Copies {
-    /// Whether a copy that has not run writes bytes of a range.
-    pub fn touches(&self, at: u64, size: u64) -> bool {
-        let mut all = self.groups.iter().flatten().chain(&self.open);
-        all.any(|copy| copy.to < at + size && at < copy.to + copy.bytes)
-    }
-}
 
 impl Machine<'_> {
     /// Issues, groups or waits for copies.

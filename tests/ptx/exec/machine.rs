@@ -1,4 +1,4 @@
-//! A launch: blocks one after another, the warps of a block in turns.
+//! A launch: blocks one after another, and the warps of a block by a schedule.
 
 use crate::counters::{Counters, Requests, Sectors};
 use crate::fault::{Fault, FaultKind};
@@ -9,7 +9,7 @@ use crate::op::Kernel;
 use crate::options::{LaunchOptions, Order};
 
 use super::clocks::Clocks;
-use super::copies::Copies;
+use super::pending::{Bulks, Copies, Group, Mbarriers, Site};
 use super::state::{Barrier, Block, Generator, Warp};
 
 /// Barriers of a block.
@@ -36,17 +36,6 @@ pub struct Setup<'a> {
     pub params: &'a [u8],
     /// Options.
     pub options: LaunchOptions,
-}
-
-/// Where an access comes from.
-#[derive(Clone, Copy, Debug)]
-pub struct Site {
-    /// The warp.
-    pub warp: usize,
-    /// The lane.
-    pub lane: usize,
-    /// The instruction.
-    pub pc: u32,
 }
 
 /// A launch that runs.
@@ -106,8 +95,12 @@ fn new_block(setup: &Setup<'_>, threads: u32) -> Block {
         shared: Bytes::new(setup.shared as usize),
         local: Bytes::new(kernel.local_size as usize * threads as usize),
         barriers: vec![Barrier::default(); BARRIERS],
-        clocks: Clocks::new(threads as usize),
+        // One more for bulk copies, and one for each warpgroup.
+        clocks: Clocks::new(threads as usize + 1 + threads.div_ceil(128) as usize),
         copies: vec![Copies::default(); threads as usize],
+        mbarriers: Mbarriers::default(),
+        bulks: Bulks::new(setup.shared as usize, threads as usize),
+        groups: vec![Group::default(); threads.div_ceil(128) as usize],
     }
 }
 
@@ -144,6 +137,9 @@ impl Machine<'_> {
             self.block.shared.clear();
             self.block.local.clear();
             self.block.barriers.fill(Barrier::default());
+            self.block.mbarriers = Mbarriers::default();
+            self.block.bulks = Bulks::new(self.setup.shared as usize, self.block.threads as usize);
+            self.block.groups.fill(Group::default());
         }
         self.epoch += 1;
         self.block.start = self.epoch;
@@ -153,6 +149,10 @@ impl Machine<'_> {
         self.counters.blocks += 1;
         while self.block.live() > 0 {
             let Some(warp) = self.next_warp() else {
+                // Bulk copies run as late as they may.
+                if self.run_bulk()? {
+                    continue;
+                }
                 return Err(self.stuck());
             };
             let turn = match self.setup.options.order {
@@ -160,11 +160,13 @@ impl Machine<'_> {
                 Order::Index | Order::Reverse => TURN,
             };
             if self.block.warps.iter().all(|warp| warp.ready == 0 || warp.spun) {
+                self.run_bulk()?;
                 self.block.warps.iter_mut().for_each(|warp| warp.spun &= warp.ready == 0);
                 self.block.warps[warp].spun = true;
             }
             self.turn(warp, turn)?;
         }
+        while self.run_bulk()? {}
         Ok(())
     }
 
@@ -213,7 +215,11 @@ impl Machine<'_> {
             let arrived = state.arrived.len() as u32;
             return self.fault(site, FaultKind::DivergentBarrier { barrier, arrived, expected });
         }
-        let site = Site { warp: 0, lane: 0, pc: 0 };
+        if let Some(site) = waiting(|warp| warp.at_group) {
+            let (mask, arrived) = (u32::MAX, self.block.warps[site.warp].at_group);
+            return self.fault(site, FaultKind::DivergentCollective { mask, arrived });
+        }
+        let site = waiting(|warp| warp.at_mbarrier).unwrap_or(Site { warp: 0, lane: 0, pc: 0 });
         self.fault(site, FaultKind::Deadlock { waiting: self.block.live() })
     }
 

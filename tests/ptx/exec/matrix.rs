@@ -6,9 +6,10 @@ use crate::num::mma::{AMPERE, HOPPER, dot};
 use crate::op::{Addr, Collective, Src};
 use crate::options::Arch;
 
-use super::machine::{Machine, Site};
+use super::machine::Machine;
 use super::memory::{READ, WRITE};
-use super::state::{Lanes, lanes};
+use super::pending::{Lanes, Site};
+use super::state::lanes;
 
 /// Bytes of a row of a matrix of 8 by 8.
 const ROW: u64 = 16;

@@ -8,8 +8,9 @@ use crate::num::integer::{mask as low_bits, sign_extend};
 use crate::op::{Addr, AtomicOp, Dst, Op, Src};
 use crate::options::Policy;
 
-use super::machine::{Machine, Site};
-use super::state::{Lanes, lanes};
+use super::machine::Machine;
+use super::pending::{Lanes, Site};
+use super::state::lanes;
 
 /// A plain read.
 pub const READ: Access = Access { write: false, atomic: false };
@@ -176,7 +177,10 @@ impl Machine<'_> {
                 let each = self.setup.kernel.local_size;
                 (address + size <= each).then_some(thread * each + address)
             }
-            _ => (address + size <= self.setup.params.len() as u64).then_some(address),
+            _ => {
+                let end = address.checked_add(size);
+                end.filter(|end| *end <= self.setup.params.len() as u64).map(|end| end - size)
+            }
         };
         let Some(at) = at else {
             let kind = FaultKind::OutOfBounds { space, address, size, freed: false };
@@ -191,6 +195,10 @@ impl Machine<'_> {
         }
         if space == Space::Shared {
             self.order(site, place, size, access)?;
+            if access.write && self.setup.kernel.async_proxy {
+                let thread = self.block.warps[site.warp].first + site.lane as u32;
+                self.block.bulks.wrote(thread, at, size);
+            }
         }
         Ok(place)
     }
@@ -238,7 +246,8 @@ impl Machine<'_> {
         if written {
             return Ok(());
         }
-        let pending = self.block.copies.iter().any(|copies| copies.touches(place.at, size));
+        let pending = self.block.copies.iter().any(|copies| copies.touches(place.at, size))
+            || self.block.bulks.touches(place.at, size);
         let kind = if place.space == Space::Shared && pending {
             FaultKind::AsyncPending { address: place.at + SHARED_START }
         } else {

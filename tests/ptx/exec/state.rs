@@ -3,10 +3,7 @@
 use crate::mem::bytes::Bytes;
 
 use super::clocks::Clocks;
-use super::copies::Copies;
-
-/// Values of one operand for all lanes.
-pub type Lanes = [u64; 32];
+use super::pending::{Bulks, Copies, Group, Lanes, Mbarriers};
 
 /// A warp: a program counter and registers for each lane.
 #[derive(Debug)]
@@ -21,6 +18,10 @@ pub struct Warp {
     pub at_barrier: u32,
     /// Lanes that wait at a collective.
     pub at_collective: u32,
+    /// Lanes that wait for a phase of a barrier object.
+    pub at_mbarrier: u32,
+    /// Lanes that wait for the other warps of a warpgroup.
+    pub at_group: u32,
     /// Whether it used up its last turn.
     pub spun: bool,
     /// The next instruction of each lane.
@@ -41,6 +42,8 @@ impl Warp {
             ready: live,
             at_barrier: 0,
             at_collective: 0,
+            at_mbarrier: 0,
+            at_group: 0,
             spun: false,
             pcs: [0; 32],
             barrier: [0; 32],
@@ -113,6 +116,12 @@ pub struct Block {
     pub clocks: Clocks,
     /// Asynchronous copies of each thread.
     pub copies: Vec<Copies>,
+    /// Barrier objects.
+    pub mbarriers: Mbarriers,
+    /// Bulk copies.
+    pub bulks: Bulks,
+    /// Matrix products of each warpgroup.
+    pub groups: Vec<Group>,
 }
 
 impl Block {

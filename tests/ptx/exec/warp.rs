@@ -4,8 +4,9 @@ use crate::fault::{Fault, FaultKind};
 use crate::op::{ALWAYS, Inst, Op, Special, Src};
 use crate::options::Order;
 
-use super::machine::{Machine, Site};
-use super::state::{Lanes, lanes};
+use super::machine::Machine;
+use super::pending::{Lanes, Site};
+use super::state::lanes;
 
 /// What follows an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,6 +219,17 @@ impl Machine<'_> {
             Op::AsyncCopy { .. } | Op::AsyncCommit | Op::AsyncWait { .. } => {
                 self.copy(warp, pc, op, run)?;
             }
+            Op::Mbarrier { at, what } => return self.mbarrier(warp, pc, *at, what, mask, run),
+            Op::Bulk(bulk) => {
+                for lane in lanes(run) {
+                    self.bulk(Site { warp, lane, pc }, bulk)?;
+                }
+            }
+            Op::Warpgroup(what) => return self.warpgroup(warp, pc, what, mask, run),
+            Op::ProxyFence => {
+                let first = self.block.warps[warp].first;
+                lanes(run).for_each(|lane| self.block.bulks.fence(first + lane as u32));
+            }
             Op::Nop | Op::Branch { .. } => {}
             Op::BranchTable { table, index } => {
                 return self.branch_table(warp, pc, *table, *index, mask, run);
@@ -284,6 +296,7 @@ impl Machine<'_> {
     fn exit(&mut self, warp: usize, pc: u32, mask: u32, run: u32) -> Result<Flow, Fault> {
         for lane in lanes(run) {
             self.finish_copies(Site { warp, lane, pc }, 0)?;
+            self.finish_stores(Site { warp, lane, pc }, 0)?;
         }
         let state = &mut self.block.warps[warp];
         state.live &= !run;

@@ -6,6 +6,8 @@ pub mod format;
 pub mod integer;
 pub mod mma;
 pub mod soft;
+#[cfg(test)]
+mod tests;
 
 /// An operation on the bits of up to three registers.
 pub type Scalar = fn(u64, u64, u64) -> u64;

@@ -372,6 +372,7 @@ impl<'a> Reader<'a> {
         if depth > DEPTH {
             return self.error("operands nest too deep");
         }
+        let place = self.place();
         match self.take()? {
             Token::Symbol('{') => Ok(Operand::Vector(self.operands('}', depth)?)),
             Token::Symbol('(') => Ok(Operand::List(self.operands(')', depth)?)),
@@ -396,7 +397,7 @@ impl<'a> Reader<'a> {
             Token::Double(bits) => Ok(Operand::Double(bits)),
             Token::Word(name) if self.accept('|') => Ok(Operand::Pair(name, self.word()?)),
             Token::Word(name) => Ok(Operand::Name(name, self.offset()?)),
-            other => self.error(format!("unexpected {other:?} as an operand")),
+            other => Err(ParseError::new(place, format!("unexpected {other:?} as an operand"))),
         }
     }
 
