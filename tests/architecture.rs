@@ -10,13 +10,14 @@ use std::process::Command;
 use imports::Imports;
 
 /// Crate, and the reflex crates it may depend on directly (outside tests).
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     ("reflex-runtime", &[]),
     ("reflex-vm", &["reflex-runtime"]),
     ("reflex-tir", &["reflex-runtime"]),
     ("reflex-graph", &["reflex-tir", "reflex-runtime"]),
     ("reflex-onnx", &["reflex-graph", "reflex-tir", "reflex-runtime"]),
     ("reflex-lower", &["reflex-graph", "reflex-tir", "reflex-vm", "reflex-runtime"]),
+    ("reflex-rpc", &["reflex-runtime"]),
     ("reflex-codemem", &[]),
     ("reflex-cranelift", &["reflex-vm", "reflex-runtime", "reflex-codemem"]),
     ("reflex-llvm", &["reflex-tir", "reflex-runtime", "reflex-codemem"]),
@@ -41,6 +42,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
             "reflex-graph",
             "reflex-onnx",
             "reflex-lower",
+            "reflex-rpc",
             "reflex-codemem",
             "reflex-cranelift",
         ],
@@ -127,7 +129,7 @@ fn only_codegen_links_llvm() {
 fn deployable_crates_know_no_compiler() {
     let all = dependencies();
     let absent = ["reflex-tir", "reflex-graph", "reflex-onnx", "reflex-lower", "prost"];
-    for name in ["reflex-runtime", "reflex-vm", "reflex-cranelift"] {
+    for name in ["reflex-runtime", "reflex-vm", "reflex-rpc", "reflex-cranelift"] {
         let reach = closure(&all, name);
         let found: Vec<_> = absent.iter().filter(|a| reach.contains(**a)).collect();
         assert!(found.is_empty(), "{name} reaches {found:?}");
@@ -156,7 +158,7 @@ struct Layout {
     circle: usize,
 }
 
-const LAYOUTS: [Layout; 11] = [
+const LAYOUTS: [Layout; 12] = [
     Layout {
         dir: "src/runtime",
         layers: &[
@@ -233,6 +235,17 @@ const LAYOUTS: [Layout; 11] = [
             "compile",
         ],
         circle: 1,
+    },
+    Layout {
+        dir: "src/rpc",
+        layers: &[
+            "fault limits names",
+            "handshake module store wire",
+            "handles",
+            "client serve tracker",
+        ],
+        // A client's session, its values and its functions.
+        circle: 4,
     },
     Layout {
         dir: "jit/codemem",
