@@ -115,6 +115,7 @@ pub mod conformance;
 pub mod log;
 pub mod memory;
 pub mod numpy;
+pub mod serve;
 pub mod stats;
 
 pub use array::{Array, Feed};

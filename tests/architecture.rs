@@ -288,7 +288,7 @@ const LAYOUTS: [Layout; 12] = [
             "artifact program session specialise",
             "compiler library_function",
             "engine",
-            "capi conformance ndarray_interop",
+            "capi conformance ndarray_interop serve",
             "cli",
         ],
         circle: 1,
