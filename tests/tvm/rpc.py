@@ -5,6 +5,7 @@ our client.
     rpc.py tracker HOST PORT KEY       a server from a tracker
     rpc.py pipe SCRIPT FOLDER          PopenSession
     rpc.py timeout HOST PORT           a session that is too long
+    rpc.py library FOLDER              builds a library, and prints its path
     rpc.py server                      TVM's server; prints its port, ends with standard input
 """
 
@@ -41,6 +42,7 @@ class Twice:
 def library(folder):
     path = os.path.join(folder, "twice.so")
     tvm.compile(Twice, target="llvm").export_library(path)
+    print(path, flush=True)
     return path
 
 
