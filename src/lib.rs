@@ -115,6 +115,7 @@ pub mod conformance;
 pub mod log;
 pub mod memory;
 pub mod numpy;
+pub mod remote;
 pub mod serve;
 pub mod stats;
 

@@ -288,7 +288,7 @@ const LAYOUTS: [Layout; 12] = [
             "artifact program session specialise",
             "compiler library_function",
             "engine",
-            "capi conformance ndarray_interop serve",
+            "capi conformance ndarray_interop remote serve",
             "cli",
         ],
         circle: 1,

@@ -339,3 +339,49 @@ fn our_client_works_with_tvms_server() {
     drop(process.stdin.take());
     process.wait().expect("it ends");
 }
+
+/// `reflex ARGS` on the example, and what it printed.
+fn reflex(args: &[&str]) -> (String, String) {
+    let cache = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reflex"));
+    command.args([args[0], "examples/softmax.py"]).args(&args[1..]);
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).env("REFLEX_CACHE", cache.path());
+    let output = command.output().expect("the command runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
+    (text(&output.stdout), text(&output.stderr))
+}
+
+/// On a server that opens libraries, which gets one, and on one that gets the model.
+#[test]
+fn commands_run_at_a_server_what_they_run_here() {
+    let tracker = Listening::start(&["tracker"]);
+    let registered = ["serve", "--tracker", &tracker.address, "--key", "k"];
+    let servers = [
+        Listening::start(&["serve", "--allow-code", "--key", "k"]),
+        Listening::start(&["serve", "--key", "k"]),
+    ];
+    let _registered = Listening::start(&registered);
+    let (here, _) = reflex(&["run", "--shape", "x=2x3", "--json"]);
+    let places =
+        servers.iter().map(|server| ["--remote".to_owned(), server.address.clone() + "/k"]);
+    let mut places: Vec<Vec<String>> = places.map(Vec::from).collect();
+    let tracked = ["--tracker", &tracker.address, "--key", "k"];
+    places.push(tracked.map(str::to_owned).to_vec());
+    for place in &places {
+        let with = |args: &[&'static str]| {
+            let place = place.iter().map(String::as_str);
+            reflex(&args.iter().copied().chain(place).collect::<Vec<_>>())
+        };
+        let (there, table) = with(&["run", "--shape", "x=2x3", "--json", "--profile"]);
+        assert_eq!(there, here, "{place:?}");
+        assert!(table.contains("softmax"), "{table}");
+        let bench = ["bench", "--shape", "x=2x3", "--json", "--min-time", "0.05"];
+        let (rows, _) = with(&bench);
+        let rows: Vec<Value> =
+            rows.lines().map(|row| serde_json::from_str(row).expect("JSON")).collect();
+        let modes: Vec<&str> = rows.iter().filter_map(|row| row["mode"].as_str()).collect();
+        assert_eq!(modes, ["bytecode", "compiled", "tiered"]);
+        assert!(rows.iter().all(|row| row["p50_us"].as_f64().is_some_and(|us| us > 0.0)));
+    }
+}

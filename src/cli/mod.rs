@@ -16,6 +16,7 @@ mod measured_mode;
 mod output;
 mod plot;
 mod progress;
+mod remote;
 mod rpc_pipe;
 mod run;
 mod serve;
@@ -69,7 +70,7 @@ enum Command {
     Conformance(conformance::ConformanceArgs),
     /// Serve programs to RPC clients, TVM's among them, a process for each session.
     #[command(after_help = serve::EXAMPLES)]
-    Serve(serve::ServeArgs),
+    Serve(serve::args::ServeArgs),
     /// Hand servers to RPC clients by key.
     #[command(after_help = tracker::EXAMPLES)]
     Tracker(tracker::TrackerArgs),

@@ -10,7 +10,7 @@ use reflex_rpc::tracker::server::Tracker;
 use serde_json::json;
 
 use super::output::{Format, println};
-use super::serve::loopback;
+use super::serve::args::loopback;
 
 pub const EXAMPLES: &str = "Examples:
   reflex tracker

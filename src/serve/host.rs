@@ -14,7 +14,7 @@ use reflex_runtime::registry;
 use reflex_runtime::value::Any;
 use reflex_tir::level::Level;
 
-use super::ServeOptions;
+use super::options::ServeOptions;
 use super::virtual_machine::ExecutableModule;
 use crate::error::Error;
 use crate::model_source::ModelFormat;

@@ -7,37 +7,17 @@
 //! Decision: docs/decisions/0056-rpc.md
 
 use std::io::{Read, Write};
-use std::path::PathBuf;
 
 use reflex_rpc::serve::{End, Server};
 
-use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::Mode;
 
 mod host;
+mod options;
 mod virtual_machine;
 
+pub use options::ServeOptions;
 pub use reflex_rpc::limits::Limits;
-
-/// Options of a session's server.
-#[derive(Clone)]
-pub struct ServeOptions {
-    /// Loads the programs.
-    pub engine: Engine,
-    /// The mode that programs run in.
-    pub mode: Mode,
-    /// The folder of the session's files.
-    pub folder: PathBuf,
-    /// The folder of uploads by content, which sessions share.
-    pub contents: PathBuf,
-    /// A folder of models that clients load by name.
-    pub models: Option<PathBuf>,
-    /// Whether libraries that clients upload are opened, which runs machine code of their choice.
-    pub allow_code: bool,
-    /// The limits of the session.
-    pub limits: Limits,
-}
 
 /// Serves one client until its session ends; an error if it ended otherwise than by the client's
 /// wish.

@@ -19,8 +19,8 @@ use reflex_rpc::wire::{Code, Packet};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use serde_json::json;
 
+use super::args::{ServeArgs, loopback};
 use super::registration::Offer;
-use super::{ServeArgs, loopback};
 use crate::cli::output::{Format, println};
 
 /// The longest wait for a greeting.

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use reflex::{Error, Result, serve};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-use super::ServeArgs;
+use super::args::ServeArgs;
 
 /// Serves the session whose connection is standard input.
 pub fn run(args: &ServeArgs, descriptor: i32, folder: &Path) -> Result<ExitCode> {
