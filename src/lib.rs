@@ -115,6 +115,8 @@ pub mod conformance;
 pub mod log;
 pub mod memory;
 pub mod numpy;
+pub mod remote;
+pub mod serve;
 pub mod stats;
 
 pub use array::{Array, Feed};

@@ -17,6 +17,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ("reflex-graph", &["reflex-tir", "reflex-runtime"]),
     ("reflex-onnx", &["reflex-graph", "reflex-tir", "reflex-runtime"]),
     ("reflex-lower", &["reflex-graph", "reflex-tir", "reflex-vm", "reflex-runtime"]),
+    ("reflex-rpc", &["reflex-runtime"]),
     ("reflex-codemem", &[]),
     ("reflex-ptx", &[]),
     ("reflex-cranelift", &["reflex-vm", "reflex-runtime", "reflex-codemem"]),
@@ -42,6 +43,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
             "reflex-graph",
             "reflex-onnx",
             "reflex-lower",
+            "reflex-rpc",
             "reflex-codemem",
             "reflex-cranelift",
         ],
@@ -128,7 +130,7 @@ fn only_codegen_links_llvm() {
 fn deployable_crates_know_no_compiler() {
     let all = dependencies();
     let absent = ["reflex-tir", "reflex-graph", "reflex-onnx", "reflex-lower", "prost"];
-    for name in ["reflex-runtime", "reflex-vm", "reflex-cranelift"] {
+    for name in ["reflex-runtime", "reflex-vm", "reflex-rpc", "reflex-cranelift"] {
         let reach = closure(&all, name);
         let found: Vec<_> = absent.iter().filter(|a| reach.contains(**a)).collect();
         assert!(found.is_empty(), "{name} reaches {found:?}");
@@ -236,6 +238,17 @@ const LAYOUTS: [Layout; 12] = [
         circle: 1,
     },
     Layout {
+        dir: "src/rpc",
+        layers: &[
+            "fault limits names",
+            "handshake module store wire",
+            "handles",
+            "client serve tracker",
+        ],
+        // A client's session, its values and its functions.
+        circle: 4,
+    },
+    Layout {
         dir: "jit/codemem",
         layers: &[
             "error gdb jitdump perf_map",
@@ -287,7 +300,7 @@ const LAYOUTS: [Layout; 12] = [
             "artifact program session specialise",
             "compiler library_function",
             "engine",
-            "capi conformance ndarray_interop",
+            "capi conformance ndarray_interop remote serve",
             "cli",
         ],
         circle: 1,

@@ -15,7 +15,7 @@ mod tvm_signatures;
 pub(crate) mod writer;
 
 /// Kind of the module that holds the executable in the bundle.
-const EXECUTABLE_KIND: &str = "relax.VMExecutable";
+pub(crate) const EXECUTABLE_KIND: &str = "relax.VMExecutable";
 /// Symbol of our description: [`metadata::Metadata`] as JSON.
 const METADATA_SYMBOL: &str = "__reflex_meta";
 /// Symbol of the saved code: machine code of the executable's functions.

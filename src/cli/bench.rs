@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use reflex::remote::RemoteProgram;
 use reflex::stats::Latency;
-use reflex::{Error, Feed, Mode, Prepared, Result, numpy};
+use reflex::{Error, Feed, Mode, Prepared, Program, Result, numpy};
 use serde::Serialize;
 
 use super::args::EngineArgs;
@@ -14,6 +15,7 @@ use super::compare::{self, Comparing};
 use super::inputs::InputArgs;
 use super::measured_mode::MeasuredMode;
 use super::output::{Format, println};
+use super::remote::RemoteArgs;
 
 /// Arguments of `bench`.
 #[derive(Args)]
@@ -26,13 +28,16 @@ pub struct BenchArgs {
     #[arg(long, default_value = "bytecode,compiled,tiered", value_delimiter = ',')]
     modes: Vec<Mode>,
     /// Compare two modes instead: ratio with a confidence interval, percentiles, histogram.
-    #[arg(long, value_delimiter = ',', num_args = 1, value_name = "A,B", conflicts_with = "modes")]
+    #[arg(long, value_delimiter = ',', num_args = 1, value_name = "A,B",
+        conflicts_with_all = ["modes", "remote", "tracker"])]
     ab: Vec<Mode>,
     /// Draw the comparison's histogram to a file.
     #[arg(long, value_name = "FILE", requires = "ab")]
     svg: Option<PathBuf>,
     #[command(flatten)]
     inputs: InputArgs,
+    #[command(flatten)]
+    remote: RemoteArgs,
     /// Feeds from a reference file instead.
     #[arg(long, value_name = "REF.npz", conflicts_with_all = ["inputs", "shapes"])]
     npz: Option<PathBuf>,
@@ -60,14 +65,13 @@ const MAX_CALLS: usize = 200_000;
 /// Runs the command.
 pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     let start = Instant::now();
+    if let Some(remote) = args.remote.open(&args.engine, &args.model, Mode::Bytecode)? {
+        let load_ms = start.elapsed().as_secs_f64() * 1e3;
+        return bench_remote(args, &remote, load_ms);
+    }
     let program = args.engine.load(&args.model)?;
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
-    let feeds: Vec<Feed> = match &args.npz {
-        Some(path) => numpy::read_cases(path)?.into_iter().map(|c| c.inputs).collect(),
-        None => vec![args.inputs.feed(&program, "main")?],
-    };
-    let feeds: Vec<Prepared> =
-        feeds.iter().map(|f| program.prepare("main", f)).collect::<Result<_>>()?;
+    let feeds = feeds(args, &program)?;
     let open = |mode: Mode| {
         let measured = MeasuredMode::open(&program, mode, load_ms, &feeds);
         measured.map_err(|e| args.inputs.explain(e, &program, "main").at(args.model.display()))
@@ -89,6 +93,33 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         args.modes.iter().map(|mode| open(*mode)).collect::<Result<Vec<MeasuredMode>>>()?;
     measure(&mut measured, &feeds, args.min_time)?;
     report(measured, Format::of(args.json));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The feeds to measure.
+fn feeds(args: &BenchArgs, program: &Program) -> Result<Vec<Prepared>> {
+    let feeds: Vec<Feed> = match &args.npz {
+        Some(path) => numpy::read_cases(path)?.into_iter().map(|c| c.inputs).collect(),
+        None => vec![args.inputs.feed(program, "main")?],
+    };
+    feeds.iter().map(|f| program.prepare("main", f)).collect()
+}
+
+/// Measures one mode after another at a server, on the first feed.
+fn bench_remote(args: &BenchArgs, remote: &RemoteProgram, load_ms: f64) -> Result<ExitCode> {
+    let feeds = feeds(args, remote.program())?;
+    let at = |e: Error| e.at(args.model.display());
+    let rows = args.modes.iter().map(|mode| {
+        let machine = remote.virtual_machine(*mode)?;
+        let start = Instant::now();
+        machine.call("main", &feeds[0]).map_err(at)?;
+        let first_ms = start.elapsed().as_secs_f64() * 1e3;
+        let sample = machine.bench("main", &feeds[0], args.min_time).map_err(at)?;
+        let none = || Error::input("the server measured nothing");
+        let latency = Latency::of(&sample).ok_or_else(none)?;
+        Ok(Row { mode: mode.to_string(), latency, load_ms, first_ms, rss_peak_mb: peak_rss_mb() })
+    });
+    print_rows(rows.collect::<Result<Vec<Row>>>()?, Format::of(args.json));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -130,6 +161,14 @@ fn report(measured: Vec<MeasuredMode>, format: Format) {
             rss_peak_mb,
         })
     });
+    print_rows(rows, format);
+    if format == Format::Text {
+        println!("peak memory {rss_peak_mb:.1} MB");
+    }
+}
+
+/// Prints a line for each mode.
+fn print_rows(rows: impl IntoIterator<Item = Row>, format: Format) {
     if format == Format::Text {
         println!(
             "{:10} {:>11} {:>11} {:>11} {:>11} {:>11} {:>8} {:>9} {:>9}",
@@ -154,9 +193,6 @@ fn report(measured: Vec<MeasuredMode>, format: Format) {
             row.load_ms,
             row.first_ms
         );
-    }
-    if format == Format::Text {
-        println!("peak memory {rss_peak_mb:.1} MB");
     }
 }
 

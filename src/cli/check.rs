@@ -6,17 +6,20 @@ use std::process::ExitCode;
 
 use clap::Args;
 use reflex::stats::Difference;
-use reflex::{Result, numpy};
+use reflex::{Prepared, Result, numpy};
 use serde::Serialize;
 
 use super::args::ModelArgs;
 use super::output::println;
+use super::remote::RemoteArgs;
 
 /// Arguments of `check`.
 #[derive(Args)]
 pub struct CheckArgs {
     #[command(flatten)]
     model: ModelArgs,
+    #[command(flatten)]
+    remote: RemoteArgs,
     /// Reference: keys in.<k>.<input> and out.<k>.<output> for feed k.
     #[arg(long, value_name = "REF.npz")]
     npz: PathBuf,
@@ -46,14 +49,24 @@ struct Verdict {
 /// Runs the command.
 pub fn run(args: &CheckArgs) -> Result<ExitCode> {
     let cases = numpy::read_cases(&args.npz)?;
-    let program = args.model.engine.load(&args.model.model)?;
-    let mut session = program.session(args.model.mode)?;
+    let (model, mode) = (&args.model.model, args.model.mode);
+    let remote = args.remote.open(&args.model.engine, model, mode)?;
+    let program = match &remote {
+        Some(remote) => remote.program().clone(),
+        None => args.model.engine.load(model)?,
+    };
+    let machine = remote.as_ref().map(|remote| remote.virtual_machine(mode)).transpose()?;
+    let mut session = program.session(mode)?;
+    let mut call = |prepared: &Prepared| match &machine {
+        Some(machine) => machine.call("main", prepared),
+        None => session.call(prepared)?.arrays(),
+    };
     let mut verdicts: BTreeMap<String, Verdict> = BTreeMap::new();
     for (k, case) in cases.iter().enumerate() {
         let location = || format!("{}: feed {k}", args.model.model.display());
         let prepared = program.prepare("main", &case.inputs).map_err(|e| e.at(location()))?;
-        let outputs = session.call(&prepared).map_err(|e| e.at(location()))?;
-        let actual: BTreeMap<_, _> = outputs.arrays()?.into_iter().collect();
+        let outputs = call(&prepared).map_err(|e| e.at(location()))?;
+        let actual: BTreeMap<_, _> = outputs.into_iter().collect();
         for (name, expected) in &case.outputs {
             let verdict = verdicts
                 .entry(name.clone())

@@ -17,7 +17,11 @@ mod measured_mode;
 mod output;
 mod plot;
 mod progress;
+mod remote;
+mod rpc_pipe;
 mod run;
+mod serve;
+mod tracker;
 
 use std::process::ExitCode;
 
@@ -46,6 +50,7 @@ const EXAMPLES: &str = "Examples:
   reflex compile model.onnx -o model.so && reflex run model.so
   reflex compile model.onnx -o model.so --levels v3,v4 --shape x=1x3x224x224
   reflex inspect model.onnx --text
+  reflex serve --listen 127.0.0.1:9090
 
 MODEL is a .onnx file, a .py file (TVMScript), or a .so made by `reflex compile` or by TVM.";
 
@@ -65,6 +70,15 @@ enum Command {
     Inspect(inspect::InspectArgs),
     /// Run a folder of ONNX backend-test cases.
     Conformance(conformance::ConformanceArgs),
+    /// Serve programs to RPC clients, TVM's among them, a process for each session.
+    #[command(after_help = serve::EXAMPLES)]
+    Serve(serve::args::ServeArgs),
+    /// Hand servers to RPC clients by key.
+    #[command(after_help = tracker::EXAMPLES)]
+    Tracker(tracker::TrackerArgs),
+    /// Serve one RPC client over two pipes, as TVM's PopenSession starts servers.
+    #[command(after_help = rpc_pipe::EXAMPLES)]
+    RpcPipe(rpc_pipe::RpcPipeArgs),
 }
 
 /// Parses the command line and runs it.
@@ -83,6 +97,9 @@ pub fn main() -> ExitCode {
         Command::Compile(args) => compile::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Conformance(args) => conformance::run(&args),
+        Command::Serve(args) => serve::run(&args),
+        Command::Tracker(args) => tracker::run(&args),
+        Command::RpcPipe(args) => rpc_pipe::run(&args),
     };
     match result {
         Ok(code) => code,

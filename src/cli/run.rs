@@ -4,12 +4,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use reflex::remote::RemoteProgram;
 use reflex::{Array, DType, Error, Outputs, Prepared, Result, Session, numpy};
 use serde::Serialize;
 
 use super::args::ModelArgs;
 use super::inputs::InputArgs;
 use super::output::println;
+use super::remote::RemoteArgs;
 
 /// Arguments of `run`.
 #[derive(Args)]
@@ -18,6 +20,8 @@ pub struct RunArgs {
     model: ModelArgs,
     #[command(flatten)]
     inputs: InputArgs,
+    #[command(flatten)]
+    remote: RemoteArgs,
     /// Function to call.
     #[arg(long, default_value = "main", value_name = "NAME")]
     func: String,
@@ -67,6 +71,10 @@ const HEAD: usize = 8;
 
 /// Runs the command.
 pub fn run(args: &RunArgs) -> Result<ExitCode> {
+    let mode = args.model.mode;
+    if let Some(remote) = args.remote.open(&args.model.engine, &args.model.model, mode)? {
+        return run_remote(args, &remote);
+    }
     let program = args.model.engine.load(&args.model.model)?;
     let feed = args.inputs.feed(&program, &args.func)?;
     let prepared = program.prepare(&args.func, &feed)?;
@@ -81,9 +89,33 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         true => profiled(&mut session, &prepared, args.trace.as_ref()),
         false => session.call(&prepared),
     };
-    let outputs = outputs.map_err(at)?;
+    report(args, outputs.map_err(at)?.arrays()?, warm_up_calls)
+}
+
+/// Makes the call at a server.
+fn run_remote(args: &RunArgs, remote: &RemoteProgram) -> Result<ExitCode> {
+    if args.warm_up || args.trace.is_some() {
+        return Err(Error::input("--warm-up and --trace are not built for --remote"));
+    }
+    let at = |e: Error| e.at(args.model.model.display());
+    let program = remote.program();
+    let feed = args.inputs.feed(program, &args.func)?;
+    let prepared = program.prepare(&args.func, &feed)?;
+    let machine = remote.virtual_machine(args.model.mode)?;
+    if args.profile {
+        eprint!("{}", machine.profile(&args.func, &prepared).map_err(at)?);
+    }
+    report(args, machine.call(&args.func, &prepared).map_err(at)?, None)
+}
+
+/// Prints the results, or saves them.
+fn report(
+    args: &RunArgs,
+    arrays: Vec<(String, Array)>,
+    warm_up_calls: Option<usize>,
+) -> Result<ExitCode> {
     let mut rows = vec![];
-    for (name, array) in outputs.arrays()? {
+    for (name, array) in arrays {
         let file = match &args.out {
             Some(dir) => Some(save(dir, &name, &array)?),
             None => None,

@@ -5,7 +5,7 @@
 //! it good: [`Counters`] have sectors, bank conflicts and instructions by kind. It knows no time,
 //! no caches and no `ptxas`.
 //!
-//! Decision: docs/decisions/0055-ptx-interpreter.md
+//! Decision: docs/decisions/0054-ptx-interpreter.md
 //!
 //! ```
 //! # use reflex_ptx::{Device, LaunchOptions, Limits, Module, Params};

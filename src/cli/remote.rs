@@ -1,0 +1,51 @@
+//! `--remote` and `--tracker`: the server that a command runs its program at.
+
+use std::path::Path;
+use std::time::Duration;
+
+use clap::Args;
+use reflex::remote::{Place, RemoteProgram, Server};
+use reflex::{Mode, Result};
+
+use super::args::EngineArgs;
+
+/// The longest wait for a server that a tracker has.
+const WAIT: Duration = Duration::from_secs(600);
+
+/// Options of commands that run programs elsewhere.
+#[derive(Args)]
+pub struct RemoteArgs {
+    /// Run at a server of `reflex serve`: compile here for its CPU, upload, call there. One without
+    /// --allow-code gets the model and compiles it.
+    #[arg(long, value_name = "HOST:PORT[/KEY]", conflicts_with = "tracker")]
+    remote: Option<String>,
+    /// Run at a server that this tracker has under --key.
+    #[arg(long, value_name = "HOST:PORT", requires = "key")]
+    tracker: Option<String>,
+    /// The key that servers registered under at the tracker.
+    #[arg(long, value_name = "KEY", requires = "tracker")]
+    key: Option<String>,
+}
+
+impl RemoteArgs {
+    /// Opens a model at the server that was asked for, if one was.
+    pub fn open(
+        &self,
+        engine: &EngineArgs,
+        model: &Path,
+        mode: Mode,
+    ) -> Result<Option<RemoteProgram>> {
+        let place = match (&self.remote, &self.tracker, &self.key) {
+            (Some(remote), ..) => {
+                let (address, key) = remote.split_once('/').unwrap_or((remote, ""));
+                Place::Server { address: address.to_owned(), key: key.to_owned() }
+            }
+            (None, Some(tracker), Some(key)) => {
+                Place::Tracker { address: tracker.clone(), key: key.clone(), wait: Some(WAIT) }
+            }
+            _ => return Ok(None),
+        };
+        let server = Server::connect(&place)?;
+        server.open(engine.builder()?, model, mode).map(Some)
+    }
+}

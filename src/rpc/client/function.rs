@@ -1,0 +1,130 @@
+//! Functions at the server, called on handles or as ordinary functions on local values.
+
+use std::sync::Arc;
+
+use reflex_runtime::error::Error;
+use reflex_runtime::function::Function;
+use reflex_runtime::tensor::Tensor;
+use reflex_runtime::value::{Any, AnyView};
+
+use super::{Handle, RemoteTensor, RemoteValue, Reply, unexpected};
+use crate::wire::item::Item;
+use crate::wire::{Code, Packet};
+
+/// A function at the server.
+#[derive(Clone)]
+pub struct RemoteFunction {
+    handle: Arc<Handle>,
+    name: Arc<str>,
+}
+
+/// Which local tensors an ordinary function copies back after a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copies {
+    /// None: the function returns its results.
+    Nothing,
+    /// The last arguments, as many: results of a kernel in destination-passing style.
+    Last(usize),
+}
+
+impl RemoteFunction {
+    pub(super) fn new(handle: Arc<Handle>, name: &str) -> RemoteFunction {
+        RemoteFunction { handle, name: name.into() }
+    }
+
+    pub(super) fn named(self, name: &str) -> RemoteFunction {
+        RemoteFunction { name: name.into(), ..self }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The function as an argument.
+    pub fn item(&self) -> Item {
+        Item::Function(self.handle.id())
+    }
+
+    pub(super) fn packet(&self, args: &[Item]) -> Packet {
+        let mut packet = Packet::new(Code::CallFunc);
+        packet.u64(self.handle.id()).seq(args);
+        packet
+    }
+
+    /// Calls the function on what travels and on handles.
+    pub fn call(&self, args: &[Item]) -> Result<RemoteValue, Error> {
+        let session = self.handle.session();
+        let reply = session.0.lock().request(Code::CallFunc, self.packet(args), &[])?;
+        match reply {
+            Reply::Items(items) => RemoteValue::of(session, items),
+            Reply::Bytes(_) => Err(unexpected(&[])),
+        }
+    }
+
+    /// The function as an ordinary one, on local values: tensors among its arguments are copied to
+    /// the server for the call, and tensors that it returns are copied here.
+    pub fn to_function(&self, copies: Copies) -> Function {
+        let remote = self.clone();
+        Function::new(move |args| remote.call_local(args, copies))
+    }
+
+    fn call_local(&self, args: &[AnyView<'_>], copies: Copies) -> Result<Any, Error> {
+        let mut items = vec![];
+        let mut tensors: Vec<Option<(Tensor, RemoteTensor)>> = vec![];
+        for arg in args {
+            let local = match arg.as_dltensor() {
+                Some(_) => Some(Tensor::try_from(arg.to_owned_copy()?)?),
+                None => None,
+            };
+            let session = self.handle.session();
+            let remote = local.as_ref().map(|tensor| session.to_remote(tensor)).transpose()?;
+            items.push(match &remote {
+                Some(remote) => remote.item(),
+                None => plain(arg)?,
+            });
+            tensors.push(local.zip(remote));
+        }
+        let result = self.call(&items)?.local()?;
+        if let Copies::Last(count) = copies {
+            for (local, remote) in tensors.iter().rev().take(count).flatten() {
+                overwrite(local, &remote.to_local()?)?;
+            }
+        }
+        Ok(result)
+    }
+}
+
+/// Overwrites the elements of `to`.
+fn overwrite(to: &Tensor, from: &Tensor) -> Result<(), Error> {
+    if !to.is_compact() || to.is_read_only() {
+        return Err(Error::value_error("a result's tensor must be compact and may be written"));
+    }
+    let bytes = from.to_bytes()?;
+    let view = to.view(0, &[to.nbytes() as i64], reflex_runtime::dtype::DType::U8)?;
+    // SAFETY: the caller of a packed function promises that no other thread reads or writes its
+    // output tensors meanwhile, and nothing here does.
+    unsafe { view.as_mut_slice::<u8>() }?.copy_from_slice(&bytes);
+    Ok(())
+}
+
+/// A local value that travels as it is.
+fn plain(arg: &AnyView<'_>) -> Result<Item, Error> {
+    use reflex_runtime::abi::type_index as index;
+    Ok(match arg.type_index() {
+        index::NONE => Item::None,
+        index::INT => Item::Int(arg.as_int().unwrap_or_default()),
+        index::BOOL => Item::Bool(arg.as_bool().unwrap_or_default()),
+        index::FLOAT => Item::Float(arg.as_float().unwrap_or_default()),
+        index::DATA_TYPE => Item::DType((*arg).try_into()?),
+        index::DEVICE => Item::Device((*arg).try_into()?),
+        _ => match (arg.as_str(), arg.as_bytes()) {
+            (Some(text), _) => Item::text(text),
+            (_, Some(bytes)) => Item::Bytes(bytes.to_vec()),
+            _ => {
+                let text = format!("a `{}` does not travel to a server", arg.type_key());
+                return Err(Error::type_error(text));
+            }
+        },
+    })
+}

@@ -1,0 +1,204 @@
+//! Values at the server: handles that free themselves, tensors, modules.
+
+use std::sync::Arc;
+
+use reflex_runtime::abi::{DLDevice, type_index as index};
+use reflex_runtime::dtype::DType;
+use reflex_runtime::error::Error;
+use reflex_runtime::string::Bytes;
+use reflex_runtime::tensor::Tensor;
+use reflex_runtime::value::Any;
+
+use super::{RemoteFunction, RemoteSession, Reply, unexpected};
+use crate::names;
+use crate::wire::item::{Item, TensorRef};
+use crate::wire::{Code, Packet};
+
+/// A handle of the server, which is freed when it is no longer used.
+pub struct Handle {
+    session: RemoteSession,
+    id: u64,
+    /// The device of an allocation, which is freed in its own way.
+    allocation: Option<DLDevice>,
+}
+
+impl Handle {
+    pub(super) fn object(session: &RemoteSession, id: u64) -> Handle {
+        Handle { session: session.clone(), id, allocation: None }
+    }
+
+    pub(super) fn allocation(session: &RemoteSession, id: u64, device: DLDevice) -> Handle {
+        Handle { session: session.clone(), id, allocation: Some(device) }
+    }
+
+    /// The number.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(super) fn session(&self) -> &RemoteSession {
+        &self.session
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let handle = Item::Handle(self.id);
+        let request = match self.allocation {
+            None => (Code::FreeHandle, vec![handle]),
+            Some(device) => (Code::DevFreeData, vec![Item::Device(device), handle]),
+        };
+        self.session.0.lock().released.push(request);
+    }
+}
+
+/// A tensor at the server.
+#[derive(Clone)]
+pub struct RemoteTensor {
+    handle: Arc<Handle>,
+    at: TensorRef,
+}
+
+impl RemoteTensor {
+    pub(super) fn new(handle: Arc<Handle>, at: TensorRef) -> RemoteTensor {
+        RemoteTensor { handle, at }
+    }
+
+    /// The dimensions.
+    pub fn shape(&self) -> &[i64] {
+        &self.at.shape
+    }
+
+    /// Element type.
+    pub fn dtype(&self) -> DType {
+        self.at.dtype
+    }
+
+    /// The tensor as an argument.
+    pub fn item(&self) -> Item {
+        Item::Tensor(self.at.clone())
+    }
+
+    /// Overwrites the elements with those of a tensor of as many bytes.
+    pub fn write(&self, tensor: &Tensor) -> Result<(), Error> {
+        let bytes = tensor.to_compact()?.to_bytes()?;
+        let mut packet = Packet::new(Code::CopyToRemote);
+        packet.tensor(&self.at).u64(bytes.len() as u64);
+        let mut connection = self.handle.session.0.lock();
+        connection.request(Code::CopyToRemote, packet, &bytes).map(drop)
+    }
+
+    /// A copy of the tensor here.
+    pub fn to_local(&self) -> Result<Tensor, Error> {
+        let size = reflex_runtime::tensor::byte_size(&self.at.shape, self.at.dtype)?;
+        let mut packet = Packet::new(Code::CopyFromRemote);
+        packet.tensor(&self.at).u64(size as u64);
+        let reply = self.handle.session.0.lock().request(Code::CopyFromRemote, packet, &[])?;
+        match reply {
+            Reply::Bytes(bytes) => Tensor::from_bytes(&self.at.shape, self.at.dtype, &bytes),
+            Reply::Items(items) => Err(unexpected(&items)),
+        }
+    }
+}
+
+/// A module at the server.
+#[derive(Clone)]
+pub struct RemoteModule(Arc<Handle>);
+
+impl RemoteModule {
+    /// The function called `name`, if the module or one that it imports has it.
+    pub fn function(&self, name: &str) -> Result<Option<RemoteFunction>, Error> {
+        let get = self.0.session.require(names::MODULE_GET_FUNCTION)?;
+        let args = [self.item(), Item::text(name), Item::Bool(true)];
+        match get.call(&args)? {
+            RemoteValue::Function(function) => Ok(Some(function.named(name))),
+            RemoteValue::Local(none) if none.is_none() => Ok(None),
+            _ => Err(unexpected(&[])),
+        }
+    }
+
+    /// The function called `name`; an error if there is none.
+    pub fn require(&self, name: &str) -> Result<RemoteFunction, Error> {
+        self.function(name)?.ok_or_else(|| {
+            Error::new("AttributeError", format!("the module has no function `{name}`"))
+        })
+    }
+
+    /// The module as an argument.
+    pub fn item(&self) -> Item {
+        Item::Module(self.0.id)
+    }
+}
+
+/// What a call returned.
+pub enum RemoteValue {
+    /// A value that travelled.
+    Local(Any),
+    /// A tensor.
+    Tensor(RemoteTensor),
+    /// A function.
+    Function(RemoteFunction),
+    /// A module.
+    Module(RemoteModule),
+    /// Another object, which stays there.
+    Object(Arc<Handle>),
+}
+
+impl RemoteValue {
+    /// The value of a `Return` after a call.
+    pub(super) fn of(session: &RemoteSession, items: Vec<Item>) -> Result<RemoteValue, Error> {
+        let mut items = items.into_iter();
+        let (head, first, second) = (items.next(), items.next(), items.next());
+        let Some(Item::Int(head)) = head else { return Err(unexpected(&[])) };
+        let hold = |handle| Arc::new(Handle::object(session, handle));
+        Ok(match (i32::try_from(head).unwrap_or(-1), first, second) {
+            (index::TENSOR, Some(Item::Tensor(at)), Some(Item::Handle(handle))) => {
+                RemoteValue::Tensor(RemoteTensor::new(hold(handle), at))
+            }
+            (index::FUNCTION, Some(Item::Handle(handle)), None) => {
+                RemoteValue::Function(RemoteFunction::new(hold(handle), "a remote function"))
+            }
+            (index::MODULE, Some(Item::Handle(handle)), None) => {
+                RemoteValue::Module(RemoteModule(hold(handle)))
+            }
+            (index, Some(Item::Handle(handle)), None) if index >= index::STATIC_OBJECT_BEGIN => {
+                RemoteValue::Object(hold(handle))
+            }
+            (_, Some(item), None) => RemoteValue::Local(local(item)?),
+            _ => return Err(unexpected(&[])),
+        })
+    }
+
+    /// A value that travelled; an error for one that is at the server.
+    pub fn local(self) -> Result<Any, Error> {
+        match self {
+            RemoteValue::Local(value) => Ok(value),
+            RemoteValue::Tensor(tensor) => Ok(tensor.to_local()?.into()),
+            _ => Err(Error::type_error("the result is an object that stays at the server")),
+        }
+    }
+
+    /// The module that the value is.
+    pub fn module(self) -> Result<RemoteModule, Error> {
+        match self {
+            RemoteValue::Module(module) => Ok(module),
+            _ => Err(Error::type_error("the result is no module")),
+        }
+    }
+}
+
+/// A value that travelled.
+fn local(item: Item) -> Result<Any, Error> {
+    Ok(match item {
+        Item::None => Any::NONE,
+        Item::Int(value) => value.into(),
+        Item::Bool(value) => value.into(),
+        Item::Float(value) => value.into(),
+        Item::DType(dtype) => dtype.into(),
+        Item::Device(device) => device.into(),
+        Item::Text(text) => Any::from(&*String::from_utf8_lossy(&text)),
+        Item::Bytes(bytes) => Bytes::new(&bytes).into(),
+        Item::Handle(0) => Any::NONE,
+        other => return Err(unexpected(&[other])),
+    })
+}

@@ -1,0 +1,23 @@
+//! TVM's RPC protocol 0.8.0: packets, values and handles, a server's state machine, a client, and
+//! the tracker that hands servers to clients.
+//!
+//! What is here: bytes, values and handles over any `Read` and `Write`. What is not here: programs,
+//! processes and listeners. This crate has never heard of bytecode or models.
+//!
+//! Everything from the network is hostile: handles are checked numbers and never addresses, tensors
+//! are checked against their allocation at each access, nothing is allocated by a claimed size, and
+//! an error names the limit that was passed.
+//!
+//! Decision: docs/decisions/0055-rpc.md
+
+pub mod client;
+pub mod fault;
+pub mod handles;
+pub mod handshake;
+pub mod limits;
+pub mod module;
+pub mod names;
+pub mod serve;
+pub mod store;
+pub mod tracker;
+pub mod wire;

@@ -1,0 +1,387 @@
+//! `reflex serve` and `reflex tracker` as processes: what TVM's server lets happen does not happen, a
+//! session that dies ends alone, and each side works with TVM's.
+
+#[path = "common/tvm.rs"]
+mod tvm;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use reflex::{DType, Tensor};
+use reflex_rpc::client::{RemoteModule, RemoteSession, RemoteValue};
+use reflex_rpc::handshake::{self, Greeting};
+use reflex_rpc::tracker::client::TrackerClient;
+use reflex_rpc::wire::item::{Item, TensorRef};
+use reflex_runtime::abi::DLDevice;
+use serde_json::Value;
+
+/// A process that listens, ended with the test.
+struct Listening {
+    process: Child,
+    address: String,
+    lines: BufReader<std::process::ChildStdout>,
+    _cache: tempfile::TempDir,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+impl Listening {
+    fn start(args: &[&str]) -> Listening {
+        let cache = tempfile::tempdir().expect("a folder");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_reflex"));
+        command.args(args).args(["--listen", "127.0.0.1:0", "--json"]);
+        command.env("REFLEX_CACHE", cache.path()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = command.spawn().expect("the command runs");
+        let lines = BufReader::new(process.stdout.take().expect("piped"));
+        let mut listening = Listening { process, address: String::new(), lines, _cache: cache };
+        let first = listening.report();
+        listening.address = first["listening"].as_str().expect("an address").to_owned();
+        listening
+    }
+
+    /// The next line that it prints: the end of a session.
+    fn report(&mut self) -> Value {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).expect("a line");
+        serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}"))
+    }
+
+    fn connect(&self) -> RemoteSession {
+        connect(&self.address, None)
+    }
+
+    /// The processes of its sessions.
+    fn sessions(&self) -> Vec<String> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.process.id())).expect("tasks");
+        let children = tasks.map(|task| task.expect("a task").path().join("children"));
+        let read = children.map(|file| std::fs::read_to_string(file).unwrap_or_default());
+        let ids: Vec<String> = read.collect();
+        ids.join(" ").split_whitespace().map(str::to_owned).collect()
+    }
+}
+
+fn connect(address: &str, timeout: Option<Duration>) -> RemoteSession {
+    let greeting = Greeting { key: String::new(), timeout };
+    RemoteSession::connect(address, &greeting).expect("a session")
+}
+
+/// The virtual machine of a program of the session.
+fn virtual_machine(session: &RemoteSession, name: &str) -> RemoteModule {
+    let program = session.load_module(name).expect("a program");
+    let load = program.require("vm_load_executable").expect("a function");
+    load.call(&[]).expect("a session").module().expect("a module")
+}
+
+fn x() -> Tensor {
+    Tensor::from_slice(&[2, 3], &[0.0_f32, 1.0, 2.0, 3.0, 4.0, 5.0]).expect("a tensor")
+}
+
+fn script() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/softmax.py"))
+}
+
+#[test]
+fn an_uploaded_model_is_compiled_and_run_there() {
+    let server = Listening::start(&["serve"]);
+    let session = server.connect();
+    assert_eq!(
+        session.upload(script(), "softmax.py").expect("uploads").size,
+        script().metadata().expect("a file").len()
+    );
+    let vm = virtual_machine(&session, "softmax.py");
+    let remote = session.to_remote(&Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0]).expect("two"));
+    let remote = remote.expect("a tensor");
+    let main = vm.require("main").expect("a function");
+    let RemoteValue::Tensor(y) = main.call(&[remote.item()]).expect("a result") else {
+        panic!("not a tensor")
+    };
+    let y = y.to_local().expect("a tensor").to_vec::<f32>().expect("floats");
+    assert_eq!(y, [0.5, 0.5]);
+    // Stored inputs and outputs, in one round trip.
+    let functions = ["set_input", "invoke_stateful", "get_output"]
+        .map(|name| vm.require(name).expect("a function"));
+    let name = || Item::text("main");
+    let calls = [
+        (&functions[0], vec![name(), remote.item()]),
+        (&functions[1], vec![name()]),
+        (&functions[2], vec![name()]),
+    ];
+    let mut results = session.pipeline(&calls).expect("answers");
+    let Some(Ok(RemoteValue::Tensor(y))) = results.pop() else { panic!("not a tensor") };
+    assert_eq!(y.to_local().expect("here").to_vec::<f32>().expect("floats"), [0.5, 0.5]);
+    // A wrong argument is an error with the frames of the program; the session goes on.
+    let error = main.call(&[Item::Int(3)]).err().expect("a wrong argument");
+    assert!(error.backtrace().contains("main"), "{error}\n{}", error.backtrace());
+    assert!(main.call(&[remote.item()]).is_ok());
+}
+
+#[test]
+fn uploaded_machine_code_needs_leave() {
+    let server = Listening::start(&["serve"]);
+    let session = server.connect();
+    session.upload_bytes("m.so", b"\x7fELF").expect("uploads");
+    let error = session.load_module("m.so").err().expect("refused");
+    assert_eq!(error.kind(), "PermissionError");
+    assert!(error.message().contains("--allow-code"), "{error}");
+    assert!(session.global("runtime.Anything").expect("an answer").is_none());
+}
+
+/// `upload("../x")`, memory at an address, a call of an address, a wrong version, a second start.
+#[test]
+fn what_tvms_server_lets_happen_does_not() {
+    let server = Listening::start(&["serve"]);
+    let session = server.connect();
+    for name in ["../escape", "/tmp/escape", "a/../../escape", "..", ""] {
+        let error = session.upload_bytes(name, b"x").err().expect("refused");
+        assert!(error.message().contains("is no name of a file"), "{error}");
+    }
+    let echo = session.require("tvm.rpc.server.listdir").expect("a function");
+    let Item::Function(handle) = echo.item() else { panic!("a function's handle") };
+    let (device, dtype, shape) = (DLDevice::CPU, DType::U8, vec![16]);
+    for data in [handle, 0x1234, 0x7fff_0000_0000, u64::MAX] {
+        let at = TensorRef { data, device, dtype, shape: shape.clone(), byte_offset: 0 };
+        let error = echo.call(&[Item::Tensor(at)]).err().expect("refused");
+        let known = ["is no handle of this session", "is of a function, not of a tensor"];
+        assert!(known.iter().any(|text| error.message().contains(text)), "{error}");
+    }
+    // Inside of an allocation, and past it.
+    let there = session.empty(&[16], DType::U8).expect("a tensor");
+    let Item::Tensor(at) = there.item() else { panic!("a tensor") };
+    for (byte_offset, shape) in [(1, vec![16]), (u64::MAX, vec![1]), (0, vec![17])] {
+        let at = TensorRef { byte_offset, shape, ..at.clone() };
+        let error = echo.call(&[Item::Tensor(at)]).err().expect("refused");
+        assert!(error.message().contains("do not fit"), "{error}");
+    }
+    // The same session and the listener are still there.
+    session.upload_bytes("x", b"x").expect("uploads");
+    assert_eq!(server.connect().download("x").err().expect("another folder").kind(), "OSError");
+}
+
+/// Signals from outside, and a call without end: the listener says so and serves the next.
+#[test]
+fn a_session_that_dies_ends_alone() {
+    let mut server = Listening::start(&["serve"]);
+    let other = server.connect();
+    for (signal, told) in [("SEGV", "signal 11"), ("KILL", "signal 9"), ("ABRT", "signal 6")] {
+        let before = server.sessions();
+        let session = server.connect();
+        let mut new = server.sessions();
+        new.retain(|id| !before.contains(id));
+        assert_eq!(new.len(), 1, "{new:?}");
+        // Rust's handler of stack overflows takes a first SIGSEGV from outside for none of its own.
+        let sent = |_| {
+            let status = Command::new("kill").args([&format!("-{signal}"), &new[0]]).status();
+            std::thread::sleep(Duration::from_millis(100));
+            status.expect("kill runs").success()
+        };
+        assert!((0..if signal == "SEGV" { 2 } else { 1 }).all(sent));
+        let report = server.report();
+        assert!(report["end"].as_str().expect("text").contains(told), "{report}");
+        let error = session.download("x").err().expect("the session is gone");
+        assert_eq!(error.kind(), "ConnectionError", "{error}");
+    }
+    let session = connect(&server.address, Some(Duration::from_secs(1)));
+    session.upload(script(), "softmax.py").expect("uploads");
+    let vm = virtual_machine(&session, "softmax.py");
+    let remote = session.to_remote(&x()).expect("a tensor");
+    let forever = [Item::text("main"), Item::Float(3600.0), remote.item()];
+    let start = Instant::now();
+    let bench = vm.require("reflex.bench").expect("a function");
+    let error = bench.call(&forever).err().expect("it takes too long");
+    assert_eq!(error.kind(), "RPCSessionTimeoutError", "{error}");
+    assert!(start.elapsed() < Duration::from_secs(20));
+    assert_eq!(server.report()["end"], "ended by its timeout");
+    other.upload_bytes("x", b"x").expect("another session goes on");
+    server.connect().upload_bytes("x", b"x").expect("the next one is served");
+}
+
+#[test]
+fn limits_are_refusals_that_name_them() {
+    let server = Listening::start(&[
+        "serve",
+        "--max-sessions",
+        "2",
+        "--max-tensors",
+        "1000000000000000",
+        "--max-memory",
+        "6000000000",
+        "--max-files",
+        "1000",
+    ]);
+    let session = server.connect();
+    let error = session.empty(&[1 << 34], DType::U8).err().expect("too much memory");
+    assert_eq!(error.kind(), "MemoryError", "{error}");
+    let error = session.upload_bytes("x", &[0; 1001]).err().expect("too long");
+    assert!(error.message().contains("the limit `file bytes` is 1000"), "{error}");
+    let _second = server.connect();
+    let greeting = Greeting { key: String::new(), timeout: None };
+    assert!(RemoteSession::connect(&server.address, &greeting).is_err(), "a third one");
+    drop(session);
+}
+
+#[test]
+fn strangers_are_sent_away() {
+    let server = Listening::start(&["serve", "--key", "secret"]);
+    for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0x71, 0xf2, 0x0f, 0, 0xff, 0xff, 0xff, 0x7f]] {
+        let mut stream = TcpStream::connect(&server.address).expect("a connection");
+        stream.write_all(bytes).expect("writes");
+        drop(stream.read_to_end(&mut vec![]));
+    }
+    let greeting = |key: &str| Greeting { key: key.to_owned(), timeout: None };
+    let wrong = RemoteSession::connect(&server.address, &greeting("guess"));
+    assert!(wrong.err().expect("refused").message().contains("no key \"guess\""));
+    assert!(RemoteSession::connect(&server.address, &greeting("secret")).is_ok());
+    let mut stream = TcpStream::connect(&server.address).expect("a connection");
+    assert_eq!(handshake::greet(&mut stream, &greeting("secret")).expect("greets"), "secret");
+    drop(stream);
+}
+
+#[test]
+fn only_this_machine_is_listened_to() {
+    for command in ["serve", "tracker"] {
+        let mut reflex = Command::new(env!("CARGO_BIN_EXE_reflex"));
+        let output = reflex.args([command, "--listen", "0.0.0.0:0"]).output().expect("runs");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains("neither encrypted nor authenticated"), "{error}");
+    }
+}
+
+#[test]
+fn a_tracker_hands_out_a_server_one_session_at_a_time() {
+    let tracker = Listening::start(&["tracker"]);
+    let _server = Listening::start(&["serve", "--tracker", &tracker.address, "--key", "k"]);
+    for _ in 0..2 {
+        let mut client = TrackerClient::connect(&tracker.address).expect("a tracker");
+        let found = client.request("k", 1, Some(Duration::from_secs(20))).expect("a server");
+        let greeting = Greeting { key: found.match_key, timeout: None };
+        let session = RemoteSession::connect(&found.address, &greeting).expect("a session");
+        session.upload_bytes("x", b"x").expect("uploads");
+        let second = client.request("k", 1, Some(Duration::from_millis(300)));
+        assert_eq!(second.err().expect("it is busy").kind(), "TimeoutError");
+        session.shut_down();
+    }
+}
+
+fn host_port(address: &str) -> (&str, &str) {
+    address.split_once(':').expect("host:port")
+}
+
+#[test]
+fn tvms_client_works_with_our_server() {
+    let Some(python) = tvm::python() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path().to_str().expect("UTF-8");
+    let server = Listening::start(&["serve", "--allow-code"]);
+    let (host, port) = host_port(&server.address);
+    assert!(tvm::script(&python, "rpc.py", &["client", host, port, folder]).contains("client ok"));
+    let told = tvm::script(&python, "rpc.py", &["timeout", host, port]);
+    assert!(told.starts_with("RPCSessionTimeoutError"), "{told}");
+    let tracker = Listening::start(&["tracker"]);
+    let _second = Listening::start(&["serve", "--tracker", &tracker.address, "--key", "avx"]);
+    let (host, port) = host_port(&tracker.address);
+    let told = tvm::script(&python, "rpc.py", &["tracker", host, port, "avx"]);
+    assert!(told.contains("tracker ok"), "{told}");
+}
+
+#[test]
+fn tvms_client_works_with_our_server_over_pipes() {
+    use std::os::unix::fs::PermissionsExt;
+    let Some(python) = tvm::python() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = folder.path().join("server.sh");
+    let reflex = env!("CARGO_BIN_EXE_reflex");
+    let text = format!("#!/bin/sh\nexec {reflex} rpc-pipe --allow-code \"$@\"\n");
+    std::fs::write(&server, text).expect("writes");
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(&server, executable).expect("an executable");
+    let args = ["pipe", server.to_str().expect("UTF-8"), folder.path().to_str().expect("UTF-8")];
+    assert!(tvm::script(&python, "rpc.py", &args).contains("pipe ok"));
+}
+
+#[test]
+fn our_client_works_with_tvms_server() {
+    let Some(python) = tvm::python() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let args = ["library", folder.path().to_str().expect("UTF-8")];
+    let library = tvm::script(&python, "rpc.py", &args).trim().to_owned();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tvm/rpc.py");
+    let mut command = Command::new(&python);
+    command.arg(script).arg("server").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut process = command.spawn().expect("python runs");
+    let mut port = String::new();
+    let mut lines = BufReader::new(process.stdout.take().expect("piped"));
+    lines.read_line(&mut port).expect("a port");
+    let session = connect(&format!("127.0.0.1:{}", port.trim()), None);
+    session.upload(Path::new(&library), "twice.so").expect("uploads");
+    assert_eq!(session.download("twice.so").expect("a file"), std::fs::read(&library).unwrap());
+    let vm = virtual_machine(&session, "twice.so");
+    let initialize = vm.require("vm_initialization").expect("a function");
+    initialize.call(&[Item::Int(1), Item::Int(0), Item::Int(2)]).expect("a device");
+    let remote = session.to_remote(&x()).expect("a tensor");
+    let main = vm.require("main").expect("a function");
+    let y = main.call(&[remote.item()]).expect("a result").local().expect("a tensor");
+    let y = Tensor::try_from(y).expect("a tensor").to_vec::<f32>().expect("floats");
+    assert_eq!(y, [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
+    let times = session.time_evaluator(&vm, "main", [3, 2], &[remote.item()]).expect("times");
+    assert!(times.len() == 2 && times.iter().all(|t| *t > 0.0), "{times:?}");
+    let error = session.load_module("absent.so").err().expect("no file");
+    assert!(error.message().contains("absent.so"), "{error}");
+    session.shut_down();
+    drop(process.stdin.take());
+    process.wait().expect("it ends");
+}
+
+/// `reflex ARGS` on the example, and what it printed.
+fn reflex(args: &[&str]) -> (String, String) {
+    let cache = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reflex"));
+    command.args([args[0], "examples/softmax.py"]).args(&args[1..]);
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).env("REFLEX_CACHE", cache.path());
+    let output = command.output().expect("the command runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
+    (text(&output.stdout), text(&output.stderr))
+}
+
+/// On a server that opens libraries, which gets one, and on one that gets the model.
+#[test]
+fn commands_run_at_a_server_what_they_run_here() {
+    let tracker = Listening::start(&["tracker"]);
+    let registered = ["serve", "--tracker", &tracker.address, "--key", "k"];
+    let servers = [
+        Listening::start(&["serve", "--allow-code", "--key", "k"]),
+        Listening::start(&["serve", "--key", "k"]),
+    ];
+    let _registered = Listening::start(&registered);
+    let (here, _) = reflex(&["run", "--shape", "x=2x3", "--json"]);
+    let places =
+        servers.iter().map(|server| ["--remote".to_owned(), server.address.clone() + "/k"]);
+    let mut places: Vec<Vec<String>> = places.map(Vec::from).collect();
+    let tracked = ["--tracker", &tracker.address, "--key", "k"];
+    places.push(tracked.map(str::to_owned).to_vec());
+    for place in &places {
+        let with = |args: &[&'static str]| {
+            let place = place.iter().map(String::as_str);
+            reflex(&args.iter().copied().chain(place).collect::<Vec<_>>())
+        };
+        let (there, table) = with(&["run", "--shape", "x=2x3", "--json", "--profile"]);
+        assert_eq!(there, here, "{place:?}");
+        assert!(table.contains("softmax"), "{table}");
+        let bench = ["bench", "--shape", "x=2x3", "--json", "--min-time", "0.05"];
+        let (rows, _) = with(&bench);
+        let rows: Vec<Value> =
+            rows.lines().map(|row| serde_json::from_str(row).expect("JSON")).collect();
+        let modes: Vec<&str> = rows.iter().filter_map(|row| row["mode"].as_str()).collect();
+        assert_eq!(modes, ["bytecode", "compiled", "tiered"]);
+        assert!(rows.iter().all(|row| row["p50_us"].as_f64().is_some_and(|us| us > 0.0)));
+    }
+}

@@ -1,0 +1,134 @@
+"""TVM's RPC client against `reflex serve`, `reflex tracker` and `reflex rpc-pipe`, and TVM's server for
+our client.
+
+    rpc.py client HOST PORT FOLDER     a session with everything, on a server with --allow-code
+    rpc.py tracker HOST PORT KEY       a server from a tracker
+    rpc.py pipe SCRIPT FOLDER          PopenSession
+    rpc.py timeout HOST PORT           a session that is too long
+    rpc.py library FOLDER              builds a library, and prints its path
+    rpc.py server                      TVM's server; prints its port, ends with standard input
+"""
+
+import os
+import sys
+import time
+
+import numpy as np
+import tvm
+from tvm import relax, rpc
+from tvm.script import ir as I
+from tvm.script import relax as R
+
+
+@I.ir_module
+class Twice:
+    @R.function
+    def main(x: R.Tensor(("n", 3), "float32")):
+        with R.dataflow():
+            y = R.add(x, x)
+            R.output(y)
+        return y
+
+    @R.function
+    def pair(x: R.Tensor((2, 3), "float32")):
+        with R.dataflow():
+            y = R.add(x, x)
+            z = R.multiply(x, x)
+            w = (y, z)
+            R.output(w)
+        return w
+
+
+def library(folder):
+    path = os.path.join(folder, "twice.so")
+    tvm.compile(Twice, target="llvm").export_library(path)
+    print(path, flush=True)
+    return path
+
+
+X = np.arange(6, dtype="float32").reshape(2, 3)
+
+
+def virtual_machine(session, path):
+    session.upload(path)
+    name = os.path.basename(path)
+    vm = relax.VirtualMachine(session.load_module(name), session.cpu())
+    x = tvm.runtime.tensor(X, session.cpu())
+    np.testing.assert_array_equal(x.numpy(), X)
+    vm.set_input("main", x)
+    vm.invoke_stateful("main")
+    np.testing.assert_array_equal(vm.get_outputs("main").numpy(), X * 2)
+    np.testing.assert_array_equal(vm["main"](x).numpy(), X * 2)
+    vm.set_input("pair", x)
+    vm.invoke_stateful("pair")
+    y, z = vm.get_outputs("pair")
+    np.testing.assert_array_equal(y.numpy(), X * 2)
+    np.testing.assert_array_equal(z.numpy(), X * X)
+    vm.save_function("main", "saved", x)
+    np.testing.assert_array_equal(vm["saved"]().numpy(), X * 2)
+    times = vm.time_evaluator("main", session.cpu(), number=3, repeat=2)(x).results
+    assert len(times) == 2 and min(times) > 0, times
+    return vm
+
+
+def error_of(function, *args):
+    try:
+        function(*args)
+    except Exception as error:  # noqa: BLE001, the class is TVM's choice
+        return f"{type(error).__name__}: {error}"
+    raise AssertionError("it did not fail")
+
+
+def client(host, port, folder):
+    session = rpc.connect(host, int(port), session_timeout=60)
+    session.upload(bytearray(b"abc"), "a.bin")
+    assert session.download("a.bin") == b"abc"
+    assert "a.bin" in session.listdir("")
+    session.remove("a.bin")
+    vm = virtual_machine(session, library(folder))
+    for part, error in [
+        ("absent.so", error_of(session.load_module, "absent.so")),
+        ("a.bin", error_of(session.download, "a.bin")),
+        ("separators", error_of(session.upload, bytearray(b"x"), "../escape")),
+        ("nope", error_of(lambda: vm["nope"])),
+    ]:
+        assert part in error, error
+    assert session.get_function("reflex.rpc.target")()
+    large = np.random.rand(1 << 20).astype("float32")
+    there = tvm.runtime.tensor(large, session.cpu())
+    np.testing.assert_array_equal(there.numpy(), large)
+    print("client ok")
+
+
+def tracker(host, port, key):
+    session = rpc.connect_tracker(host, int(port))
+    for _ in range(2):
+        remote = session.request(key, priority=2, session_timeout=30)
+        remote.upload(bytearray(b"abc"), "a.bin")
+        assert remote.download("a.bin") == b"abc"
+        del remote
+    assert key in session.text_summary()
+    print("tracker ok")
+
+
+def pipe(script, folder):
+    virtual_machine(rpc.PopenSession(script), library(folder))
+    print("pipe ok")
+
+
+def timeout(host, port):
+    session = rpc.connect(host, int(port), session_timeout=1)
+    time.sleep(2.5)
+    error = error_of(session.upload, bytearray(b"x"), "x")
+    print(error.splitlines()[0])
+
+
+def server():
+    serving = rpc.Server("127.0.0.1", port=29090, port_end=29190, silent=True)
+    print(serving.port, flush=True)
+    sys.stdin.read()
+    serving.terminate()
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])
