@@ -10,7 +10,7 @@ use std::process::Command;
 use imports::Imports;
 
 /// Crate, and the reflex crates it may depend on directly (outside tests).
-const ARROWS: [(&str, &[&str]); 12] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     ("reflex-runtime", &[]),
     ("reflex-vm", &["reflex-runtime"]),
     ("reflex-tir", &["reflex-runtime"]),
@@ -159,7 +159,7 @@ struct Layout {
     circle: usize,
 }
 
-const LAYOUTS: [Layout; 12] = [
+const LAYOUTS: [Layout; 13] = [
     Layout {
         dir: "src/runtime",
         layers: &[

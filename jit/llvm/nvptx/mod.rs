@@ -6,6 +6,8 @@
 //!
 //! Source: NVIDIA, "Parallel Thread Execution ISA", version 8.0; LLVM, "User Guide for NVPTX
 //! Back-end".
+//!
+//! Decision: docs/decisions/0053-ptx-from-launches.md
 
 mod kernel;
 mod target_machine;
