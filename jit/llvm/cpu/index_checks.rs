@@ -67,7 +67,8 @@ impl<'c> Emitter<'_, 'c> {
     /// elements in turn.
     fn index_signs(&self, indices: &Indices<'c>, bounds: &[IntValue<'c>]) -> Result<IntValue<'c>> {
         let builder = &self.ir.builder;
-        let vectors = (1..=bounds.len()).find(|n| n * LANES % bounds.len() == 0).unwrap_or(1);
+        let vectors =
+            (1..=bounds.len()).find(|n| (n * LANES).is_multiple_of(bounds.len())).unwrap_or(1);
         let lane_bounds = (0..vectors)
             .map(|vector| self.lane_bounds(bounds, vector * LANES))
             .collect::<Result<Vec<_>>>()?;
