@@ -10,7 +10,7 @@ use crate::mem::global::Global;
 use crate::mem::window::SHARED_START;
 use crate::module::Module;
 use crate::op::{Kernel, Symbol};
-use crate::options::{LaunchOptions, Limits};
+use crate::options::{Arch, LaunchOptions, Limits};
 
 /// The largest extents of a grid.
 const GRID: [u64; 3] = [(1 << 31) - 1, 65535, 65535];
@@ -164,6 +164,9 @@ impl Device {
         let Some(found) = module.kernel(kernel) else {
             return refuse("the module has no such kernel".into());
         };
+        if module.target().starts_with("sm_90") && options.arch == Arch::Sm80 {
+            return refuse(format!("a module for {} on sm_80", module.target()));
+        }
         let base = found.shared_size.next_multiple_of(found.dynamic_align);
         let shared =
             if dynamic_shared > 0 { base + u64::from(dynamic_shared) } else { found.shared_size };

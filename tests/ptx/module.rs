@@ -23,6 +23,11 @@ impl Module {
         Ok(Module { id: NEXT.fetch_add(1, Ordering::Relaxed), decoded })
     }
 
+    /// The target that the text names, such as `sm_80`.
+    pub fn target(&self) -> &str {
+        &self.decoded.target
+    }
+
     /// A kernel by its name.
     pub fn kernel(&self, name: &str) -> Option<&Kernel> {
         self.decoded.kernels.iter().find(|kernel| kernel.name == name)

@@ -89,12 +89,13 @@ impl<'a> Context<'_, 'a> {
             "and" | "or" | "xor" | "not" | "cnot" | "shl" | "shr" | "popc" | "clz" | "brev"
             | "bfind" | "bfe" => self.bits(m, o)?,
             "bfi" | "prmt" | "shf" | "lop3" => self.mix(m, o)?,
-            "set" | "setp" | "selp" | "isspacep" => {
+            "set" | "setp" | "selp" | "isspacep" | "testp" => {
                 self.kind = Kind::Compare;
                 match m.name {
                     "setp" => self.setp(m, o)?,
                     "set" => self.set(m, o)?,
                     "selp" => self.selp(m, o)?,
+                    "testp" => self.testp(m, o)?,
                     _ => self.isspacep(m, o)?,
                 }
             }

@@ -96,6 +96,7 @@ impl<'a> Context<'_, 'a> {
     }
 
     fn bulk(&mut self, m: &mut Modifiers<'a>, o: &[Operand<'a>]) -> Result<()> {
+        self.needs_hopper("cp.async.bulk")?;
         self.kernel.fine_order = true;
         self.kernel.async_proxy = true;
         m.ignore(&["tile", "bulk_group", "mbarrier::complete_tx::bytes", "read"]);

@@ -167,6 +167,14 @@ impl<'a> Context<'_, 'a> {
         self.alu(Some(select), o, 3)
     }
 
+    /// `testp`.
+    pub fn testp(&mut self, m: &mut Modifiers<'a>, o: &[Operand<'a>]) -> Result<()> {
+        let (Type::Float(format), Some(property)) = (self.kind_of_type(m)?, m.first()) else {
+            return self.error("testp of no property of a number");
+        };
+        self.alu(float::operation(property, format, Round::Nearest), o, 1)
+    }
+
     /// `isspacep`.
     pub fn isspacep(&mut self, m: &mut Modifiers<'a>, o: &[Operand<'a>]) -> Result<()> {
         let space = self.space(m)?;

@@ -99,6 +99,15 @@ impl<'t, 'a> Context<'t, 'a> {
         Err(ParseError::new(self.place, message))
     }
 
+    /// Fails for targets before Hopper.
+    pub fn needs_hopper(&self, instruction: &str) -> Result<()> {
+        let number = self.tree.target.trim_start_matches("sm_").trim_end_matches('a');
+        match number.parse::<u32>() {
+            Ok(90..) => Ok(()),
+            _ => self.error(format!("{instruction} needs .target sm_90")),
+        }
+    }
+
     /// Decodes a kernel.
     pub fn kernel(mut self, function: &Function<'a>) -> Result<Kernel> {
         function.name.clone_into(&mut self.kernel.name);

@@ -85,6 +85,7 @@ impl<'a> Context<'_, 'a> {
     }
 
     fn warpgroup(&mut self, m: &mut Modifiers<'a>, o: &[Operand<'a>]) -> Result<Warpgroup> {
+        self.needs_hopper("wgmma")?;
         self.kernel.fine_order = true;
         self.kernel.async_proxy = true;
         m.ignore(&["sync", "aligned"]);

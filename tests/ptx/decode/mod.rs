@@ -32,6 +32,8 @@ pub struct ModuleVariable {
 /// What a module holds after decoding.
 #[derive(Clone, Debug, Default)]
 pub struct Decoded {
+    /// The target, such as `sm_80`.
+    pub target: String,
     /// Kernels.
     pub kernels: Vec<Kernel>,
     /// Variables in global and constant memory.
@@ -44,7 +46,7 @@ pub fn decode(tree: &Tree<'_>) -> Result<Decoded, ParseError> {
         return Err(ParseError::new(Place::default(), "no .version and .target"));
     }
     let in_memory = |v: &&Variable<'_>| v.space != ".shared";
-    let mut decoded = Decoded::default();
+    let mut decoded = Decoded { target: tree.target.to_owned(), ..Decoded::default() };
     for variable in tree.variables.iter().filter(in_memory) {
         let size = variable.size.ok_or_else(|| {
             ParseError::new(variable.place, format!("{} has no size", variable.name))

@@ -160,8 +160,9 @@ impl Machine<'_> {
         let (space, address) = match space {
             Space::Generic => resolve(address),
             Space::Const => (Space::Global, address),
-            Space::Shared | Space::Local => (space, address & 0xffff_ffff),
-            Space::Global | Space::Param => (space, address),
+            // Sums of 32 bits wrap; a generic address is none of these spaces.
+            Space::Shared | Space::Local if address >> 33 == 0 => (space, address & 0xffff_ffff),
+            Space::Shared | Space::Local | Space::Global | Space::Param => (space, address),
         };
         if !address.is_multiple_of(size) {
             return Err(self.fault(site, FaultKind::Misaligned { space, address, size }));
@@ -170,12 +171,13 @@ impl Machine<'_> {
             Space::Global => return self.global(site, address, size, access),
             Space::Shared => {
                 let at = address.checked_sub(SHARED_START);
-                at.filter(|at| at + size <= self.block.shared.len() as u64)
+                at.filter(|at| at.saturating_add(size) <= self.block.shared.len() as u64)
             }
             Space::Local => {
                 let thread = u64::from(self.block.warps[site.warp].first) + site.lane as u64;
                 let each = self.setup.kernel.local_size;
-                (address + size <= each).then_some(thread * each + address)
+                let inside = address.saturating_add(size) <= each;
+                inside.then(|| thread * each + address)
             }
             _ => {
                 let end = address.checked_add(size);

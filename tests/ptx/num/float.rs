@@ -167,6 +167,31 @@ fn nan<const F: usize, const R: usize>(a: u64, b: u64, _: u64) -> u64 {
     1 - num::<F, R>(a, b, 0)
 }
 
+fn infinite<const F: usize, const R: usize>(a: u64, _: u64, _: u64) -> u64 {
+    u64::from(abs::<F, R>(a, 0, 0) == FORMATS[F].infinity())
+}
+
+fn finite<const F: usize, const R: usize>(a: u64, _: u64, _: u64) -> u64 {
+    u64::from(abs::<F, R>(a, 0, 0) < FORMATS[F].infinity())
+}
+
+fn number<const F: usize, const R: usize>(a: u64, _: u64, _: u64) -> u64 {
+    num::<F, R>(a, a, 0)
+}
+
+fn notanumber<const F: usize, const R: usize>(a: u64, _: u64, _: u64) -> u64 {
+    nan::<F, R>(a, a, 0)
+}
+
+fn subnormal<const F: usize, const R: usize>(a: u64, _: u64, _: u64) -> u64 {
+    let magnitude = abs::<F, R>(a, 0, 0);
+    u64::from(magnitude != 0 && magnitude >> FORMATS[F].fraction == 0)
+}
+
+fn normal<const F: usize, const R: usize>(a: u64, _: u64, _: u64) -> u64 {
+    finite::<F, R>(a, 0, 0) & u64::from(abs::<F, R>(a, 0, 0) >> FORMATS[F].fraction != 0)
+}
+
 fn ne<const F: usize, const R: usize>(a: u64, b: u64, _: u64) -> u64 {
     num::<F, R>(a, b, 0) & (1 - eq::<F, R>(a, b, 0))
 }
@@ -242,6 +267,7 @@ macro_rules! table {
 /// on two numbers in one register.
 pub fn operation(name: &str, format: Format, round: Round) -> Option<Scalar> {
     table!(name, format, round, add sub mul fma div sqrt rcp neg abs copysign
-        min max min_nan max_nan sat relu eq lt le gt ge num nan ne equ neu ltu leu gtu geu
+        min max min_nan max_nan sat relu infinite finite number notanumber subnormal normal
+        eq lt le gt ge num nan ne equ neu ltu leu gtu geu
         add_x2 sub_x2 mul_x2 fma_x2 neg_x2 abs_x2 min_x2 max_x2 min_nan_x2 max_nan_x2 sat_x2 relu_x2)
 }

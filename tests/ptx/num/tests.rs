@@ -189,6 +189,24 @@ fn minimum_and_maximum_order_zeros_and_skip_nan() {
 }
 
 #[test]
+fn properties_of_numbers() {
+    let f = |name| float::operation(name, F32, Round::Nearest).expect("in the table");
+    for x in [0.0, 1.0, -1e-40, f32::NEG_INFINITY, f32::NAN, f32::MAX, f32::MIN_POSITIVE] {
+        let found = ["infinite", "finite", "number", "notanumber", "subnormal", "normal"]
+            .map(|name| f(name)(bits(x), 0, 0) == 1);
+        let wanted = [
+            x.is_infinite(),
+            x.is_finite(),
+            !x.is_nan(),
+            x.is_nan(),
+            x.is_subnormal(),
+            x.is_normal(),
+        ];
+        assert_eq!(found, wanted, "{x}");
+    }
+}
+
+#[test]
 fn bit_fields() {
     let f = |name, signed| integer::operation(name, 32, signed).expect("in the table");
     assert_eq!(f("bfe", false)(0xabcd_1234, 8, 8), 0x12);

@@ -70,6 +70,19 @@ fn null_and_host_addresses() {
 }
 
 #[test]
+fn generic_addresses_are_not_those_of_a_space() {
+    let body = |space: &str| {
+        format!(
+            "mov.u32 %r1, dyn; cvt.u64.u32 %rd1, %r1; cvta.shared.u64 %rd2, %rd1;
+             st{space}.u32 [%rd2], 1;"
+        )
+    };
+    let kind = fault(&body(".shared"), 1, 1);
+    assert!(matches!(kind, FaultKind::OutOfBounds { space: Space::Shared, .. }), "{kind:?}");
+    clean(&body(""), 1, 1);
+}
+
+#[test]
 fn freed_memory() {
     let mut run = Run::body("ld.param.u64 %rd1, [p]; ld.global.u32 %r1, [%rd1];");
     let buffer = run.bytes(&[1; 16]);

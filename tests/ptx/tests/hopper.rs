@@ -184,7 +184,7 @@ fn generic_writes_need_a_fence_before_bulk_stores() {
         };
         let map = run.bytes(&map.to_bytes());
         let params = run.params().u64(map).u64(0).u32(0);
-        let options = LaunchOptions { order, ..LaunchOptions::default() };
+        let options = LaunchOptions { order, arch: Arch::Sm90a, ..LaunchOptions::default() };
         run.go("k", [1; 3], [32, 1, 1], params, &options).map(|_| run.read(out, 128))
     };
     for order in ORDERS {
@@ -222,8 +222,8 @@ fn boxes_beyond_a_tensor_are_zero() {
     };
     let map = run.bytes(&map.to_bytes());
     let params = run.params().u64(map).u64(out).u32(0);
-    run.go("k", [1; 3], [1; 3], params, &LaunchOptions::default())
-        .unwrap_or_else(|f| panic!("{f}"));
+    let options = LaunchOptions { arch: Arch::Sm90a, ..LaunchOptions::default() };
+    run.go("k", [1; 3], [1; 3], params, &options).unwrap_or_else(|f| panic!("{f}"));
     let wanted = [0, 4, 5, 6, 0, 7, 8, 9, 0, 0, 0, 0, 0, 0, 0, 0_u32];
     assert_eq!(
         run.read(out, 64),

@@ -2,7 +2,7 @@
 
 mod common;
 
-use reflex_ptx::{Device, LaunchOptions, Limits, Module, Order};
+use reflex_ptx::{Arch, Device, LaunchOptions, Limits, Module, Order};
 
 fn error(body: &str) -> String {
     let text = format!(
@@ -27,6 +27,8 @@ fn refusals_name_line_column_and_instruction() {
     assert_eq!(error("add.s32 %r1, %r2, %r9;"), "7:1: unknown name %r9");
     assert_eq!(error("bra NOWHERE;"), "7:1: unknown label NOWHERE");
     assert_eq!(error("wmma.load.a.sync %r1;"), "7:1: unknown instruction wmma.load.a.sync");
+    let bulk = "cp.async.bulk.commit_group;";
+    assert_eq!(error(bulk), "7:1: cp.async.bulk needs .target sm_90");
     assert!(error("add.s32 %r1, %r2;").contains("operands"));
     assert!(error("mov.u32 %r1, @;").starts_with("7:14: unexpected"));
 }
@@ -110,7 +112,8 @@ fn mutated_kernels_end() {
                 params[at..at + 8].copy_from_slice(&buffer.to_le_bytes());
             }
             let order = Order::Seeded(u.arbitrary()?);
-            let options = LaunchOptions { order, fuel: 20_000, ..LaunchOptions::default() };
+            let arch = Arch::Sm90a;
+            let options = LaunchOptions { order, arch, fuel: 20_000, ..LaunchOptions::default() };
             let block = [u.int_in_range(1..=64)?, 1, 1];
             let name = &kernel.name;
             drop(device.launch(&module, name, [2, 1, 1], block, 4096, &params, &options));

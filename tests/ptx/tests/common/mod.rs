@@ -96,8 +96,9 @@ impl Run {
 
 /// A module with a kernel `k` of a body.
 pub fn kernel(body: &str) -> Module {
+    let target = if body.contains("bulk") { "sm_90a" } else { "sm_80" };
     let text = format!(
-        ".version 8.0\n.target sm_80\n.address_size 64\n.extern .shared .align 16 .b8 dyn[];
+        ".version 8.0\n.target {target}\n.address_size 64\n.extern .shared .align 16 .b8 dyn[];
 .visible .entry k(.param .u64 p, .param .u64 q, .param .u32 n) {{
 .reg .pred %p<8>; .reg .b16 %rs<16>; .reg .b32 %r<32>; .reg .b64 %rd<16>;
 .reg .f32 %f<16>; .reg .f64 %fd<8>;
