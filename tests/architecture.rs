@@ -30,6 +30,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
             "reflex-lower",
             "reflex-graph",
             "reflex-tir",
+            "reflex-rpc",
             "reflex-runtime",
         ],
     ),
@@ -296,7 +297,7 @@ const LAYOUTS: [Layout; 12] = [
     Layout {
         dir: "fuzz",
         layers: &[
-            "dig host kernels mutate programs schedules scripts",
+            "dig host kernels mutate programs rpc schedules scripts",
             "blobs graphs oracles",
             "facade",
         ],

@@ -140,7 +140,7 @@ fn what_tvms_server_lets_happen_does_not() {
     let server = Listening::start(&["serve"]);
     let session = server.connect();
     for name in ["../escape", "/tmp/escape", "a/../../escape", "..", ""] {
-        let error = session.upload_bytes(name, b"x").err().expect("refused");
+        let error = session.upload_bytes(name, b"x").expect_err("refused");
         assert!(error.message().contains("is no name of a file"), "{error}");
     }
     let echo = session.require("tvm.rpc.server.listdir").expect("a function");
@@ -162,7 +162,7 @@ fn what_tvms_server_lets_happen_does_not() {
     }
     // The same session and the listener are still there.
     session.upload_bytes("x", b"x").expect("uploads");
-    assert_eq!(server.connect().download("x").err().expect("another folder").kind(), "OSError");
+    assert_eq!(server.connect().download("x").expect_err("another folder").kind(), "OSError");
 }
 
 /// Signals from outside, and a call without end: the listener says so and serves the next.
@@ -185,7 +185,7 @@ fn a_session_that_dies_ends_alone() {
         assert!((0..if signal == "SEGV" { 2 } else { 1 }).all(sent));
         let report = server.report();
         assert!(report["end"].as_str().expect("text").contains(told), "{report}");
-        let error = session.download("x").err().expect("the session is gone");
+        let error = session.download("x").expect_err("the session is gone");
         assert_eq!(error.kind(), "ConnectionError", "{error}");
     }
     let session = connect(&server.address, Some(Duration::from_secs(1)));
@@ -219,7 +219,7 @@ fn limits_are_refusals_that_name_them() {
     let session = server.connect();
     let error = session.empty(&[1 << 34], DType::U8).err().expect("too much memory");
     assert_eq!(error.kind(), "MemoryError", "{error}");
-    let error = session.upload_bytes("x", &[0; 1001]).err().expect("too long");
+    let error = session.upload_bytes("x", &[0; 1001]).expect_err("too long");
     assert!(error.message().contains("the limit `file bytes` is 1000"), "{error}");
     let _second = server.connect();
     let greeting = Greeting { key: String::new(), timeout: None };
@@ -266,7 +266,7 @@ fn a_tracker_hands_out_a_server_one_session_at_a_time() {
         let session = RemoteSession::connect(&found.address, &greeting).expect("a session");
         session.upload_bytes("x", b"x").expect("uploads");
         let second = client.request("k", 1, Some(Duration::from_millis(300)));
-        assert_eq!(second.err().expect("it is busy").kind(), "TimeoutError");
+        assert_eq!(second.expect_err("it is busy").kind(), "TimeoutError");
         session.shut_down();
     }
 }
