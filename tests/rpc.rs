@@ -385,3 +385,43 @@ fn commands_run_at_a_server_what_they_run_here() {
         assert!(rows.iter().all(|row| row["p50_us"].as_f64().is_some_and(|us| us > 0.0)));
     }
 }
+
+/// An upload that breaks off continues in a later session, and a content that is there is not sent.
+#[test]
+fn uploads_continue_where_they_broke_off() {
+    let server = Listening::start(&["serve"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("weights.bin");
+    let bytes: Vec<u8> = (0..3_000_000_u32).map(|at| (at % 251) as u8).collect();
+    std::fs::write(&file, &bytes).expect("writes");
+    let hash = reflex_rpc::store::hash_of(&file).expect("a hash");
+    let chunk = [Item::text(&hash), Item::Int(0), Item::Bytes(bytes[..1_000_000].to_vec())];
+    let first = server.connect();
+    first.call_global("reflex.rpc.chunk", &chunk).expect("a piece");
+    drop(first);
+    let second = server.connect();
+    assert_eq!(second.upload(&file, "w").expect("the rest").sent, 2_000_000);
+    assert_eq!(second.download("w").expect("a file"), bytes);
+    assert_eq!(server.connect().upload(&file, "w").expect("nothing").sent, 0);
+}
+
+/// The listener is as before, after any number of sessions.
+#[test]
+fn sessions_leave_no_descriptors_and_no_processes() {
+    let mut server = Listening::start(&["serve"]);
+    let descriptors = |server: &Listening| {
+        let folder = format!("/proc/{}/fd", server.process.id());
+        std::fs::read_dir(folder).expect("descriptors").count()
+    };
+    let before = descriptors(&server);
+    for _ in 0..30 {
+        server.connect().shut_down();
+        assert_eq!(server.report()["end"], "ended");
+    }
+    let start = Instant::now();
+    while descriptors(&server) > before && start.elapsed() < Duration::from_secs(5) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(descriptors(&server) <= before, "{before}");
+    assert!(server.sessions().is_empty());
+}
