@@ -31,6 +31,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
             "reflex-lower",
             "reflex-graph",
             "reflex-tir",
+            "reflex-rpc",
             "reflex-runtime",
         ],
     ),
@@ -308,7 +309,7 @@ const LAYOUTS: [Layout; 13] = [
     Layout {
         dir: "fuzz",
         layers: &[
-            "dig host kernels mutate programs schedules scripts",
+            "dig host kernels mutate programs rpc schedules scripts",
             "blobs graphs oracles",
             "facade",
         ],

@@ -8,6 +8,7 @@ mod property;
 use property::property;
 use reflex_fuzz::graphs::{self, GraphCase};
 use reflex_fuzz::oracles::{self, Tally};
+use reflex_fuzz::rpc;
 use reflex_fuzz::schedules::{self, ScheduleCase};
 
 #[test]
@@ -52,6 +53,25 @@ fn schedules() {
     });
     assert!(applied > functions / 2, "{applied} steps on {functions} functions");
     println!("{functions} functions, {applied} steps");
+}
+
+/// Packets whose frames are right, with any code and body: random bytes are seldom packets.
+#[test]
+fn rpc_servers() {
+    let mut answered = 0;
+    property(400, |u| {
+        let mut bytes = vec![];
+        while bytes.len() < 1000 && !u.is_empty() {
+            let length = u.int_in_range(0..=120_u64)?;
+            bytes.extend((length + 4).to_le_bytes());
+            bytes.extend(u.int_in_range(0..=22_i32)?.to_le_bytes());
+            bytes.extend(u.bytes((length as usize).min(u.len()))?);
+        }
+        answered += usize::from(rpc::rpc(&bytes) > 100);
+        Ok(())
+    });
+    assert!(answered > 0);
+    println!("{answered} sessions with answers");
 }
 
 #[test]

@@ -140,7 +140,7 @@ fn what_tvms_server_lets_happen_does_not() {
     let server = Listening::start(&["serve"]);
     let session = server.connect();
     for name in ["../escape", "/tmp/escape", "a/../../escape", "..", ""] {
-        let error = session.upload_bytes(name, b"x").err().expect("refused");
+        let error = session.upload_bytes(name, b"x").expect_err("refused");
         assert!(error.message().contains("is no name of a file"), "{error}");
     }
     let echo = session.require("tvm.rpc.server.listdir").expect("a function");
@@ -162,7 +162,7 @@ fn what_tvms_server_lets_happen_does_not() {
     }
     // The same session and the listener are still there.
     session.upload_bytes("x", b"x").expect("uploads");
-    assert_eq!(server.connect().download("x").err().expect("another folder").kind(), "OSError");
+    assert_eq!(server.connect().download("x").expect_err("another folder").kind(), "OSError");
 }
 
 /// Signals from outside, and a call without end: the listener says so and serves the next.
@@ -185,7 +185,7 @@ fn a_session_that_dies_ends_alone() {
         assert!((0..if signal == "SEGV" { 2 } else { 1 }).all(sent));
         let report = server.report();
         assert!(report["end"].as_str().expect("text").contains(told), "{report}");
-        let error = session.download("x").err().expect("the session is gone");
+        let error = session.download("x").expect_err("the session is gone");
         assert_eq!(error.kind(), "ConnectionError", "{error}");
     }
     let session = connect(&server.address, Some(Duration::from_secs(1)));
@@ -219,7 +219,7 @@ fn limits_are_refusals_that_name_them() {
     let session = server.connect();
     let error = session.empty(&[1 << 34], DType::U8).err().expect("too much memory");
     assert_eq!(error.kind(), "MemoryError", "{error}");
-    let error = session.upload_bytes("x", &[0; 1001]).err().expect("too long");
+    let error = session.upload_bytes("x", &[0; 1001]).expect_err("too long");
     assert!(error.message().contains("the limit `file bytes` is 1000"), "{error}");
     let _second = server.connect();
     let greeting = Greeting { key: String::new(), timeout: None };
@@ -266,7 +266,7 @@ fn a_tracker_hands_out_a_server_one_session_at_a_time() {
         let session = RemoteSession::connect(&found.address, &greeting).expect("a session");
         session.upload_bytes("x", b"x").expect("uploads");
         let second = client.request("k", 1, Some(Duration::from_millis(300)));
-        assert_eq!(second.err().expect("it is busy").kind(), "TimeoutError");
+        assert_eq!(second.expect_err("it is busy").kind(), "TimeoutError");
         session.shut_down();
     }
 }
@@ -384,4 +384,44 @@ fn commands_run_at_a_server_what_they_run_here() {
         assert_eq!(modes, ["bytecode", "compiled", "tiered"]);
         assert!(rows.iter().all(|row| row["p50_us"].as_f64().is_some_and(|us| us > 0.0)));
     }
+}
+
+/// An upload that breaks off continues in a later session, and a content that is there is not sent.
+#[test]
+fn uploads_continue_where_they_broke_off() {
+    let server = Listening::start(&["serve"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("weights.bin");
+    let bytes: Vec<u8> = (0..3_000_000_u32).map(|at| (at % 251) as u8).collect();
+    std::fs::write(&file, &bytes).expect("writes");
+    let hash = reflex_rpc::store::hash_of(&file).expect("a hash");
+    let chunk = [Item::text(&hash), Item::Int(0), Item::Bytes(bytes[..1_000_000].to_vec())];
+    let first = server.connect();
+    first.call_global("reflex.rpc.chunk", &chunk).expect("a piece");
+    drop(first);
+    let second = server.connect();
+    assert_eq!(second.upload(&file, "w").expect("the rest").sent, 2_000_000);
+    assert_eq!(second.download("w").expect("a file"), bytes);
+    assert_eq!(server.connect().upload(&file, "w").expect("nothing").sent, 0);
+}
+
+/// The listener is as before, after any number of sessions.
+#[test]
+fn sessions_leave_no_descriptors_and_no_processes() {
+    let mut server = Listening::start(&["serve"]);
+    let descriptors = |server: &Listening| {
+        let folder = format!("/proc/{}/fd", server.process.id());
+        std::fs::read_dir(folder).expect("descriptors").count()
+    };
+    let before = descriptors(&server);
+    for _ in 0..30 {
+        server.connect().shut_down();
+        assert_eq!(server.report()["end"], "ended");
+    }
+    let start = Instant::now();
+    while descriptors(&server) > before && start.elapsed() < Duration::from_secs(5) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(descriptors(&server) <= before, "{before}");
+    assert!(server.sessions().is_empty());
 }

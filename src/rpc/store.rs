@@ -72,11 +72,7 @@ impl Store {
 
     /// Refuses files that would pass the limit together.
     fn check_room(&self, more: u64) -> Result<(), Error> {
-        let sizes = |folder: &Path| {
-            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-            entries.filter_map(|e| Some(e.metadata().ok()?.len())).sum::<u64>()
-        };
-        let used = sizes(&self.folder);
+        let used = bytes_in(&self.folder);
         check("file bytes", used.saturating_add(more), self.limits.file_bytes)
     }
 
@@ -105,6 +101,9 @@ impl Store {
             let text = format!("a piece at {offset}, of which only the first {there} are there");
             return Err(Error::value_error(text));
         }
+        let grown = end.saturating_sub(there);
+        let used = bytes_in(&self.contents).saturating_add(grown);
+        check("content bytes", used, self.limits.file_bytes)?;
         file.seek(SeekFrom::Start(offset)).map_err(failed)?;
         file.write_all(bytes).map_err(failed)
     }
@@ -142,6 +141,12 @@ impl Store {
         }
         Ok((self.contents.join(hash), self.contents.join(format!("{hash}.part"))))
     }
+}
+
+/// Bytes of the files in a folder.
+fn bytes_in(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| Some(entry.metadata().ok()?.len())).sum()
 }
 
 /// The blake3 hash of a file, as text.
@@ -206,6 +211,8 @@ mod tests {
         for hash in ["", "../x", &"g".repeat(64), &"A".repeat(64)] {
             assert!(store.have(hash).is_err(), "{hash}");
         }
+        let error = store.chunk(&"2".repeat(64), 0, &[0; 901]).unwrap_err();
+        assert!(error.message().contains("`content bytes` is 1000"), "{error}");
         assert!(store.chunk(&hash[..63], 0, b"").is_err());
         assert!(store.chunk(&"1".repeat(64), u64::MAX, b"x").is_err());
     }

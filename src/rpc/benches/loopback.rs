@@ -1,0 +1,131 @@
+//! Calls and copies over loopback, against a bare echo of as many bytes.
+//!
+//! `cargo bench -p reflex-rpc` prints medians. No assertion: a machine with other work on it says little.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use reflex_rpc::client::RemoteSession;
+use reflex_rpc::handshake::{self, Greeting};
+use reflex_rpc::limits::Limits;
+use reflex_rpc::serve::{Host, Server, builtins};
+use reflex_rpc::store::Store;
+use reflex_rpc::wire::item::Item;
+use reflex_runtime::dtype::DType;
+use reflex_runtime::error::Error;
+use reflex_runtime::function::Function;
+use reflex_runtime::tensor::Tensor;
+
+struct OneFunction(Store);
+
+impl Host for OneFunction {
+    fn global(&mut self, name: &str) -> Result<Option<Function>, Error> {
+        let load: Arc<builtins::Load> = Arc::new(|_: &str| Err(Error::value_error("no modules")));
+        let echo = || (name == "echo").then(|| Function::new(|args| Ok(args[0].to_owned())));
+        Ok(builtins::get(name, &self.0, &load).or_else(echo))
+    }
+}
+
+const CALLS: usize = 20_000;
+const COPY: usize = 64 << 20;
+/// Bytes of a call's request and answer, with one integer each way.
+const CALL_BYTES: [usize; 2] = [36, 40];
+
+fn main() {
+    let echo = echo_server();
+    let rpc = rpc_server();
+    let greeting = Greeting { key: String::new(), timeout: None };
+    let session = RemoteSession::connect(&rpc, &greeting).expect("a session");
+    let function = session.require("echo").expect("a function");
+    let call = || drop(function.call(&[Item::Int(1)]).expect("an answer"));
+    let mut bare = TcpStream::connect(&echo).expect("a connection");
+    bare.set_nodelay(true).expect("a socket");
+    let mut buffer = [0_u8; 64];
+    let mut exchange = || {
+        bare.write_all(&buffer[..CALL_BYTES[0]]).expect("writes");
+        bare.read_exact(&mut buffer[..CALL_BYTES[1]]).expect("reads");
+    };
+    let (mut ours, mut theirs) = (vec![], vec![]);
+    for _ in 0..CALLS {
+        ours.push(time(call));
+        theirs.push(time(&mut exchange));
+    }
+    let (ours, theirs) = (median(ours) * 1e6, median(theirs) * 1e6);
+    println!("call {ours:.1} us, bare echo {theirs:.1} us, ratio {:.2}", ours / theirs);
+    let local = Tensor::zeros(&[COPY as i64], DType::U8).expect("memory");
+    let remote = session.empty(local.shape(), DType::U8).expect("memory");
+    let to = (0..7).map(|_| time(|| remote.write(&local).expect("writes"))).collect();
+    let from = (0..7).map(|_| time(|| drop(remote.to_local().expect("reads")))).collect();
+    let bare = (0..7).map(|_| time(copy_bare)).collect();
+    let speed = |seconds: Vec<f64>| COPY as f64 / median(seconds) / 1e9;
+    println!(
+        "64 MiB to {:.2} GB/s, from {:.2} GB/s, bare socket {:.2} GB/s",
+        speed(to),
+        speed(from),
+        speed(bare)
+    );
+}
+
+fn time(body: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    body();
+    start.elapsed().as_secs_f64()
+}
+
+fn median(mut sample: Vec<f64>) -> f64 {
+    sample.sort_by(f64::total_cmp);
+    sample[sample.len() / 2]
+}
+
+fn listen() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    (listener, address)
+}
+
+fn echo_server() -> String {
+    let (listener, address) = listen();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        stream.set_nodelay(true).expect("a socket");
+        let mut buffer = [0; 64];
+        while stream.read_exact(&mut buffer[..CALL_BYTES[0]]).is_ok() {
+            stream.write_all(&buffer[..CALL_BYTES[1]]).expect("writes");
+        }
+    });
+    address
+}
+
+fn rpc_server() -> String {
+    let (listener, address) = listen();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        stream.set_nodelay(true).expect("a socket");
+        handshake::receive(&mut stream, "").expect("a greeting");
+        handshake::accept(&mut stream, "").expect("writes");
+        let nowhere = Path::new("/nonexistent");
+        let host = OneFunction(Store::new(nowhere, nowhere, Limits::default()));
+        let mut output = stream.try_clone().expect("a socket");
+        drop(Server::new(host, Limits::default()).run(stream, &mut output));
+    });
+    address
+}
+
+/// Sends bytes over a socket of its own, and waits for one back.
+fn copy_bare() {
+    let (listener, address) = listen();
+    let reader = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        let mut bytes = vec![1_u8; COPY];
+        stream.read_exact(&mut bytes).expect("reads");
+        stream.write_all(&bytes[..1]).expect("writes");
+    });
+    let bytes = vec![1_u8; COPY];
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    stream.write_all(&bytes).expect("writes");
+    stream.read_exact(&mut [0]).expect("reads");
+    reader.join().expect("ends");
+}
