@@ -162,8 +162,8 @@ fn feed(signature: &Signature) -> Option<Feed> {
             Dim::Symbol(_) => DIM,
         };
         let shape: Vec<i64> = input.shape.iter().map(dim).collect();
-        let sizes = shape.iter().map(|size| usize::try_from(*size).ok());
-        let count = sizes.fold(Some(1_usize), |all, size| all?.checked_mul(size?))?;
+        let mut sizes = shape.iter().map(|size| usize::try_from(*size).ok());
+        let count = sizes.try_fold(1_usize, |all, size| all.checked_mul(size?))?;
         let dtype = if input.dtype == DType::VOID { DType::F32 } else { input.dtype };
         let data = vec![0; dtype.bytes_for(count).filter(|_| count <= MAX_ELEMENTS)?];
         feed.insert(input.name.clone(), Array { dtype, shape, data });

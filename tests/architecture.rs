@@ -321,7 +321,8 @@ fn imports_of(dir: &str) -> Imports {
     let others = LAYOUTS.iter().map(|layout| layout.dir);
     let below = others.filter(|other| *other != dir && other.starts_with(dir));
     let mut skip: Vec<_> = below.map(|other| root().join(other)).collect();
-    skip.push(root().join(dir).join("fuzz_targets"));
+    // Programs of their own, and what cargo builds.
+    skip.extend(["fuzz_targets", "target"].map(|folder| root().join(dir).join(folder)));
     let imports = Imports::read(&root().join(dir), &skip);
     assert!(imports.edges.len() > 3, "{dir} was not read");
     imports
