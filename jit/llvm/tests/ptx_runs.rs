@@ -6,7 +6,7 @@ mod gpu;
 
 use gpu::{REVERSED, corpus, gpus, kernel};
 use reflex_llvm::nvptx::compile;
-use reflex_ptx::{Device, LaunchOptions, Limits, Module, Order, Params};
+use reflex_ptx::{Arch, Device, LaunchOptions, Limits, Module, Order, Params};
 use reflex_tir::codegen::{DeviceCode, OptLevel};
 use reflex_tir::eval::{EvalArg, EvalTensor, ThreadOrder, eval_threads};
 use reflex_tir::script::print;
@@ -81,7 +81,11 @@ fn interpreted(
             params.u64(addresses[at])
         });
         let grid = kernel.grid.each_ref().map(|n| n.as_int().expect("constant") as u32);
-        let options = LaunchOptions { order, ..LaunchOptions::default() };
+        let arch = match code.ptx.contains(".target sm_90a") {
+            true => Arch::Sm90a,
+            false => Arch::Sm80,
+        };
+        let options = LaunchOptions { order, arch, ..LaunchOptions::default() };
         let launched = device.launch(
             &module,
             &kernel.name,
