@@ -52,6 +52,15 @@ impl FromStr for ModelFormat {
 }
 
 impl ModelFormat {
+    /// Returns the words for a model of this format that has no name.
+    fn in_memory(self) -> &'static str {
+        match self {
+            ModelFormat::Onnx => "the ONNX model in memory",
+            ModelFormat::Script => "the TVMScript in memory",
+            ModelFormat::Library => "the library in memory",
+        }
+    }
+
     /// Returns the format of a file by its extension, in either case.
     pub(crate) fn of_path(path: &Path) -> Result<ModelFormat> {
         let extension = path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
@@ -124,13 +133,8 @@ impl ModelSource {
     /// # Ok::<(), reflex::Error>(())
     /// ```
     pub fn bytes(format: ModelFormat, bytes: impl Into<Vec<u8>>) -> ModelSource {
-        let name = match format {
-            ModelFormat::Onnx => "the ONNX model in memory",
-            ModelFormat::Script => "the TVMScript in memory",
-            ModelFormat::Library => "the library in memory",
-        };
         let bytes = FileBytes::from(bytes.into());
-        let name = name.to_owned();
+        let name = format.in_memory().to_owned();
         ModelSource(Place::Memory { format, bytes, name, external_data: None })
     }
 
@@ -145,8 +149,7 @@ impl ModelSource {
     /// ```
     pub fn reader(format: ModelFormat, mut reader: impl Read) -> Result<ModelSource> {
         let mut bytes = vec![];
-        let source = ModelSource::bytes(format, vec![]);
-        let failed = |e| Error::io(Path::new(&source.to_string()), &e);
+        let failed = |e| Error::io(format.in_memory().as_ref(), &e);
         reader.read_to_end(&mut bytes).map_err(failed)?;
         Ok(ModelSource::bytes(format, bytes))
     }

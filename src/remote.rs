@@ -16,7 +16,7 @@ use reflex_runtime::tensor::Tensor;
 use reflex_tir::level::Level;
 
 use crate::array::Array;
-use crate::engine::{Engine, EngineBuilder};
+use crate::engine::EngineBuilder;
 use crate::error::{Error, Result};
 use crate::model_source::ModelFormat;
 use crate::options::Mode;
@@ -82,18 +82,18 @@ impl Server {
         Ok(Server { session, levels, opens_libraries: target["code"] == true })
     }
 
-    /// Compiles a model with these options for the server's CPU, and opens a session of it there.
+    /// Compiles a model with these options for the server's CPU, and loads it there.
     ///
     /// ```no_run
     /// use reflex::remote::{Place, Server};
-    /// use reflex::{Engine, Mode};
+    /// use reflex::Engine;
     ///
     /// let (address, key) = ("127.0.0.1:9090".to_owned(), String::new());
     /// let server = Server::connect(&Place::Server { address, key })?;
-    /// let program = server.open(Engine::builder(), "model.onnx".as_ref(), Mode::Tiered)?;
+    /// let program = server.open(Engine::builder(), "model.onnx".as_ref())?;
     /// # Ok::<(), reflex::Error>(())
     /// ```
-    pub fn open(&self, options: EngineBuilder, model: &Path, mode: Mode) -> Result<RemoteProgram> {
+    pub fn open(&self, options: EngineBuilder, model: &Path) -> Result<RemoteProgram> {
         let format = ModelFormat::of_path(model)?;
         let folder = tempfile::tempdir().map_err(|e| Error::io(&std::env::temp_dir(), &e))?;
         let (program, file) = match (format, self.levels.last(), self.opens_libraries) {
@@ -103,21 +103,14 @@ impl Server {
                 program.save(&file)?;
                 (program, file)
             }
-            _ => (self.local(options, model)?, model.to_owned()),
+            // The program here says what the inputs and outputs are.
+            _ => (options.build()?.load(model)?, model.to_owned()),
         };
         let name = format!("program.{format}");
         let name = if file == model { name } else { "program.so".to_owned() };
         self.session.upload(&file, &name)?;
         let executable = self.session.load_module(&name)?;
-        let remote = RemoteProgram { session: self.session.clone(), program, executable };
-        remote.virtual_machine(mode).map(drop)?;
-        Ok(remote)
-    }
-
-    /// The program here, which says what the inputs and outputs are.
-    fn local(&self, options: EngineBuilder, model: &Path) -> Result<Program> {
-        let engine: Engine = options.build()?;
-        engine.load(model)
+        Ok(RemoteProgram { session: self.session.clone(), program, executable })
     }
 }
 

@@ -65,7 +65,7 @@ const MAX_CALLS: usize = 200_000;
 /// Runs the command.
 pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     let start = Instant::now();
-    if let Some(remote) = args.remote.open(&args.engine, &args.model, Mode::Bytecode)? {
+    if let Some(remote) = args.remote.open(&args.engine, &args.model)? {
         let load_ms = start.elapsed().as_secs_f64() * 1e3;
         return bench_remote(args, &remote, load_ms);
     }

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use reflex::remote::RemoteMachine;
 use reflex::stats::Difference;
-use reflex::{Prepared, Result, numpy};
+use reflex::{Array, Prepared, Result, Session, numpy};
 use serde::Serialize;
 
 use super::args::ModelArgs;
@@ -46,26 +47,39 @@ struct Verdict {
     reason: Option<String>,
 }
 
+/// What is checked.
+enum Caller {
+    Local(Session),
+    Remote(RemoteMachine),
+}
+
+impl Caller {
+    fn call(&mut self, prepared: &Prepared) -> Result<Vec<(String, Array)>> {
+        match self {
+            Caller::Local(session) => session.call(prepared)?.arrays(),
+            Caller::Remote(machine) => machine.call("main", prepared),
+        }
+    }
+}
+
 /// Runs the command.
 pub fn run(args: &CheckArgs) -> Result<ExitCode> {
     let cases = numpy::read_cases(&args.npz)?;
     let (model, mode) = (&args.model.model, args.model.mode);
-    let remote = args.remote.open(&args.model.engine, model, mode)?;
+    let remote = args.remote.open(&args.model.engine, model)?;
     let program = match &remote {
         Some(remote) => remote.program().clone(),
         None => args.model.engine.load(model)?,
     };
-    let machine = remote.as_ref().map(|remote| remote.virtual_machine(mode)).transpose()?;
-    let mut session = program.session(mode)?;
-    let mut call = |prepared: &Prepared| match &machine {
-        Some(machine) => machine.call("main", prepared),
-        None => session.call(prepared)?.arrays(),
+    let mut caller = match &remote {
+        Some(remote) => Caller::Remote(remote.virtual_machine(mode)?),
+        None => Caller::Local(program.session(mode)?),
     };
     let mut verdicts: BTreeMap<String, Verdict> = BTreeMap::new();
     for (k, case) in cases.iter().enumerate() {
         let location = || format!("{}: feed {k}", args.model.model.display());
         let prepared = program.prepare("main", &case.inputs).map_err(|e| e.at(location()))?;
-        let outputs = call(&prepared).map_err(|e| e.at(location()))?;
+        let outputs = caller.call(&prepared).map_err(|e| e.at(location()))?;
         let actual: BTreeMap<_, _> = outputs.into_iter().collect();
         for (name, expected) in &case.outputs {
             let verdict = verdicts

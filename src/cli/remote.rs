@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
+use reflex::Result;
 use reflex::remote::{Place, RemoteProgram, Server};
-use reflex::{Mode, Result};
 
 use super::args::EngineArgs;
 
@@ -29,12 +29,7 @@ pub struct RemoteArgs {
 
 impl RemoteArgs {
     /// Opens a model at the server that was asked for, if one was.
-    pub fn open(
-        &self,
-        engine: &EngineArgs,
-        model: &Path,
-        mode: Mode,
-    ) -> Result<Option<RemoteProgram>> {
+    pub fn open(&self, engine: &EngineArgs, model: &Path) -> Result<Option<RemoteProgram>> {
         let place = match (&self.remote, &self.tracker, &self.key) {
             (Some(remote), ..) => {
                 let (address, key) = remote.split_once('/').unwrap_or((remote, ""));
@@ -46,6 +41,6 @@ impl RemoteArgs {
             _ => return Ok(None),
         };
         let server = Server::connect(&place)?;
-        server.open(engine.builder()?, model, mode).map(Some)
+        server.open(engine.builder()?, model).map(Some)
     }
 }

@@ -71,8 +71,7 @@ const HEAD: usize = 8;
 
 /// Runs the command.
 pub fn run(args: &RunArgs) -> Result<ExitCode> {
-    let mode = args.model.mode;
-    if let Some(remote) = args.remote.open(&args.model.engine, &args.model.model, mode)? {
+    if let Some(remote) = args.remote.open(&args.model.engine, &args.model.model)? {
         return run_remote(args, &remote);
     }
     let program = args.model.engine.load(&args.model.model)?;

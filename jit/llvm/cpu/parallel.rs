@@ -4,20 +4,18 @@
 //! tasks, and results do not depend on it at all. A loop of at most one iteration is called
 //! directly. Parallel loops inside a task run in order.
 
-use std::collections::BTreeSet;
-
 use inkwell::IntPredicate;
-use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::module::Linkage;
 use inkwell::types::{BasicMetadataTypeEnum, BasicTypeEnum, StructType};
 use inkwell::values::{
     BasicMetadataValueEnum, BasicValueEnum, FunctionValue, IntValue, PointerValue,
 };
 use reflex_runtime::abi::TVMParallelGroupEnv;
-use reflex_tir::{Buffer, ExprKind, For, Stmt, Var};
+use reflex_tir::{Buffer, For, Var};
 
 use crate::emit::ir::result_of;
 use crate::emit::stmt::TripCount;
+use crate::emit::uses::Uses;
 use crate::emit::value::LaneValue;
 use crate::emit::{Emitter, is_unaliased};
 use crate::error::{CodegenError, Result};
@@ -73,42 +71,13 @@ impl<'a, 'c> Emitter<'a, 'c> {
     }
 
     fn captures(&self, l: &For) -> Result<Captures<'c>> {
-        let (mut vars, mut buffers) = (BTreeSet::new(), BTreeSet::new());
-        self.collect(&l.body, &mut vars, &mut buffers);
+        let Uses { vars, buffers } = Uses::of(self.func, &l.body);
         let vars = vars.into_iter().filter(|v| *v != l.var).filter_map(|v| {
             let value = *self.vars.get(&v)?;
             Some(value.uniform("a value used by a parallel loop").map(|value| (v, value)))
         });
         let buffers = buffers.into_iter().filter_map(|b| Some((b, *self.buffers.get(&b)?)));
         Ok(Captures { vars: vars.collect::<Result<_>>()?, buffers: buffers.collect() })
-    }
-
-    fn collect(&self, body: &Stmt, vars: &mut BTreeSet<Var>, buffers: &mut BTreeSet<Buffer>) {
-        let mut seen: BTreeSet<Buffer> = BTreeSet::new();
-        body.visit(&mut |s| {
-            seen.extend(s.touched());
-            if let Stmt::Allocate { buffer, .. } = s {
-                seen.insert(*buffer);
-            }
-            for e in s.exprs() {
-                e.visit(&mut |e| match e.kind() {
-                    ExprKind::Var { var, .. } => drop(vars.insert(*var)),
-                    ExprKind::Load { buffer, .. } => drop(seen.insert(*buffer)),
-                    _ => {}
-                });
-            }
-        });
-        // Indexing needs the variables in the shapes.
-        for buffer in &seen {
-            for extent in &self.func.buffers[*buffer].shape {
-                extent.visit(&mut |e| {
-                    if let ExprKind::Var { var, .. } = e.kind() {
-                        vars.insert(*var);
-                    }
-                });
-            }
-        }
-        buffers.extend(seen);
     }
 
     /// `i32 part(i64 begin, i64 end, captures...)`: the iterations `begin..end`.
@@ -119,7 +88,6 @@ impl<'a, 'c> Emitter<'a, 'c> {
         let name = format!("{}.{}", self.func.name, self.func.vars[l.var].name);
         let signature = context.i32_type().fn_type(&params, false);
         let function = self.ir.module.add_function(&name, signature, Some(Linkage::Internal));
-        let noalias = Attribute::get_named_enum_kind_id("noalias");
 
         let mut e = Emitter::new(context, self.ir.module, self.func, function);
         e.in_parallel = true;
@@ -131,8 +99,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
         for (i, ((buffer, _), value)) in captures.buffers.iter().zip(buffers).enumerate() {
             e.buffers.insert(*buffer, value.into_pointer_value());
             if is_unaliased(self.func, *buffer) {
-                let at = AttributeLoc::Param((2 + vars.len() + i) as u32);
-                function.add_attribute(at, context.create_enum_attribute(noalias, 0));
+                e.ir.mark_parameter(function, (2 + vars.len() + i) as u32, "noalias");
             }
         }
         let (begin, end) = (params[0].into_int_value(), params[1].into_int_value());

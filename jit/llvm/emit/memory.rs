@@ -122,9 +122,7 @@ impl<'c> Emitter<'_, 'c> {
         }
         if indices.iter().any(has_remainder) {
             // `64 * (x // 64) + x % 64` is `x` again, and `x` may be a ramp.
-            let terms = shape.iter().zip(indices);
-            let flat = terms.fold(Expr::i64(0), |at, (n, i)| at * n.clone() + i.clone());
-            let flat = Analyzer::new().simplify(&flat);
+            let flat = Analyzer::new().simplify(&self.position(buffer, indices));
             return self.expr(&flat);
         }
         let mut offset = LaneValue::Uniform(self.ir.i64(0).into());
@@ -135,6 +133,17 @@ impl<'c> Emitter<'_, 'c> {
             offset = self.index_binary(InstructionOpcode::Add, scaled, index)?;
         }
         Ok(offset)
+    }
+
+    /// [`Emitter::offset`] as an expression.
+    fn position(&self, buffer: Buffer, indices: &[Expr]) -> Expr {
+        match indices {
+            [flat] => flat.clone(),
+            _ => {
+                let terms = self.func.buffers[buffer].shape.iter().zip(indices);
+                terms.fold(Expr::i64(0), |at, (n, i)| at * n.clone() + i.clone())
+            }
+        }
     }
 
     fn index_binary(
@@ -210,14 +219,7 @@ impl<'c> Emitter<'_, 'c> {
         if self.unit == Unit::Cpu || !count.is_power_of_two() {
             return element;
         }
-        let flat = match indices {
-            [flat] => flat.clone(),
-            _ => {
-                let pairs = data.shape.iter().zip(indices);
-                pairs.fold(Expr::i64(0), |at, (n, i)| at * n.clone() + i.clone())
-            }
-        };
-        let first = flat - Expr::var(var) + min;
+        let first = self.position(buffer, indices) - Expr::var(var) + min;
         let set = Analyzer::new().modular(&first);
         let common = (set.stride | set.base | i64::from(count)).trailing_zeros();
         (element << common).min(WIDEST)

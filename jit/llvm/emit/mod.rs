@@ -15,6 +15,7 @@ pub mod ir;
 mod memory;
 pub mod stmt;
 mod tile;
+pub mod uses;
 pub mod value;
 mod vectorizable;
 

@@ -1,7 +1,5 @@
 //! One launch as a kernel: parameters, threads, barriers, shared memory.
 
-use std::collections::BTreeSet;
-
 use inkwell::AddressSpace;
 use inkwell::context::Context;
 use inkwell::module::{Linkage, Module};
@@ -11,10 +9,11 @@ use inkwell::values::{
 };
 use reflex_tir::codegen::DeviceKernel;
 use reflex_tir::launch::Launch;
-use reflex_tir::thread::{BarrierScope, ThreadAxis};
-use reflex_tir::{Buffer, Expr, ExprKind, For, ForKind, PrimFunc, Scope, Stmt, Var};
+use reflex_tir::thread::{BarrierScope, ThreadAxis, ThreadLevel};
+use reflex_tir::{Buffer, Expr, For, ForKind, PrimFunc, Scope, Stmt, Var};
 
 use crate::emit::ir::result_of;
+use crate::emit::uses::Uses;
 use crate::emit::value::LaneValue;
 use crate::emit::{Emitter, Unit, is_unaliased};
 use crate::error::{CodegenError, Result};
@@ -35,39 +34,49 @@ pub fn build<'c>(
     launch: &Launch<'_>,
     name: String,
 ) -> Result<DeviceKernel> {
-    let used = Used::of(func, launch);
+    let outer = Outer::of(func, launch);
     let global = context.ptr_type(AddressSpace::from(GLOBAL));
-    let mut params: Vec<BasicMetadataTypeEnum<'c>> = vec![global.into(); used.buffers.len()];
-    params.extend(vec![BasicMetadataTypeEnum::from(context.i64_type()); used.vars.len()]);
+    let mut params: Vec<BasicMetadataTypeEnum<'c>> = vec![global.into(); outer.buffers.len()];
+    params.extend(vec![BasicMetadataTypeEnum::from(context.i64_type()); outer.vars.len()]);
     let function = module.add_function(&name, context.void_type().fn_type(&params, false), None);
     function.set_call_conventions(PTX_KERNEL);
 
     let mut e = Emitter::new(context, module, func, function);
     e.unit = Unit::Gpu;
-    for (position, buffer) in used.buffers.iter().enumerate() {
+    for (position, buffer) in outer.buffers.iter().enumerate() {
         let pointer = parameter(function, position)?.into_pointer_value();
         e.buffers.insert(*buffer, pointer);
         if is_unaliased(func, *buffer) {
             e.ir.mark_parameter(function, position as u32, "noalias");
         }
     }
-    for (number, var) in used.vars.iter().enumerate() {
-        let word = parameter(function, used.buffers.len() + number)?.into_int_value();
+    for (number, var) in outer.vars.iter().enumerate() {
+        let word = parameter(function, outer.buffers.len() + number)?.into_int_value();
         let value = e.scalar_from_word(word, func.vars[*var].dtype)?;
         e.vars.insert(*var, LaneValue::Uniform(value));
     }
     let shared_bytes = e.shared_memory(&launch.shared)?;
-    let mut shape = LaunchShape::default();
+    let (mut grid, mut block) = (std::array::from_fn(|_| Expr::i64(1)), [1; 3]);
     for l in launch.blocks.iter().chain(&launch.threads) {
-        e.bind_axis(l)?;
-        shape.add(func, l)?;
+        let Dimension { register, level, number } = Dimension::of(l)?;
+        e.bind_axis(l, register)?;
+        match level {
+            ThreadLevel::Thread => block[number] = threads_of(func, l)?,
+            _ => grid[number] = l.extent.clone(),
+        }
     }
     e.stmt(launch.body)?;
     e.ir.builder.build_return(None)?;
     e.finish()?;
-    annotate(context, module, function, &shape.block)?;
-    let LaunchShape { grid, block } = shape;
-    Ok(DeviceKernel { name, buffers: used.buffers, vars: used.vars, grid, block, shared_bytes })
+    annotate(context, module, function, &block)?;
+    Ok(DeviceKernel { name, buffers: outer.buffers, vars: outer.vars, grid, block, shared_bytes })
+}
+
+/// The number of threads that a loop stands for, which launches know before they begin.
+fn threads_of(func: &PrimFunc, l: &For) -> Result<u32> {
+    let known = l.extent.as_int().and_then(|n| u32::try_from(n).ok());
+    let name = &func.vars[l.var].name;
+    known.ok_or_else(|| CodegenError::new(format!("the extent of {name} is not constant")))
 }
 
 fn parameter<'c>(function: FunctionValue<'c>, position: usize) -> Result<BasicValueEnum<'c>> {
@@ -97,106 +106,64 @@ fn annotate<'c>(
     Ok(())
 }
 
-/// What a launch uses of its function.
-struct Used {
+/// What a launch has from outside: buffers of the device, and variables.
+struct Outer {
     buffers: Vec<Buffer>,
     vars: Vec<Var>,
 }
 
-impl Used {
-    fn of(func: &PrimFunc, launch: &Launch<'_>) -> Used {
-        let (mut buffers, mut vars, mut bound) =
-            (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-        let mut expr = |e: &Expr| match e.kind() {
-            ExprKind::Var { var, .. } => drop(vars.insert(*var)),
-            ExprKind::Load { buffer, .. } => drop(buffers.insert(*buffer)),
-            _ => {}
-        };
-        launch.body.visit_exprs(&mut expr);
-        for l in launch.blocks.iter().chain(&launch.threads) {
-            l.min.visit(&mut expr);
-            bound.insert(l.var);
-        }
+impl Outer {
+    fn of(func: &PrimFunc, launch: &Launch<'_>) -> Outer {
+        let Uses { mut vars, buffers } = Uses::of(func, launch.body);
+        let mut inside: Vec<Var> =
+            launch.blocks.iter().chain(&launch.threads).map(|l| l.var).collect();
         launch.body.visit(&mut |s| match s {
-            Stmt::For(l) => drop(bound.insert(l.var)),
-            Stmt::Let { var, .. } => drop(bound.insert(*var)),
-            Stmt::Store { buffer, .. } => drop(buffers.insert(*buffer)),
+            Stmt::For(l) => inside.push(l.var),
+            Stmt::Let { var, .. } => inside.push(*var),
             _ => {}
         });
-        // Extents are in the offsets of elements.
-        for buffer in &buffers {
-            for extent in &func.buffers[*buffer].shape {
-                extent.visit(&mut |e| {
-                    if let ExprKind::Var { var, .. } = e.kind() {
-                        vars.insert(*var);
-                    }
-                });
-            }
-        }
+        vars.retain(|var| !inside.contains(var));
         let is_global = |buffer: &Buffer| func.buffers[*buffer].scope == Scope::Global;
-        Used {
+        Outer {
             buffers: buffers.into_iter().filter(is_global).collect(),
-            vars: vars.difference(&bound).copied().collect(),
+            vars: vars.into_iter().collect(),
         }
     }
 }
 
-/// Blocks and threads of a launch.
-struct LaunchShape {
-    grid: [Expr; 3],
-    block: [u32; 3],
+/// An axis as the hardware has it.
+struct Dimension {
+    /// The special register with the number of the block or thread.
+    register: &'static str,
+    level: ThreadLevel,
+    /// 0 for x, 1 for y, 2 for z.
+    number: usize,
 }
 
-impl Default for LaunchShape {
-    fn default() -> LaunchShape {
-        LaunchShape { grid: std::array::from_fn(|_| Expr::i64(1)), block: [1; 3] }
-    }
-}
-
-impl LaunchShape {
-    fn add(&mut self, func: &PrimFunc, l: &For) -> Result<()> {
-        let axis = axis_of(l)?;
-        let name = &func.vars[l.var].name;
-        let threads = || {
-            let known = l.extent.as_int().and_then(|n| u32::try_from(n).ok());
-            known.ok_or_else(|| CodegenError::new(format!("{axis} of {name} is not constant")))
+impl Dimension {
+    fn of(l: &For) -> Result<Dimension> {
+        use ThreadLevel::{Block, Thread};
+        let ForKind::ThreadBinding(axis) = l.kind else {
+            return Err(CodegenError::new("a loop of a launch is bound to no axis"));
         };
-        match axis {
-            ThreadAxis::BlockX => self.grid[0] = l.extent.clone(),
-            ThreadAxis::BlockY => self.grid[1] = l.extent.clone(),
-            ThreadAxis::BlockZ => self.grid[2] = l.extent.clone(),
-            ThreadAxis::ThreadX => self.block[0] = threads()?,
-            ThreadAxis::ThreadY => self.block[1] = threads()?,
-            ThreadAxis::ThreadZ => self.block[2] = threads()?,
+        let (register, level, number) = match axis {
+            ThreadAxis::BlockX => ("ctaid.x", Block, 0),
+            ThreadAxis::BlockY => ("ctaid.y", Block, 1),
+            ThreadAxis::BlockZ => ("ctaid.z", Block, 2),
+            ThreadAxis::ThreadX => ("tid.x", Thread, 0),
+            ThreadAxis::ThreadY => ("tid.y", Thread, 1),
+            ThreadAxis::ThreadZ => ("tid.z", Thread, 2),
             ThreadAxis::ClusterX | ThreadAxis::Virtual => {
                 return Err(CodegenError::new(format!("no code for loops bound to {axis}")));
             }
-        }
-        Ok(())
-    }
-}
-
-fn axis_of(l: &For) -> Result<ThreadAxis> {
-    match l.kind {
-        ForKind::ThreadBinding(axis) => Ok(axis),
-        _ => Err(CodegenError::new("a loop of a launch is bound to no axis")),
+        };
+        Ok(Dimension { register, level, number })
     }
 }
 
 impl<'c> Emitter<'_, 'c> {
     /// Binds the variable of a loop to the number of the block or thread along its axis.
-    fn bind_axis(&mut self, l: &For) -> Result<()> {
-        let register = match axis_of(l)? {
-            ThreadAxis::BlockX => "ctaid.x",
-            ThreadAxis::BlockY => "ctaid.y",
-            ThreadAxis::BlockZ => "ctaid.z",
-            ThreadAxis::ThreadX => "tid.x",
-            ThreadAxis::ThreadY => "tid.y",
-            ThreadAxis::ThreadZ => "tid.z",
-            axis @ (ThreadAxis::ClusterX | ThreadAxis::Virtual) => {
-                return Err(CodegenError::new(format!("no code for loops bound to {axis}")));
-            }
-        };
+    fn bind_axis(&mut self, l: &For, register: &str) -> Result<()> {
         let name = format!("llvm.nvvm.read.ptx.sreg.{register}");
         let number = result_of(self.ir.intrinsic(&name, &[], &[])?)?.into_int_value();
         let wide = self.ir.builder.build_int_z_extend(number, self.ir.context.i64_type(), "")?;

@@ -1,0 +1,40 @@
+//! The variables and buffers that a statement mentions, which a function made of it needs.
+
+use std::collections::BTreeSet;
+
+use reflex_tir::{Buffer, Expr, ExprKind, PrimFunc, Stmt, Var};
+
+/// What a statement mentions, its own variables and buffers included.
+#[derive(Debug, Default)]
+pub struct Uses {
+    /// Variables.
+    pub vars: BTreeSet<Var>,
+    /// Buffers.
+    pub buffers: BTreeSet<Buffer>,
+}
+
+impl Uses {
+    /// What `body` mentions, and the variables in the shapes of the buffers, which indexing needs.
+    pub fn of(func: &PrimFunc, body: &Stmt) -> Uses {
+        let mut uses = Uses::default();
+        body.visit(&mut |s| {
+            uses.buffers.extend(s.touched());
+            if let Stmt::Allocate { buffer, .. } = s {
+                uses.buffers.insert(*buffer);
+            }
+            s.exprs().into_iter().for_each(|e| uses.add(e));
+        });
+        for buffer in uses.buffers.clone() {
+            func.buffers[buffer].shape.iter().for_each(|extent| uses.add(extent));
+        }
+        uses
+    }
+
+    fn add(&mut self, e: &Expr) {
+        e.visit(&mut |e| match e.kind() {
+            ExprKind::Var { var, .. } => drop(self.vars.insert(*var)),
+            ExprKind::Load { buffer, .. } => drop(self.buffers.insert(*buffer)),
+            _ => {}
+        });
+    }
+}
