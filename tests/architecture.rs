@@ -164,7 +164,7 @@ const LAYOUTS: [Layout; 13] = [
     Layout {
         dir: "src/runtime",
         layers: &[
-            "dtype exported_symbols file_bytes fp",
+            "dtype exported_symbols file_bytes fp timing",
             "abi amx",
             "alloc error function host object shape string types value",
             "array bundle closure storage threads",

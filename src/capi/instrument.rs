@@ -196,6 +196,7 @@ pub unsafe extern "C" fn reflex_time(
             repeat: timing.repeat,
             min_repeat: milliseconds(timing.min_repeat_ms),
             cooldown: milliseconds(timing.cooldown_ms),
+            ..TimingOptions::default()
         };
         // SAFETY: the caller passes strings that are null or end in NUL and as many valid values
         // as it counts.

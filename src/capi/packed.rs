@@ -371,6 +371,7 @@ fn time(shared: &Shared, args: &[AnyView<'_>]) -> FfiResult {
         repeat: count(2)?,
         min_repeat: seconds(3)?,
         cooldown: seconds(4)?,
+        ..TimingOptions::default()
     };
     let (func, mut copies) = (string(args, 0)?, Vec::new());
     let args = shared.arguments(func, rest(args, 5), &mut copies)?;

@@ -30,5 +30,6 @@ pub mod storage;
 pub mod string;
 pub mod tensor;
 pub mod threads;
+pub mod timing;
 pub mod types;
 pub mod value;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use reflex_runtime::tensor::Tensor;
+use reflex_runtime::timing;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::instrument::CallEvent;
 use reflex_vm::profile::Profile;
@@ -15,28 +16,7 @@ use crate::error::{Error, Result};
 use crate::prepared::Prepared;
 
 /// Options of [`Session::time_evaluator`]: calls and measurements.
-#[derive(Clone, Debug)]
-pub struct TimingOptions {
-    /// Calls whose mean is one measurement.
-    pub number: u32,
-    /// Measurements.
-    pub repeat: u32,
-    /// Each measurement takes at least this long; `number` grows until it does.
-    pub min_repeat: Duration,
-    /// Pause between measurements.
-    pub cooldown: Duration,
-}
-
-impl Default for TimingOptions {
-    fn default() -> TimingOptions {
-        TimingOptions {
-            number: 10,
-            repeat: 1,
-            min_repeat: Duration::ZERO,
-            cooldown: Duration::ZERO,
-        }
-    }
-}
+pub use reflex_runtime::timing::TimingOptions;
 
 /// Seconds per call, one for each measurement.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,23 +88,7 @@ impl Session {
             return Err(Error::input("number and repeat must be at least 1"));
         }
         let timed = self.timed(name, args);
-        self.run_times(timed, args, 1)?;
-        let mut number = options.number;
-        let mut timing = Vec::with_capacity(options.repeat as usize);
-        for turn in 0..options.repeat {
-            if turn > 0 {
-                std::thread::sleep(options.cooldown);
-            }
-            let elapsed = loop {
-                let elapsed = self.run_times(timed, args, number)?;
-                if elapsed >= options.min_repeat || number == u32::MAX {
-                    break elapsed;
-                }
-                let enough = options.min_repeat.as_secs_f64() / elapsed.as_secs_f64().max(1e-9);
-                number = (f64::from(number) * (enough * 1.1).max(1.5)) as u32;
-            };
-            timing.push(elapsed.as_secs_f64() / f64::from(number));
-        }
+        let timing = timing::measure(options, |number| self.run_times(timed, args, number))?;
         Ok(Timing(timing))
     }
 
