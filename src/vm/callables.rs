@@ -4,28 +4,43 @@ use reflex_runtime::array::Array;
 use reflex_runtime::value::{Any, AnyView};
 
 use crate::builtins::{Builtin, Closure};
-use crate::decode::{Code, Op};
+use crate::decode::Op;
+use crate::executable::{Executable, FuncKind};
 use crate::kernel::Packed;
 
 /// Callees as values.
 pub(crate) struct Callables {
-    /// By entry of the function table; None for builtins and functions that are not there.
+    /// By entry of the function table.
     functions: Box<[Any]>,
     /// By builtin.
     builtins: Box<[Any]>,
 }
 
+/// A function of the table as a value; None if it is a packed one that is not there.
+pub(crate) fn function_value(
+    id: u64,
+    exec: &Executable,
+    index: u32,
+    packed: &[Option<Packed>],
+) -> Any {
+    let function = &exec.functions[index as usize];
+    match (function.kind, &packed[index as usize]) {
+        (FuncKind::Packed, Some(packed)) => packed.function().clone().into(),
+        (FuncKind::Packed, None) => match Builtin::from_name(&function.name) {
+            Some(builtin) => builtin.function().into(),
+            None => Any::NONE,
+        },
+        (FuncKind::Vm | FuncKind::VmTir, _) => {
+            Closure { program: id, func: index, captured: Array::new([]) }.into_value()
+        }
+    }
+}
+
 impl Callables {
     /// The callees of the program with this number.
-    pub(crate) fn of(program: u64, code: &Code, packed: &[Option<Packed>]) -> Callables {
-        let function = |(at, packed): (usize, &Option<Packed>)| match packed {
-            Some(packed) => Any::from(packed.function().clone()),
-            None if matches!(code.functions.get(at), Some(Some(_))) => {
-                Closure { program, func: at as u32, captured: Array::new([]) }.into_value()
-            }
-            None => Any::NONE,
-        };
-        let functions = packed.iter().enumerate().map(function).collect();
+    pub(crate) fn of(program: u64, exec: &Executable, packed: &[Option<Packed>]) -> Callables {
+        let entries = 0..packed.len() as u32;
+        let functions = entries.map(|index| function_value(program, exec, index, packed)).collect();
         let builtins = Builtin::ALL.iter().map(|builtin| builtin.function().into());
         Callables { functions, builtins: builtins.collect() }
     }

@@ -9,7 +9,6 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use reflex_runtime::array::Array;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
 use reflex_runtime::registry;
@@ -17,7 +16,8 @@ use reflex_runtime::shape::Shape;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::Any;
 
-use crate::builtins::{Builtin, Closure, missing_group};
+use crate::builtins::{Builtin, missing_group};
+use crate::callables::function_value;
 use crate::decode::{Code, ConstEntry, decode};
 use crate::executable::{Constant, Executable, FuncKind, TensorConst};
 use crate::kernel::{Packed, RawKernel};
@@ -192,20 +192,6 @@ fn materialise(
         }),
     };
     code.consts.iter().map(value).collect()
-}
-
-fn function_value(id: u64, exec: &Executable, index: u32, packed: &[Option<Packed>]) -> Any {
-    let function = &exec.functions[index as usize];
-    match (function.kind, &packed[index as usize]) {
-        (FuncKind::Packed, Some(packed)) => packed.function().clone().into(),
-        (FuncKind::Packed, None) => match Builtin::from_name(&function.name) {
-            Some(builtin) => builtin.function().into(),
-            None => Any::NONE,
-        },
-        (FuncKind::Vm | FuncKind::VmTir, _) => {
-            Closure { program: id, func: index, captured: Array::new([]) }.into_value()
-        }
-    }
 }
 
 fn constant(constant: &Constant) -> Result<Any, Error> {

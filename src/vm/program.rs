@@ -98,7 +98,7 @@ impl Program {
 
     /// Callees as values.
     pub(crate) fn callables(&self) -> &Callables {
-        self.callables.get_or_init(|| Callables::of(self.id, &self.code, &self.packed))
+        self.callables.get_or_init(|| Callables::of(self.id, &self.exec, &self.packed))
     }
 
     /// Packed function number `callee`; None for builtins and VM functions.
