@@ -181,7 +181,7 @@ const LAYOUTS: [Layout; 13] = [
         layers: &[
             "bytecode devices instrument mode run_error stack",
             "abi executable profile",
-            "kernel serialize text",
+            "kernel serialize text watched",
             // A session's state, its frames and what runs in them.
             "align builtins call_graph callables calls decode epoch fast_path hooks interp listing \
              liveness program reentry state tier verify",

@@ -44,3 +44,4 @@ pub mod tier;
 mod unwind;
 pub mod verify;
 mod vmtir;
+mod watched;
