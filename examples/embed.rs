@@ -77,7 +77,8 @@ impl Vocabulary {
         let text = std::fs::read_to_string(path)?;
         let numbers: HashMap<String, i64> = if path.ends_with(".json") {
             let tokenizer: serde_json::Value = serde_json::from_str(&text)?;
-            let vocab = tokenizer.pointer("/model/vocab").ok_or("a tokenizer without a vocabulary")?;
+            let vocab =
+                tokenizer.pointer("/model/vocab").ok_or("a tokenizer without a vocabulary")?;
             serde_json::from_value(vocab.clone())?
         } else {
             text.lines().map(str::to_owned).zip(0..).collect()

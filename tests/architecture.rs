@@ -179,7 +179,7 @@ const LAYOUTS: [Layout; 13] = [
     Layout {
         dir: "src/vm",
         layers: &[
-            "bytecode devices instrument mode run_error stack",
+            "bytecode devices huge_pages instrument mode run_error stack",
             "abi executable profile",
             "kernel serialize text watched",
             // A session's state, its frames and what runs in them.

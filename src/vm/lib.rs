@@ -22,6 +22,7 @@ pub mod executable;
 mod fast_path;
 mod fingerprint;
 mod hooks;
+mod huge_pages;
 pub mod instrument;
 mod interp;
 pub mod kernel;

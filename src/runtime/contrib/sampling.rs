@@ -223,7 +223,9 @@ mod tests {
 
     fn call(name: &str, args: &[Any]) -> Result<Any, Error> {
         let views: Vec<AnyView<'_>> = args.iter().map(Any::view).collect();
-        registry::get(&format!("vm.builtin.{name}")).expect("a function of this module").call(&views)
+        registry::get(&format!("vm.builtin.{name}"))
+            .expect("a function of this module")
+            .call(&views)
     }
 
     fn f32s(values: &[f32]) -> Any {
@@ -242,12 +244,19 @@ mod tests {
     fn top_p_chooses_among_the_likeliest_by_their_shares() {
         let prob = f32s(&[0.1, 0.4, 0.3, 0.2]);
         let pick = |top_p: f64, uniform: f64| {
-            let value = call("sample_top_p_from_prob", &[prob.clone(), top_p.into(), uniform.into()]);
+            let value =
+                call("sample_top_p_from_prob", &[prob.clone(), top_p.into(), uniform.into()]);
             i64::try_from(value.unwrap()).unwrap()
         };
         // Of 0.4 and 0.3 the first has four of seven parts.
-        assert_eq!([pick(0.7, 0.0), pick(0.7, 0.56), pick(0.7, 0.58), pick(0.7, 0.999)], [1, 1, 2, 2]);
-        assert_eq!([pick(1.0, 0.39), pick(1.0, 0.41), pick(1.0, 0.75), pick(1.0, 0.95)], [1, 2, 3, 0]);
+        assert_eq!(
+            [pick(0.7, 0.0), pick(0.7, 0.56), pick(0.7, 0.58), pick(0.7, 0.999)],
+            [1, 1, 2, 2]
+        );
+        assert_eq!(
+            [pick(1.0, 0.39), pick(1.0, 0.41), pick(1.0, 0.75), pick(1.0, 0.95)],
+            [1, 2, 3, 0]
+        );
         let logits = f32s(&[0.1_f32.ln(), 0.4_f32.ln(), 0.3_f32.ln(), 0.2_f32.ln()]);
         let pick = |temperature: f64, uniform: f64| {
             let args = [logits.clone(), temperature.into(), 0.7_f64.into(), uniform.into()];

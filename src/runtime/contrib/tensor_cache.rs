@@ -56,9 +56,8 @@ pub(super) fn load(args: &[AnyView<'_>]) -> Result<Any, Error> {
     }
     let folder = Path::new(folder);
     let list = folder.join("tensor-cache.json");
-    let wrong = |what: &dyn std::fmt::Display| {
-        Error::value_error(format!("{}: {what}", list.display()))
-    };
+    let wrong =
+        |what: &dyn std::fmt::Display| Error::value_error(format!("{}: {what}", list.display()));
     let read = std::fs::read(&list).map_err(|error| wrong(&error))?;
     let List { records } = serde_json::from_slice(&read).map_err(|error| wrong(&error))?;
     for shard in records {
@@ -97,8 +96,9 @@ impl Parameter {
         let bytes = end.and_then(|end| shard.get(self.byte_offset..end)).ok_or_else(|| {
             format!("{} bytes at {} are outside the file", self.nbytes, self.byte_offset)
         })?;
-        let dtype: DType = self.dtype.parse().map_err(|_| format!("element type {}", self.dtype))?;
-        let size = byte_size(&self.shape, dtype).map_err(|error| error.message().to_owned())?;
+        let dtype: DType =
+            self.dtype.parse().map_err(|_| format!("element type {}", self.dtype))?;
+        let size = byte_size(&self.shape, dtype).map_err(|error| error.message().into_owned())?;
         let halved = dtype == DType::F32 && self.format == "f32-to-bf16";
         if self.nbytes != if halved { size / 2 } else { size } {
             let Parameter { shape, nbytes, .. } = self;
@@ -112,7 +112,7 @@ impl Parameter {
         } else {
             bytes
         };
-        Tensor::from_bytes(&self.shape, dtype, bytes).map_err(|error| error.message().to_owned())
+        Tensor::from_bytes(&self.shape, dtype, bytes).map_err(|error| error.message().into_owned())
     }
 }
 
@@ -129,7 +129,8 @@ pub(super) fn update(args: &[AnyView<'_>]) -> Result<Any, Error> {
         2 => (arg(args, 1)?, false),
         3 => (arg(args, 1)?, arg::<i64>(args, 2)? != 0),
         given => {
-            let message = format!("`vm.builtin.tensor_cache.update` takes 2 or 3 arguments, {given} given");
+            let message =
+                format!("`vm.builtin.tensor_cache.update` takes 2 or 3 arguments, {given} given");
             return Err(Error::type_error(message));
         }
     };
@@ -217,7 +218,9 @@ mod tests {
 
     fn call(name: &str, args: &[Any]) -> Result<Any, Error> {
         let views: Vec<AnyView<'_>> = args.iter().map(Any::view).collect();
-        registry::get(&format!("vm.builtin.{name}")).expect("a function of this module").call(&views)
+        registry::get(&format!("vm.builtin.{name}"))
+            .expect("a function of this module")
+            .call(&views)
     }
 
     fn folder(name: &str, list: &str, shard: &[u8]) -> std::path::PathBuf {
