@@ -244,7 +244,7 @@ macro_rules! for_each_builtin {
             /// `(none, name, line, args...)`: calls a global function on all from the line on.
             InvokeDebugFunc = "vm.builtin.invoke_debug_func" [] Rest::Variadic => None in MayReenter,
                 registry.invoke_debug_func, signature::none, Call;
-            /// `()`: result_kind memory that is kept for reuse back to the system.
+            /// `()`: returns memory that is kept for reuse to the system.
             ClearMemory = "vm.builtin.memory_manager.clear" [] Rest::Fixed => None in Leaf,
                 registry.clear_memory, signature::none, Call;
         }

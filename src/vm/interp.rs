@@ -1,4 +1,4 @@
-//! The interpreter: what every program means.
+//! The interpreter, which defines the meaning of programs.
 //!
 //! One loop over dense operations, in four variants that differ in what happens at
 //! function entries and backward jumps: nothing, enter native code, count arrivals (hot
