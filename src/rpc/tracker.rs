@@ -73,8 +73,8 @@ impl Request {
             1 => Request::Ping,
             2 => Request::Stop,
             3 => {
-                let place = message.get(2).and_then(Value::as_array).ok_or_else(malformed)?;
-                let [port, match_key] = &place[..] else { return Err(malformed()) };
+                let offer = message.get(2).and_then(Value::as_array).ok_or_else(malformed)?;
+                let [port, match_key] = &offer[..] else { return Err(malformed()) };
                 let port = port.as_u64().and_then(|port| u16::try_from(port).ok());
                 let match_key = match_key.as_str().ok_or_else(malformed)?.to_owned();
                 check("key bytes", match_key.len() as u64, MAX_KEY)?;

@@ -74,7 +74,7 @@ struct Product<'s> {
     batch: Vec<Axis>,
 }
 
-/// A place in the result and the reduction.
+/// A position in the result and the reduction.
 struct Position {
     row: Expr,
     column: Expr,
