@@ -21,7 +21,7 @@ const KIND_BITS: u32 = 4;
 const GENERATION_BITS: u32 = 16;
 const SALT_BITS: u32 = 64 - INDEX_BITS - KIND_BITS - GENERATION_BITS;
 
-/// What a handle stands for.
+/// The object behind a handle.
 #[derive(Clone)]
 pub enum Held {
     /// A function.
@@ -112,7 +112,7 @@ impl Handles {
         (self.handle(index, kind) == handle).then_some(index)
     }
 
-    /// What a handle stands for.
+    /// The object behind a handle.
     pub fn get(&self, handle: u64) -> Result<&Held, Error> {
         let held = self.index(handle).and_then(|index| self.slots[index].held.as_ref());
         held.ok_or_else(|| unknown(handle))

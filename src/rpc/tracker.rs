@@ -21,7 +21,7 @@ pub const MAX_MESSAGE: u64 = 1 << 20;
 /// Most bytes of a key.
 const MAX_KEY: u64 = 256;
 
-/// What is asked of a tracker.
+/// A request to a tracker.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
     /// Whether it is there.
@@ -30,11 +30,11 @@ pub enum Request {
     Stop,
     /// A server that is free.
     Put {
-        /// What clients ask for.
+        /// The key that clients ask for.
         key: String,
         /// The server's port.
         port: u16,
-        /// What the client will say to the server.
+        /// The key that the client will send to the server.
         match_key: String,
         /// The server's address, if it is not the one that it connects from.
         address: Option<String>,

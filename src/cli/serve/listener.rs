@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const FIRST_LOOK: Duration = Duration::from_millis(1);
 const LAST_LOOK: Duration = Duration::from_millis(50);
 
-/// What the listener's threads share.
+/// The state that the listener's threads share.
 struct Shared<'a> {
     args: &'a ServeArgs,
     timeout: Duration,
