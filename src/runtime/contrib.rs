@@ -1,5 +1,6 @@
 //! Packed functions that programs and kernels of TVM call by name and that TVM's own libraries and
-//! Python package register: sorting, what has no kernel (printing, assertions, sets), and what language
+//! Python package register: sorting, what has no kernel (printing, assertions, `unique` and
+//! `nonzero`), and what language
 //! models call (attention caches, sampling, parameters by name). They are found like registered ones, and
 //! registering another under the name of one of them replaces it.
 
@@ -71,8 +72,8 @@ pub fn get(name: &str) -> Option<Function> {
     MADE.iter().find(|(known, _)| *known == name).map(|(_, function)| function.clone())
 }
 
-/// Whether TVM's function called `name` has the first word in a process with TVM: those that its Python
-/// package registers, and those that share objects or names with functions that the host has from TVM.
+/// Whether TVM's function called `name` is used in a process with TVM: those that its Python package
+/// registers, and those that share objects or names with functions that the host has from TVM.
 pub fn is_of_host(name: &str) -> bool {
     let prefixes = [
         "relax.run.",
