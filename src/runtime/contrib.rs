@@ -1,8 +1,7 @@
 //! Packed functions that programs and kernels of TVM call by name and that TVM's own libraries and
 //! Python package register: sorting, what has no kernel (printing, assertions, `unique` and
-//! `nonzero`), and what language
-//! models call (attention caches, sampling, parameters by name). They are found like registered ones, and
-//! registering another under the name of one of them replaces it.
+//! `nonzero`), and what language models call (attention caches, sampling, parameters by name). They are
+//! found like registered ones, and registering another under the name of one of them replaces it.
 
 mod host_tensor;
 mod kv_cache;
