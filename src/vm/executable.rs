@@ -287,11 +287,12 @@ impl Executable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::huge_pages::LEAST;
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri gives no advice to the system")]
     fn copies_start_on_a_boundary_and_end_with_the_original() {
-        for len in [0, 1, 63, 64, 65, MAPPED - 1, MAPPED, MAPPED + 4097] {
+        for len in [0, 1, 63, 64, 65, LEAST - 1, LEAST, LEAST + 4097] {
             let bytes: Vec<u8> = (0..len).map(|at| at as u8).collect();
             let copy = ConstData::copy_of(&bytes);
             assert_eq!(copy.bytes(), bytes, "{len}");

@@ -338,7 +338,7 @@ unsafe fn first_step(state: *mut State) -> Outcome {
 /// As for [`drive`].
 unsafe fn watched_code(state: *mut State, func: u32) -> Option<CodePtr> {
     // SAFETY: the caller passes a live state, which holds its program and tier.
-    let (program, tier) = unsafe { (&(*state).program, (&(*state).tier).as_ref()?) };
+    let (program, tier) = unsafe { (&(*state).program, (*state).tier.as_ref()?) };
     let watched = program.watched();
     if let Some(code) = watched.code(func) {
         return Some(code);
