@@ -47,7 +47,7 @@ pub struct Report {
     pub generated: Vec<(String, Duration)>,
 }
 
-/// Something finished.
+/// The progress of a compilation, after each kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
     /// Kernels finished.
