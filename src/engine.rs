@@ -435,8 +435,8 @@ impl Engine {
         dump::schedule(module, kernel, &options).map_err(|e| e.at(source))
     }
 
-    /// Returns the PTX of a model's kernels, by name: of all, or of one. The engine schedules them for a
-    /// GPU ([`EngineBuilder::schedule_for`]).
+    /// Returns the PTX of a model's kernels, by name: of all, or of one. The engine schedules them
+    /// for a GPU ([`EngineBuilder::schedule_for`]).
     ///
     /// ```
     /// use reflex::Engine;

@@ -206,8 +206,8 @@ exports! {
         out: *mut Handle,
     ) -> c_int {
         status(|| {
-            // SAFETY: the caller passes a callback that `from_callback` accepts, and a writable `out`, as
-            // `c_api.h` demands.
+            // SAFETY: the caller passes a callback that `from_callback` accepts, and a writable
+            // `out`, as `c_api.h` demands.
             unsafe { write_handle(out, Function::from_callback(call, this, deleter)) };
             Ok(())
         })
