@@ -70,7 +70,7 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets the arithmetic of f32 matrix products and convolutions in models that are compiled;
+    /// Sets the arithmetic of f32 matmuls and convolutions in models that are compiled;
     /// an artifact has its own.
     ///
     /// ```

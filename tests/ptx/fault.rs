@@ -78,7 +78,7 @@ pub enum FaultKind {
     DivergentBarrier {
         /// The barrier.
         barrier: u32,
-        /// Who has arrived.
+        /// The threads that have arrived.
         arrived: u32,
         /// The threads that have to arrive.
         expected: u32,
@@ -87,7 +87,7 @@ pub enum FaultKind {
     DivergentCollective {
         /// The lanes that have to come.
         mask: u32,
-        /// Who has arrived.
+        /// The lanes that have come.
         arrived: u32,
     },
     /// A shuffle that reads a lane that does not take part.
