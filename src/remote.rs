@@ -193,7 +193,7 @@ impl RemoteMachine {
         Ok(found.into_iter().enumerate().map(named).collect())
     }
 
-    /// Results at `path`, of which there are `items`, or one that is no tuple.
+    /// Results at `path`, of which there are `items`, or one that is not a tuple.
     fn collect(
         &self,
         functions: &[&RemoteFunction; 2],

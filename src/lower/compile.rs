@@ -24,7 +24,7 @@ const GPU_ATTR: &str = "reflex.gpu";
 /// A compiled module.
 #[derive(Debug)]
 pub struct Compiled {
-    /// The bytecode; its packed functions that are no builtins are the kernels.
+    /// The bytecode; its packed functions that are not builtins are the kernels.
     pub executable: Executable,
     /// The kernels for each CPU, the lowest first.
     pub kernels: Vec<(Cpu, Vec<ObjectFile>)>,

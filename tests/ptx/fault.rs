@@ -33,7 +33,7 @@ pub enum FaultKind {
         /// Whether the bytes were freed.
         freed: bool,
     },
-    /// An address that is no multiple of the size of the access.
+    /// An address that is not a multiple of the size of the access.
     Misaligned {
         /// The state space.
         space: Space,
