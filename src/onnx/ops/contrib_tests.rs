@@ -10,7 +10,7 @@ fn attention_over_symbolic_sequences() {
         "y, pk, pv = MultiHeadAttention(q, k, k, _, _, _, past, past)",
         vec![int("num_heads", 2), int("unidirectional", 1)],
     );
-    let cache = "float32[n, 2, Add(p, s), 8]";
+    let cache = "float32[n, 2, Add(s, p), 8]";
     assert_eq!(b.types(&["y", "pk", "pv"]), format!("float32[n, s, 16] {cache} {cache}"));
 }
 
@@ -27,7 +27,7 @@ fn a_cache_grows_to_the_total_or_keeps_its_capacity() {
         "y, pk, pv = GroupQueryAttention(q, k, k, past, past, last, total)",
         vec![int("num_heads", 4), int("kv_num_heads", 2)],
     );
-    let cache = "float32[n, 2, Max(p, total_sequence_length), 8]";
+    let cache = "float32[n, 2, Max(total_sequence_length_0, p), 8]";
     assert_eq!(b.types(&["y", "pk", "pv"]), format!("float32[n, s, 32] {cache} {cache}"));
 }
 
