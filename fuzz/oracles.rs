@@ -63,9 +63,9 @@ const CONFIGS: [Config; 8] = [
 /// guards hold find the most.
 const WEIGHTED: [usize; 13] = [0, 0, 1, 2, 3, 3, 3, 3, 4, 5, 6, 7, 7];
 
-/// Interpreter, compiled code and traces give the same results, write the same elements, call the host
-/// in the same order, fail with the same errors at the same instructions, leave the same fuel and the same
-/// objects alive; whichever guards of the traces fail.
+/// Interpreter, compiled code and traces give the same results, write the same elements, call the
+/// host in the same order, fail with the same errors at the same instructions, leave the same fuel
+/// and the same objects alive; whichever guards of the traces fail.
 pub fn tiers(case: &ProgramCase) -> Tally {
     in_configs(case, &CONFIGS)
 }
