@@ -47,14 +47,16 @@ unsafe impl Send for Part {}
 unsafe impl Sync for Part {}
 
 impl Chunk {
-    /// A mapping with at least `size` bytes from a boundary of huge pages on.
+    /// A mapping with `size` bytes from a boundary of huge pages on. What does not fill a huge page at
+    /// their end stays in small ones.
     fn new(size: usize) -> Option<Chunk> {
-        let size = size.checked_next_multiple_of(HUGE)?;
+        let size = size.checked_next_multiple_of(PAGE)?;
         let map = MmapMut::map_anon(size.checked_add(HUGE)?).ok()?;
-        // Hints: without huge pages everything works, slower.
-        let _ = map.advise(Advice::HugePage);
         let start = map.as_ptr().cast_mut();
-        let next = NonNull::new(start.wrapping_add(start.align_offset(HUGE)))?;
+        let offset = start.align_offset(HUGE);
+        // A hint: without huge pages everything works, slower.
+        let _ = map.advise_range(Advice::HugePage, offset, size / HUGE * HUGE);
+        let next = NonNull::new(start.wrapping_add(offset))?;
         Some(Chunk { map: Arc::new(map), next, left: size })
     }
 
