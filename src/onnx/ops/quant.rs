@@ -1,10 +1,10 @@
 //! Quantisation: conversions, and integer matrix multiplication and convolution in exact int32
 //! arithmetic.
 
-use reflex_graph::{Binary, ReduceKind, Unary, dims};
+use reflex_graph::{Binary, Op, ReduceKind, Unary, dims};
 use reflex_tir::{DType, Expr};
 
-use super::spatial::convolve;
+use super::spatial::{Padded, convolve};
 use super::table::{Table, all, one};
 use crate::call::{Call, axis};
 use crate::context::ImportContext;
@@ -136,41 +136,99 @@ fn dynamic_quantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue
     all(vec![y, scale, zero])
 }
 
-/// `x - zero` in int32; a vector of zero points lies along `axis`.
-fn centred(
-    cx: &mut ImportContext,
-    x: &Tensor,
-    zero: Option<&Tensor>,
-    axis: usize,
-) -> Result<Tensor> {
-    let wide = cx.cast(x, DType::I32)?;
-    let Some(zero) = zero else { return Ok(wide) };
-    let zero = cx.cast(zero, DType::I32)?;
-    let zero = match zero.rank() {
-        1 if zero.count() == Some(1) => cx.reshape(&zero, &[])?,
-        1 => {
-            let mut shape = vec![Expr::i64(1); x.rank()];
-            shape[axis] = zero.shape()[0].clone();
-            cx.reshape(&zero, &shape)?
-        }
-        _ => zero,
-    };
-    cx.sub(&wide, &zero)
-}
-
 /// A quantised operand.
+#[derive(Clone, Copy)]
 struct Quantised<'a> {
     x: &'a Tensor,
     zero_point: Option<&'a Tensor>,
 }
 
-/// Matrix multiplication of quantised operands in int32.
+impl Quantised<'_> {
+    fn is_byte(&self) -> bool {
+        matches!(self.x.dtype(), DType::U8 | DType::I8)
+    }
+}
+
+/// An 8-bit operand, and its zero point in int32 unless that is 0.
+struct Shifted {
+    x: Tensor,
+    zero: Option<Tensor>,
+}
+
+/// A zero point in int32, laid along `axis` of a tensor of so many axes where it is a vector.
+fn zero_along(cx: &mut ImportContext, zero: &Tensor, axis: usize, rank: usize) -> Result<Tensor> {
+    let zero = cx.cast(zero, DType::I32)?;
+    match zero.rank() {
+        1 if zero.count() == Some(1) => cx.reshape(&zero, &[]),
+        1 => {
+            let mut shape = vec![Expr::i64(1); rank];
+            shape[axis] = zero.shape()[0].clone();
+            cx.reshape(&zero, &shape)
+        }
+        _ => Ok(zero),
+    }
+}
+
+fn is_zero(zero: &Tensor) -> bool {
+    let known = zero.as_literal().and_then(reflex_graph::Literal::to_i64);
+    known.is_some_and(|list| list.iter().all(|v| *v == 0))
+}
+
+/// The operand in another 8-bit type: elements and zero point are both 128 more or less, so that
+/// differences stay.
+fn shifted(cx: &mut ImportContext, q: Quantised<'_>, axis: usize, to: DType) -> Result<Shifted> {
+    let zero = q.zero_point.map(|zero| zero_along(cx, zero, axis, q.x.rank())).transpose()?;
+    if q.x.dtype() == to {
+        return Ok(Shifted { x: q.x.clone(), zero: zero.filter(|zero| !is_zero(zero)) });
+    }
+    let top = if q.x.dtype() == DType::I8 { -128.0 } else { 128.0 };
+    let flipped = cx.binary_num(Binary::BitXor, q.x, top)?;
+    let x = cx.cast(&flipped, to)?;
+    let by = if to == DType::U8 { 128.0 } else { -128.0 };
+    let zero = match zero {
+        Some(zero) => cx.binary_num(Binary::Add, &zero, by)?,
+        None => cx.num(by, DType::I32)?,
+    };
+    Ok(Shifted { x, zero: Some(zero).filter(|zero| !is_zero(zero)) })
+}
+
+/// `x - zero` in int32; a vector of zero points lies along `axis`.
+fn centred(cx: &mut ImportContext, q: Quantised<'_>, axis: usize) -> Result<Tensor> {
+    let wide = cx.cast(q.x, DType::I32)?;
+    let Some(zero) = q.zero_point else { return Ok(wide) };
+    let zero = zero_along(cx, zero, axis, q.x.rank())?;
+    cx.sub(&wide, &zero)
+}
+
+/// Matrix multiplication of quantised operands in int32:
+/// `(a - za)(b - zb) = ab - zb sum(a) - za sum(b - zb)`, with the first product of uint8 by int8. All
+/// of it wraps, so it is the same integer.
 fn int_matmul(cx: &mut ImportContext, a: Quantised<'_>, b: Quantised<'_>) -> Result<Tensor> {
-    let rows = a.x.rank().saturating_sub(2);
-    let columns = b.x.rank().saturating_sub(1);
-    let a = centred(cx, a.x, a.zero_point, rows)?;
-    let b = centred(cx, b.x, b.zero_point, columns)?;
-    cx.matmul(&a, &b)
+    let (rank_a, rank_b) = (a.x.rank(), b.x.rank());
+    if rank_a < 2 || rank_b < 2 || !a.is_byte() || !b.is_byte() {
+        let a = centred(cx, a, rank_a.saturating_sub(2))?;
+        let b = centred(cx, b, rank_b.saturating_sub(1))?;
+        return cx.matmul(&a, &b);
+    }
+    let a = shifted(cx, a, rank_a - 2, DType::U8)?;
+    let b = shifted(cx, b, rank_b - 1, DType::I8)?;
+    let mut sum = cx.op(Op::MatMulInteger, &[&a.x, &b.x])?;
+    if let Some(zero) = &b.zero {
+        let wide = cx.cast(&a.x, DType::I32)?;
+        let rows = cx.reduce_keep_dims(ReduceKind::Sum, &wide, &[rank_a - 1])?;
+        let part = cx.mul(&rows, zero)?;
+        sum = cx.sub(&sum, &part)?;
+    }
+    if let Some(zero) = &a.zero {
+        let mut wide = cx.cast(&b.x, DType::I32)?;
+        if let Some(other) = &b.zero {
+            wide = cx.sub(&wide, other)?;
+        }
+        let columns = cx.reduce_keep_dims(ReduceKind::Sum, &wide, &[rank_b - 2])?;
+        let part = cx.mul(&columns, zero)?;
+        sum = cx.sub(&sum, &part)?;
+    }
+    Ok(sum)
 }
 
 fn matmul_integer(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
@@ -179,10 +237,74 @@ fn matmul_integer(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>>
     one(int_matmul(cx, a, b)?)
 }
 
+/// A convolution of quantised operands in int32, with the same division of the product. Padding is the
+/// input's zero point.
+fn int_conv(
+    cx: &mut ImportContext,
+    call: &Call,
+    x: Quantised<'_>,
+    w: Quantised<'_>,
+    bias: Option<&Tensor>,
+) -> Result<Tensor> {
+    let scalar = |zero: Option<&Tensor>| zero.is_none_or(|zero| zero.count() == Some(1));
+    if !x.is_byte() || !w.is_byte() || !scalar(x.zero_point) {
+        let x = centred(cx, x, 0)?;
+        let w = centred(cx, w, 0)?;
+        return convolve(cx, call, &x, &w, bias);
+    }
+    let x = shifted(cx, x, 0, DType::U8)?;
+    let w = shifted(cx, w, 0, DType::I8)?;
+    let spatial = w.x.rank().saturating_sub(2);
+    let per_channel = |cx: &mut ImportContext, t: &Tensor| match t.rank() {
+        0 => Ok(t.clone()),
+        _ => {
+            let channels = t.shape()[0].clone();
+            cx.reshape(t, &[vec![channels], vec![Expr::i64(1); spatial]].concat())
+        }
+    };
+    let padded = Padded::of(cx, call, &x.x, x.zero.as_ref(), &w.x)?;
+    let mut sum = padded.convolve(cx, &w.x)?;
+    if let Some(zero) = &w.zero {
+        // One output channel of ones in each group sums what a result reads.
+        let [groups, outs] = [Expr::i64(padded.groups()), w.x.shape()[0].clone()];
+        let ones = cx.filled(1.0, DType::I8, &[&[groups.clone()], &w.x.shape()[1..]].concat())?;
+        let mut windows = padded.convolve(cx, &ones)?;
+        if padded.groups() > 1 {
+            let apart = cx.unsqueeze(&windows, &[2])?;
+            let mut wide = apart.shape().to_vec();
+            wide[2] = dims::simplify(&outs.clone().floordiv(groups));
+            let spread = cx.broadcast(&apart, &wide)?;
+            wide.splice(1..3, [outs]);
+            windows = cx.reshape(&spread, &wide)?;
+        }
+        let zero = per_channel(cx, zero)?;
+        let part = cx.mul(&windows, &zero)?;
+        sum = cx.sub(&sum, &part)?;
+    }
+    if let Some(zero) = &x.zero {
+        let mut wide = cx.cast(&w.x, DType::I32)?;
+        if let Some(other) = &w.zero {
+            wide = cx.sub(&wide, other)?;
+        }
+        let axes: Vec<usize> = (1..w.x.rank()).collect();
+        let sums = cx.reduce(ReduceKind::Sum, &wide, &axes)?;
+        let sums = per_channel(cx, &sums)?;
+        let part = cx.mul(&sums, zero)?;
+        sum = cx.sub(&sum, &part)?;
+    }
+    match bias {
+        Some(bias) => {
+            let bias = per_channel(cx, bias)?;
+            cx.add(&sum, &bias)
+        }
+        None => Ok(sum),
+    }
+}
+
 fn conv_integer(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
-    let x = centred(cx, call.input(0)?, call.opt(2)?, 0)?;
-    let w = centred(cx, call.input(1)?, call.opt(3)?, 0)?;
-    one(convolve(cx, call, &x, &w, None)?)
+    let x = Quantised { x: call.input(0)?, zero_point: call.opt(2)? };
+    let w = Quantised { x: call.input(1)?, zero_point: call.opt(3)? };
+    one(int_conv(cx, call, x, w, None)?)
 }
 
 /// An int32 accumulator in a new scale.
@@ -221,9 +343,9 @@ fn qlinear_conv(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let [x, x_scale, x_zero] = [call.input(0)?, call.input(1)?, call.input(2)?];
     let [w, w_scale, w_zero] = [call.input(3)?, call.input(4)?, call.input(5)?];
     let (y_scale, y_zero) = (call.input(6)?, call.input(7)?);
-    let inputs = centred(cx, x, Some(x_zero), 0)?;
-    let weights = centred(cx, w, Some(w_zero), 0)?;
-    let sum = convolve(cx, call, &inputs, &weights, call.opt(8)?)?;
+    let inputs = Quantised { x, zero_point: Some(x_zero) };
+    let weights = Quantised { x: w, zero_point: Some(w_zero) };
+    let sum = int_conv(cx, call, inputs, weights, call.opt(8)?)?;
     let w_scale = match w_scale.count() {
         Some(1) => cx.reshape(w_scale, &[])?,
         _ => {
