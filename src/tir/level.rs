@@ -40,8 +40,7 @@ const AMX: &[&str] = &["amx-tile", "amx-bf16"];
 
 impl Level {
     /// Every level, the lowest first.
-    pub const ALL: [Level; 5] =
-        [Level::V3, Level::V4, Level::V4Vnni, Level::V4Bf16, Level::V4Amx];
+    pub const ALL: [Level; 5] = [Level::V3, Level::V4, Level::V4Vnni, Level::V4Bf16, Level::V4Amx];
 
     /// `v3`.
     pub fn short(self) -> &'static str {

@@ -136,8 +136,7 @@ impl<'c> Emitter<'_, 'c> {
         signed: VectorValue<'c>,
     ) -> Result<VectorValue<'c>> {
         let name = format!("llvm.x86.avx512.vpdpbusd.{}", sum.get_type().get_size() * 32);
-        let call =
-            self.ir.intrinsic(&name, &[], &[sum.into(), unsigned.into(), signed.into()])?;
+        let call = self.ir.intrinsic(&name, &[], &[sum.into(), unsigned.into(), signed.into()])?;
         Ok(result_of(call)?.into_vector_value())
     }
 

@@ -162,9 +162,17 @@ fn the_instruction_is_used_where_there_is_one() {
     }
     let func = packed(DType::U8);
     let asm = Kernel::for_target(&func, OptLevel::O3, &host).raw_asm().to_owned();
-    assert_eq!((asm.matches("vpdpbusd\t").count(), asm.matches("vpdpbusds").count()), (1, 0), "{asm}");
+    assert_eq!(
+        (asm.matches("vpdpbusd\t").count(), asm.matches("vpdpbusds").count()),
+        (1, 0),
+        "{asm}"
+    );
     let asm = Kernel::for_target(&func, OptLevel::O3, &Level::V4.target()).raw_asm().to_owned();
-    assert_eq!((asm.matches("vpmaddwd").count(), asm.matches("vpmaddubsw").count()), (2, 0), "{asm}");
+    assert_eq!(
+        (asm.matches("vpmaddwd").count(), asm.matches("vpmaddubsw").count()),
+        (2, 0),
+        "{asm}"
+    );
 }
 
 #[test]

@@ -97,7 +97,9 @@ fn wanted(func: &Func, body: &Body, layouts: &Layouts, packings: Packings<'_>) -
             Node::Op { op: op @ Op::Conv(_), args } => {
                 let pairs = |sums| packings(func, op, args, sums);
                 let pairs = layouts.sums(at).map(pairs).unwrap_or_default();
-                usize::from(pairs.iter().any(|p| p.operand == 1 && p.elements == PackedElements::Bf16Pairs))
+                usize::from(
+                    pairs.iter().any(|p| p.operand == 1 && p.elements == PackedElements::Bf16Pairs),
+                )
             }
             Node::Op { op, args } if passes_on(op) && wanted.contains(&binding.outputs[0]) => {
                 args.len()

@@ -14,7 +14,8 @@ use crate::packing::panels::{PackedElements, PanelRole};
 
 /// `Conv`.
 pub fn conv(cx: &mut OpBuilder<'_>, attrs: &ConvAttrs) {
-    if matches!(&cx.operands[1], OperandSource::Buffer(_, Some(p)) if p.elements == PackedElements::Bf16Pairs) {
+    if matches!(&cx.operands[1], OperandSource::Buffer(_, Some(p)) if p.elements == PackedElements::Bf16Pairs)
+    {
         return vnni_conv(cx, attrs);
     }
     let (x, w) = (cx.args[0].clone(), cx.args[1].clone());

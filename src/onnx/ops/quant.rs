@@ -1,6 +1,8 @@
 //! Quantisation: conversions, and integer matrix multiplication and convolution in exact int32
 //! arithmetic.
 
+use std::rc::Rc;
+
 use reflex_graph::{Binary, Op, ReduceKind, Unary, dims};
 use reflex_tir::{DType, Expr};
 
@@ -10,7 +12,7 @@ use crate::call::{Call, axis};
 use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
 use crate::tensor::dtype;
-use crate::value::{OnnxValue, Tensor};
+use crate::value::{Dequantised, OnnxValue, Tensor};
 
 pub(super) const TABLE: Table = &[
     ("ConvInteger", conv_integer),
@@ -72,11 +74,106 @@ fn dequantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
         let zero = cx.cast(&zero, DType::I32)?;
         wide = cx.sub(&wide, &zero)?;
     }
-    let scale = laid_out(cx, call, scale, x)?;
+    let wide_scale = laid_out(cx, call, scale, x)?;
     let steps = cx.cast(&wide, DType::F32)?;
-    let scale = cx.cast(&scale, DType::F32)?;
-    let y = cx.mul(&steps, &scale)?;
-    one(cx.cast(&y, to)?)
+    let wide_scale = cx.cast(&wide_scale, DType::F32)?;
+    let y = cx.mul(&steps, &wide_scale)?;
+    let mut y = cx.cast(&y, to)?;
+    let bytes = matches!(x.dtype(), DType::U8 | DType::I8) && scale.rank() <= 1;
+    if bytes && y.dtype() == DType::F32 && call.int("block_size", 0)? == 0 {
+        let axis = if x.rank() == 0 { 0 } else { axis(call.int("axis", 1)?, x.rank()).unwrap_or(0) };
+        let (x, scale, zero_point) = (x.clone(), scale.clone(), call.opt(2)?.cloned());
+        y.dequantised = Some(Rc::new(Dequantised { x, scale, zero_point, axis }));
+    }
+    one(y)
+}
+
+/// Most products of differences of 8-bit integers whose sum surely fits into int32.
+const MAX_DEPTH: i64 = 33_000;
+
+impl Dequantised {
+    /// Whether there is one scale.
+    fn is_per_tensor(&self) -> bool {
+        self.scale.count() == Some(1)
+    }
+
+    fn quantised(&self) -> Quantised<'_> {
+        Quantised { x: &self.x, zero_point: self.zero_point.as_ref() }
+    }
+}
+
+/// The product of the operands' scales, which is multiplied with sums of products of their
+/// integers. A vector of scales of `b` lies along the last of so many axes.
+fn scaled(
+    cx: &mut ImportContext,
+    sum: &Tensor,
+    [a, b]: [&Dequantised; 2],
+    shape: &[Expr],
+) -> Result<Tensor> {
+    let left = cx.reshape(&a.scale, &[])?;
+    let right = if b.is_per_tensor() { cx.reshape(&b.scale, &[])? } else { cx.reshape(&b.scale, shape)? };
+    let scale = cx.mul(&left, &right)?;
+    let sum = cx.cast(sum, DType::F32)?;
+    cx.mul(&sum, &scale)
+}
+
+/// A matrix multiplication of dequantised operands as one of their integers, whose sums are exact
+/// before they are scaled; `None` where scales or types do not allow it.
+pub(super) fn dequantised_matmul(
+    cx: &mut ImportContext,
+    a: &Tensor,
+    b: &Tensor,
+) -> Result<Option<Tensor>> {
+    let (Some(a), Some(b)) = (&a.dequantised, &b.dequantised) else { return Ok(None) };
+    let (rank, depth) = (b.x.rank(), a.x.shape().last().and_then(Expr::as_int));
+    let columns = b.is_per_tensor() || b.axis + 1 == rank;
+    let small = depth.is_some_and(|depth| depth <= MAX_DEPTH);
+    if a.x.rank() < 2 || rank < 2 || !a.is_per_tensor() || !columns || !small {
+        return Ok(None);
+    }
+    let sum = int_matmul(cx, a.quantised(), b.quantised())?;
+    let columns = [b.x.shape()[rank - 1].clone()];
+    Ok(Some(scaled(cx, &sum, [a, b], &columns)?))
+}
+
+/// [`dequantised_matmul`] for convolutions; the bias is added to what is scaled.
+pub(super) fn dequantised_conv(
+    cx: &mut ImportContext,
+    call: &Call,
+    x: &Tensor,
+    w: &Tensor,
+    bias: Option<&Tensor>,
+) -> Result<Option<Tensor>> {
+    let (Some(x), Some(w)) = (&x.dequantised, &w.dequantised) else { return Ok(None) };
+    let depth = w.x.shape().iter().skip(1).try_fold(1i64, |n, d| n.checked_mul(d.as_int()?));
+    let channels = w.is_per_tensor() || w.axis == 0;
+    let small = depth.is_some_and(|depth| depth <= MAX_DEPTH);
+    let ranks = x.x.rank() > 2 && w.x.rank() == x.x.rank();
+    if !ranks || !x.is_per_tensor() || !channels || !small {
+        return Ok(None);
+    }
+    let sum = int_conv(cx, call, x.quantised(), w.quantised(), None)?;
+    let mut along = vec![Expr::i64(1); w.x.rank() - 1];
+    along[0] = w.x.shape()[0].clone();
+    let y = scaled(cx, &sum, [x, w], &along)?;
+    match bias {
+        Some(bias) => {
+            let bias = cx.reshape(bias, &along)?;
+            Ok(Some(cx.add(&y, &bias)?))
+        }
+        None => Ok(Some(y)),
+    }
+}
+
+/// A dequantised matrix with its axes exchanged.
+pub(super) fn transposed(cx: &mut ImportContext, x: &Tensor) -> Result<Tensor> {
+    let mut y = cx.transpose(x, &[1, 0])?;
+    if let Some(d) = &x.dequantised {
+        let (scale, zero_point) = (d.scale.clone(), d.zero_point.clone());
+        let (x, axis) = (cx.transpose(&d.x, &[1, 0])?, 1 - d.axis.min(1));
+        y.dequantised = Some(Rc::new(Dequantised { x, scale, zero_point, axis }));
+    }
+    Ok(y)
 }
 
 fn quantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {

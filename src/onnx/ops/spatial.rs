@@ -3,6 +3,7 @@
 use reflex_graph::{Binary, ConvAttrs, Op, PadMode, PoolAttrs, PoolKind, ReduceKind, Unary, dims};
 use reflex_tir::{DType, Expr};
 
+use super::quant::dequantised_conv;
 use super::table::{Table, all, one};
 use crate::call::Call;
 use crate::context::ImportContext;
@@ -154,8 +155,11 @@ fn groups(call: &Call) -> Result<i64> {
 
 fn conv(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (x, w) = (call.input(0)?, call.input(1)?);
-    let result = convolve(cx, call, x, w, call.opt(2)?)?;
-    one(result)
+    let bias = call.opt(2)?;
+    match dequantised_conv(cx, call, x, w, bias)? {
+        Some(result) => one(result),
+        None => one(convolve(cx, call, x, w, bias)?),
+    }
 }
 
 /// A convolution with the call's attributes.

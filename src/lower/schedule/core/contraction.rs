@@ -34,7 +34,9 @@ impl Contraction {
     /// Reads a stage without axes of extent 1.
     pub fn of(func: &PrimFunc, stage: &Stage) -> Result<Contraction, Refusal> {
         let ExprKind::Call {
-            op: op @ (Intrin::Fma | Intrin::DotBf16 | Intrin::DotI8 { .. }), args, ..
+            op: op @ (Intrin::Fma | Intrin::DotBf16 | Intrin::DotI8 { .. }),
+            args,
+            ..
         } = stage.value.kind()
         else {
             return Err(Refusal::NoContraction);

@@ -200,7 +200,8 @@ fn products(list: &mut List) {
         (vec![2, 1, 4, 6], vec![3, 6, 17]),
         (vec![6], vec![6, 5]),
     ] {
-        for (of_a, of_b) in [(DType::U8, DType::I8), (DType::I8, DType::U8), (DType::I8, DType::I8)] {
+        for (of_a, of_b) in [(DType::U8, DType::I8), (DType::I8, DType::U8), (DType::I8, DType::I8)]
+        {
             add(list, "matmul_integer", Op::MatMulInteger, &[bytes(&a, of_a), bytes(&b, of_b)]);
         }
     }
