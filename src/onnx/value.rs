@@ -87,7 +87,12 @@ impl Tensor {
             return Literal::new(dtype, shape.to_vec(), data).map(Tensor::literal);
         }
         let ty = TensorType::new(dtype, shape.iter().map(|d| Expr::i64(*d)).collect());
-        Some(Tensor { ty, known: KnownElements::Symbolic(elements.into()), value: None, dequantised: None })
+        Some(Tensor {
+            ty,
+            known: KnownElements::Symbolic(elements.into()),
+            value: None,
+            dequantised: None,
+        })
     }
 
     /// A 1-D int64 tensor of dimensions.

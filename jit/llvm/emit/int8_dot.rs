@@ -4,7 +4,7 @@
 //! widened to 16 bits and `pmaddwd`, which is exact. `pmaddubsw` is not: its sums of two products
 //! saturate at 16 bits.
 //!
-//! Decision: docs/decisions/0063-int8-dot-product.md
+//! Decision: docs/decisions/0057-int8-dot-product.md
 
 use inkwell::values::{BasicValueEnum, InstructionOpcode, VectorValue};
 use reflex_tir::codegen::CpuTarget;

@@ -81,7 +81,8 @@ fn dequantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let mut y = cx.cast(&y, to)?;
     let bytes = matches!(x.dtype(), DType::U8 | DType::I8) && scale.rank() <= 1;
     if bytes && y.dtype() == DType::F32 && call.int("block_size", 0)? == 0 {
-        let axis = if x.rank() == 0 { 0 } else { axis(call.int("axis", 1)?, x.rank()).unwrap_or(0) };
+        let axis =
+            if x.rank() == 0 { 0 } else { axis(call.int("axis", 1)?, x.rank()).unwrap_or(0) };
         let (x, scale, zero_point) = (x.clone(), scale.clone(), call.opt(2)?.cloned());
         y.dequantised = Some(Rc::new(Dequantised { x, scale, zero_point, axis }));
     }
@@ -111,7 +112,8 @@ fn scaled(
     shape: &[Expr],
 ) -> Result<Tensor> {
     let left = cx.reshape(&a.scale, &[])?;
-    let right = if b.is_per_tensor() { cx.reshape(&b.scale, &[])? } else { cx.reshape(&b.scale, shape)? };
+    let right =
+        if b.is_per_tensor() { cx.reshape(&b.scale, &[])? } else { cx.reshape(&b.scale, shape)? };
     let scale = cx.mul(&left, &right)?;
     let sum = cx.cast(sum, DType::F32)?;
     cx.mul(&sum, &scale)
