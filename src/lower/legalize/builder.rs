@@ -73,6 +73,9 @@ pub struct OpBuilder<'a> {
     pub syms: HashMap<Var, Expr>,
 }
 
+/// Reads an element of an operand.
+pub type ReadOperand = Box<dyn Fn(&FuncBuilder, &[Expr]) -> Expr>;
+
 /// Where an operand's elements come from.
 #[derive(Clone)]
 pub enum OperandSource {

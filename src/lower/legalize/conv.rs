@@ -7,7 +7,8 @@ use reflex_tir::builder::{FuncBuilder, Reducer};
 use reflex_tir::{Buffer, DType, Expr, Intrin, Sign};
 
 use crate::legalize::builder::{
-    LegalizeError, OpBuilder, OperandSource, compute_type, sum_of_products, word_product,
+    LegalizeError, OpBuilder, OperandSource, ReadOperand, compute_type, sum_of_products,
+    word_product,
 };
 use crate::legalize::vnni;
 use crate::packing::panels::{PackedElements, PanelRole};
@@ -137,7 +138,7 @@ pub fn conv_integer(cx: &mut OpBuilder<'_>, attrs: &ConvAttrs) -> Result<(), Leg
     });
     let packed = matches!(&cx.operands[1],
         OperandSource::Buffer(_, Some(p)) if p.elements == PackedElements::Int8Words);
-    let weights: Box<dyn Fn(&FuncBuilder, &[Expr]) -> Expr> = match packed {
+    let weights: ReadOperand = match packed {
         true => Box::new(cx.reader(1)),
         false => {
             let buffer = vnni::words(cx, 1, 1);

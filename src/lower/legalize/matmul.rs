@@ -4,15 +4,12 @@ use reflex_tir::builder::{FuncBuilder, Reducer};
 use reflex_tir::{DType, Expr, Intrin, Sign};
 
 use crate::legalize::builder::{
-    LegalizeError, OpBuilder, OperandSource, broadcast_index, compute_type, sum_of_products,
-    word_product,
+    LegalizeError, OpBuilder, OperandSource, ReadOperand, broadcast_index, compute_type,
+    sum_of_products, word_product,
 };
 use crate::legalize::vnni;
 use crate::packing::choose;
 use crate::packing::panels::PackedElements;
-
-/// Reads an element of an operand.
-type ReadOperand = Box<dyn Fn(&FuncBuilder, &[Expr]) -> Expr>;
 
 /// The operands of a matmul, and how they are multiplied.
 struct Factors {

@@ -3,7 +3,7 @@
 use reflex_graph::{Binary, ReduceKind, dims};
 use reflex_tir::Expr;
 
-use super::quant::{dequantised_matmul, transposed};
+use super::integer_products::{dequantised_matmul, transposed};
 use super::table::{Table, one};
 use crate::call::Call;
 use crate::context::ImportContext;

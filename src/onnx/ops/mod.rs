@@ -18,6 +18,7 @@ mod attention;
 mod control;
 mod dynamic_axis;
 mod index;
+mod integer_products;
 mod layout;
 mod linear;
 mod loops;

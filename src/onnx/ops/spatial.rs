@@ -3,7 +3,7 @@
 use reflex_graph::{Binary, ConvAttrs, Op, PadMode, PoolAttrs, PoolKind, ReduceKind, Unary, dims};
 use reflex_tir::{DType, Expr};
 
-use super::quant::dequantised_conv;
+use super::integer_products::dequantised_conv;
 use super::table::{Table, all, one};
 use crate::call::Call;
 use crate::context::ImportContext;
