@@ -3,6 +3,7 @@
 use reflex_graph::{Binary, ReduceKind, dims};
 use reflex_tir::Expr;
 
+use super::integer_products::{dequantised_matmul, transposed};
 use super::table::{Table, one};
 use crate::call::Call;
 use crate::context::ImportContext;
@@ -12,10 +13,23 @@ use crate::value::{OnnxValue, Tensor};
 pub(super) const TABLE: Table = &[
     ("Einsum", einsum),
     ("Gemm", gemm),
-    ("MatMul", |cx, call| one(cx.matmul(call.input(0)?, call.input(1)?)?)),
+    ("MatMul", |cx, call| one(product(cx, call.input(0)?, call.input(1)?)?)),
 ];
 
+/// A matrix multiplication, of the operands' integers where both are dequantised.
+fn product(cx: &mut ImportContext, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    match dequantised_matmul(cx, a, b)? {
+        Some(product) => Ok(product),
+        None => cx.matmul(a, b),
+    }
+}
+
 fn gemm(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+    one(gemm_of(cx, call)?)
+}
+
+/// `alpha * a * b + beta * c` with the call's attributes.
+pub(super) fn gemm_of(cx: &mut ImportContext, call: &Call) -> Result<Tensor> {
     let (alpha, beta) = (call.float("alpha", 1.0)?, call.float("beta", 1.0)?);
     // Opset 6 asked for the broadcasting that is the rule since.
     call.ignore(&["broadcast"]);
@@ -25,18 +39,18 @@ fn gemm(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
         if x.rank() != 2 {
             return Err(invalid(format!("input {index} has rank {}", x.rank())));
         }
-        operands.push(if call.flag(name)? { cx.transpose(x, &[1, 0])? } else { x.clone() });
+        operands.push(if call.flag(name)? { transposed(cx, x)? } else { x.clone() });
     }
-    let mut result = cx.matmul(&operands[0], &operands[1])?;
+    let mut result = product(cx, &operands[0], &operands[1])?;
     if alpha != 1.0 {
         result = cx.binary_num(Binary::Mul, &result, alpha)?;
     }
     match call.opt(2)? {
         Some(c) if beta != 0.0 => {
             let c = if beta == 1.0 { c.clone() } else { cx.binary_num(Binary::Mul, c, beta)? };
-            one(cx.add(&result, &c)?)
+            cx.add(&result, &c)
         }
-        _ => one(result),
+        _ => Ok(result),
     }
 }
 

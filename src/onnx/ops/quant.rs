@@ -1,16 +1,18 @@
 //! Quantisation: conversions, and integer matrix multiplication and convolution in exact int32
 //! arithmetic.
 
+use std::rc::Rc;
+
 use reflex_graph::{Binary, ReduceKind, Unary, dims};
 use reflex_tir::{DType, Expr};
 
-use super::spatial::convolve;
+use super::integer_products::{Quantised, int_conv, int_matmul};
 use super::table::{Table, all, one};
 use crate::call::{Call, axis};
 use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
 use crate::tensor::dtype;
-use crate::value::{OnnxValue, Tensor};
+use crate::value::{Dequantised, OnnxValue, Tensor};
 
 pub(super) const TABLE: Table = &[
     ("ConvInteger", conv_integer),
@@ -23,7 +25,7 @@ pub(super) const TABLE: Table = &[
 ];
 
 /// The range of an 8- or 16-bit integer type.
-fn range(to: DType) -> Result<(f64, f64)> {
+pub(super) fn range(to: DType) -> Result<(f64, f64)> {
     match to {
         DType::U8 => Ok((0.0, 255.0)),
         DType::I8 => Ok((-128.0, 127.0)),
@@ -60,7 +62,7 @@ fn laid_out(cx: &mut ImportContext, call: &Call, p: &Tensor, x: &Tensor) -> Resu
     cx.slice(&merged, at, &Expr::i64(0), &x.shape()[at])
 }
 
-fn dequantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+pub(super) fn dequantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let to = match call.int("output_dtype", 0)? {
         0 => scale.dtype(),
@@ -72,14 +74,22 @@ fn dequantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
         let zero = cx.cast(&zero, DType::I32)?;
         wide = cx.sub(&wide, &zero)?;
     }
-    let scale = laid_out(cx, call, scale, x)?;
+    let wide_scale = laid_out(cx, call, scale, x)?;
     let steps = cx.cast(&wide, DType::F32)?;
-    let scale = cx.cast(&scale, DType::F32)?;
-    let y = cx.mul(&steps, &scale)?;
-    one(cx.cast(&y, to)?)
+    let wide_scale = cx.cast(&wide_scale, DType::F32)?;
+    let y = cx.mul(&steps, &wide_scale)?;
+    let mut y = cx.cast(&y, to)?;
+    let bytes = matches!(x.dtype(), DType::U8 | DType::I8) && scale.rank() <= 1;
+    if bytes && y.dtype() == DType::F32 && call.int("block_size", 0)? == 0 {
+        let axis =
+            if x.rank() == 0 { 0 } else { axis(call.int("axis", 1)?, x.rank()).unwrap_or(0) };
+        let (x, scale, zero_point) = (x.clone(), scale.clone(), call.opt(2)?.cloned());
+        y.dequantised = Some(Rc::new(Dequantised { x, scale, zero_point, axis }));
+    }
+    one(y)
 }
 
-fn quantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+pub(super) fn quantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     call.ignore(&["saturate"]);
     let declared = match call.int("output_dtype", 0)? {
@@ -102,7 +112,7 @@ fn quantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
 }
 
 /// `saturate(round(steps) + zero)`; sums of 16-bit numbers are exact in f32.
-fn rounded(
+pub(super) fn rounded(
     cx: &mut ImportContext,
     steps: &Tensor,
     zero: Option<&Tensor>,
@@ -120,7 +130,11 @@ fn rounded(
 }
 
 fn dynamic_quantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
-    let x = call.input(0)?;
+    all(dynamically_quantized(cx, call.input(0)?)?.into())
+}
+
+/// A tensor in uint8 over its own range, with its scale and zero point.
+pub(super) fn dynamically_quantized(cx: &mut ImportContext, x: &Tensor) -> Result<[Tensor; 3]> {
     let axes: Vec<usize> = (0..x.rank()).collect();
     let most = cx.reduce(ReduceKind::Max, x, &axes)?;
     let least = cx.reduce(ReduceKind::Min, x, &axes)?;
@@ -133,44 +147,7 @@ fn dynamic_quantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue
     let zero = rounded(cx, &offset, None, DType::U8)?;
     let steps = cx.div(x, &scale)?;
     let y = rounded(cx, &steps, Some(&zero), DType::U8)?;
-    all(vec![y, scale, zero])
-}
-
-/// `x - zero` in int32; a vector of zero points lies along `axis`.
-fn centred(
-    cx: &mut ImportContext,
-    x: &Tensor,
-    zero: Option<&Tensor>,
-    axis: usize,
-) -> Result<Tensor> {
-    let wide = cx.cast(x, DType::I32)?;
-    let Some(zero) = zero else { return Ok(wide) };
-    let zero = cx.cast(zero, DType::I32)?;
-    let zero = match zero.rank() {
-        1 if zero.count() == Some(1) => cx.reshape(&zero, &[])?,
-        1 => {
-            let mut shape = vec![Expr::i64(1); x.rank()];
-            shape[axis] = zero.shape()[0].clone();
-            cx.reshape(&zero, &shape)?
-        }
-        _ => zero,
-    };
-    cx.sub(&wide, &zero)
-}
-
-/// A quantised operand.
-struct Quantised<'a> {
-    x: &'a Tensor,
-    zero_point: Option<&'a Tensor>,
-}
-
-/// Matrix multiplication of quantised operands in int32.
-fn int_matmul(cx: &mut ImportContext, a: Quantised<'_>, b: Quantised<'_>) -> Result<Tensor> {
-    let rows = a.x.rank().saturating_sub(2);
-    let columns = b.x.rank().saturating_sub(1);
-    let a = centred(cx, a.x, a.zero_point, rows)?;
-    let b = centred(cx, b.x, b.zero_point, columns)?;
-    cx.matmul(&a, &b)
+    Ok([y, scale, zero])
 }
 
 fn matmul_integer(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
@@ -180,13 +157,13 @@ fn matmul_integer(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>>
 }
 
 fn conv_integer(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
-    let x = centred(cx, call.input(0)?, call.opt(2)?, 0)?;
-    let w = centred(cx, call.input(1)?, call.opt(3)?, 0)?;
-    one(convolve(cx, call, &x, &w, None)?)
+    let x = Quantised { x: call.input(0)?, zero_point: call.opt(2)? };
+    let w = Quantised { x: call.input(1)?, zero_point: call.opt(3)? };
+    one(int_conv(cx, call, x, w, None)?)
 }
 
 /// An int32 accumulator in a new scale.
-fn requantized(
+pub(super) fn requantized(
     cx: &mut ImportContext,
     sum: &Tensor,
     scales: [&Tensor; 3],
@@ -218,12 +195,17 @@ fn qlinear_matmul(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>>
 }
 
 fn qlinear_conv(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
-    let [x, x_scale, x_zero] = [call.input(0)?, call.input(1)?, call.input(2)?];
+    one(qlinear_conv_of(cx, call, call.input(0)?)?)
+}
+
+/// The call's convolution of `x`, which stands for its input 0.
+pub(super) fn qlinear_conv_of(cx: &mut ImportContext, call: &Call, x: &Tensor) -> Result<Tensor> {
+    let [x_scale, x_zero] = [call.input(1)?, call.input(2)?];
     let [w, w_scale, w_zero] = [call.input(3)?, call.input(4)?, call.input(5)?];
     let (y_scale, y_zero) = (call.input(6)?, call.input(7)?);
-    let inputs = centred(cx, x, Some(x_zero), 0)?;
-    let weights = centred(cx, w, Some(w_zero), 0)?;
-    let sum = convolve(cx, call, &inputs, &weights, call.opt(8)?)?;
+    let inputs = Quantised { x, zero_point: Some(x_zero) };
+    let weights = Quantised { x: w, zero_point: Some(w_zero) };
+    let sum = int_conv(cx, call, inputs, weights, call.opt(8)?)?;
     let w_scale = match w_scale.count() {
         Some(1) => cx.reshape(w_scale, &[])?,
         _ => {
@@ -235,5 +217,5 @@ fn qlinear_conv(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let scalar = |cx: &mut ImportContext, t: &Tensor| cx.reshape(t, &[]);
     let (x_scale, y_scale) = (scalar(cx, x_scale)?, scalar(cx, y_scale)?);
     let y_zero = scalar(cx, y_zero)?;
-    one(requantized(cx, &sum, [&x_scale, &w_scale, &y_scale], &y_zero)?)
+    requantized(cx, &sum, [&x_scale, &w_scale, &y_scale], &y_zero)
 }
