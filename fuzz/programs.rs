@@ -5,7 +5,6 @@
 //! every tier. Programs are built from structured statements, so that loops and recursion repeat
 //! often enough to get hot; termination comes from fuel.
 
-mod adts;
 mod calls;
 mod control;
 mod memory;
@@ -22,7 +21,6 @@ use reflex_vm::builder::{BuildError, ExecBuilder};
 use reflex_vm::bytecode::{Arg, Reg};
 use reflex_vm::executable::Executable;
 
-use adts::LISTS;
 use recursion::LADDER;
 
 /// Registers of a function in addition to its parameters.
@@ -192,15 +190,13 @@ enum Theme {
     Origins,
     /// Values of any type.
     Types,
-    /// Values of data types: tuples whose first items are tags.
-    Adts,
 }
 
 impl Theme {
     /// A theme, and arguments of `main`. Small programs always have one.
     fn choose(u: &mut Unstructured<'_>, size: Size) -> Result<(Theme, [Input; 2])> {
         let which = 2 * u.int_in_range(0..=1)?;
-        Ok(match u.int_in_range(0..=38)? {
+        Ok(match u.int_in_range(0..=35)? {
             0 | 1 => (Theme::Rows, [Input::Tensor(0), Input::Tensor(1)]),
             2 | 3 => (Theme::Shapes, [Input::Shape(u.int_in_range(0..=2)?), Input::Tensor(which)]),
             4 | 5 => (Theme::Entries, [Input::Entries(0), Input::Entries(0)]),
@@ -216,7 +212,6 @@ impl Theme {
                 (Theme::Types, [first, any])
             }
             13 => (Theme::Matrices, [Input::Foreign(u.arbitrary()?); 2]),
-            36..=38 => (Theme::Adts, [Input::Pair(1, 2), Input::Items(2)]),
             14..=22 if size == Size::Large => (Theme::Any, u.arbitrary()?),
             // Most of the programs get matrices, which kernels take.
             _ => (Theme::Matrices, [Input::Tensor(which); 2]),
@@ -279,8 +274,6 @@ struct Generator<'g, 'a> {
     closures: bool,
     /// Whether the program has the functions of [`LADDER`].
     ladder: bool,
-    /// Whether the program has the functions of [`LISTS`].
-    lists: bool,
     budget: u32,
     kinds: Vec<Kind>,
     /// The rank, where a register holds a tensor or shape.
@@ -313,7 +306,6 @@ impl<'g, 'a> Generator<'g, 'a> {
         let cycle = (*u.choose(&cycles)?).min(1 + most);
         let closures = u.ratio(1, 3)?;
         let ladder = cycle > 0 && u.ratio(1, 4)?;
-        let lists = theme == Theme::Adts && u.ratio(3, 4)?;
         Ok(Self {
             u,
             b: ExecBuilder::new(),
@@ -321,7 +313,6 @@ impl<'g, 'a> Generator<'g, 'a> {
             cycle,
             closures,
             ladder,
-            lists,
             budget: BUDGET,
             kinds: Vec::new(),
             ranks: Vec::new(),
@@ -342,9 +333,6 @@ impl<'g, 'a> Generator<'g, 'a> {
         for name in LADDER.iter().filter(|_| self.ladder) {
             self.b.declare_function(name, reflex_vm::executable::FuncKind::Vm);
         }
-        for name in LISTS.iter().filter(|_| self.lists) {
-            self.b.declare_function(name, reflex_vm::executable::FuncKind::Vm);
-        }
         for (name, parameters) in self.functions.clone() {
             match HELPERS.iter().position(|helper| *helper == name) {
                 Some(which) => self.helper(which)?,
@@ -356,9 +344,6 @@ impl<'g, 'a> Generator<'g, 'a> {
         }
         for which in 0..if self.ladder { LADDER.len() } else { 0 } {
             self.ladder(which)?;
-        }
-        for which in 0..if self.lists { LISTS.len() } else { 0 } {
-            self.list_function(which)?;
         }
         Ok(built(self.b.finish()))
     }

@@ -22,7 +22,6 @@ impl Generator<'_, '_> {
             Theme::Dims => self.view_of_dims(),
             Theme::Origins => self.origin(),
             Theme::Types => self.typed(),
-            Theme::Adts => self.adts(),
         }
     }
 
@@ -178,7 +177,7 @@ impl Generator<'_, '_> {
     }
 
     /// A closure of a function with so many captured values, which are numbers.
-    pub(super) fn closure_of(&mut self, name: &str, captured: u32, dst: Reg) {
+    fn closure_of(&mut self, name: &str, captured: u32, dst: Reg) {
         let mut args = vec![self.b.f(name)];
         args.extend((0..captured).map(|which| Arg::Imm(which.into())));
         self.call("vm.builtin.make_closure", &args, dst, Kind::Closure);
