@@ -115,7 +115,8 @@ impl<'a> Inference<'a> {
             Op::ArgReduce { axis, keep_dims: false, .. } => {
                 self.arg_reduce(*axis, elementwise::without)
             }
-            Op::CumSum { axis, .. } => self.cumsum(*axis),
+            Op::Bitcast(dtype) => self.bitcast(*dtype),
+            Op::Scan { axis, .. } => self.scan(*axis),
             Op::MatMul => self.matmul(),
             Op::Conv(conv) => self.conv(conv),
             Op::ConvTranspose { conv, output_padding } => self.conv_transpose(conv, output_padding),

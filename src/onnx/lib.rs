@@ -43,6 +43,7 @@ mod function;
 mod import;
 mod info;
 mod model;
+mod narrow;
 mod node_order;
 mod ops;
 mod opset;

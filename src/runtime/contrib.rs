@@ -1,8 +1,9 @@
 //! Packed functions that programs and kernels of TVM call by name and that TVM's own libraries and
-//! Python package register: sorting, and what has no kernel (printing, assertions, sets). They are found like registered ones, and registering another under the name of
+//! Python package register: sorting, and what has no kernel (printing, assertions, sets, the state of random numbers). They are found like registered ones, and registering another under the name of
 //! one of them replaces it.
 
 mod host_tensor;
+mod random;
 mod relax_run;
 mod sort;
 
@@ -14,7 +15,9 @@ use crate::value::{Any, AnyView};
 
 type Body = fn(&[AnyView<'_>]) -> Result<Any, Error>;
 
-const FUNCTIONS: [(&str, Body); 9] = [
+const FUNCTIONS: [(&str, Body); 11] = [
+    ("reflex.random.next", random::next),
+    ("reflex.random.seed", random::seed),
     ("relax.run.assert_op", relax_run::assert_op),
     ("relax.run.nonzero", relax_run::nonzero),
     ("relax.run.print", relax_run::print),

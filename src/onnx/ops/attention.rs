@@ -97,7 +97,7 @@ fn heads(cx: &mut ImportContext, call: &Call) -> Result<Heads> {
 }
 
 /// Keys or values with each head repeated for the query heads that share it.
-fn repeated(cx: &mut ImportContext, x: &Tensor, q: &Tensor) -> Result<Tensor> {
+pub(super) fn repeated(cx: &mut ImportContext, x: &Tensor, q: &Tensor) -> Result<Tensor> {
     let (Some(have), Some(want)) = (x.shape()[1].as_int(), q.shape()[1].as_int()) else {
         return match dims::equal(&x.shape()[1], &q.shape()[1]) {
             Some(true) => Ok(x.clone()),
