@@ -44,6 +44,7 @@ mod import;
 mod info;
 mod model;
 mod narrow;
+mod narrow_cast;
 mod node_order;
 mod ops;
 mod opset;
