@@ -4,8 +4,7 @@
 //! reduced as integers, `j k mod n`, and computed in float64, so that the matrix has no error beyond
 //! its rounding. Where `n` has a factor near its root, the transform is done in two steps of
 //! smaller matrices with twiddle factors between (Cooley and Tukey 1965; Bailey's four-step form),
-//! as often as that pays. Short transforms whose factors are 2, 3 and 5 are butterflies: sums and
-//! differences of elements that mirror each other, half the products.
+//! as often as that pays.
 
 use reflex_graph::{Binary, Op, PadMode, Unary, dims};
 use reflex_tir::{DType, Expr};
@@ -21,10 +20,7 @@ use crate::value::{OnnxValue, Tensor};
 
 pub(super) const TABLE: Table = &[("DFT", dft), ("MelWeightMatrix", mel_weights), ("STFT", stft)];
 
-/// Transforms of at most this many elements are butterflies, where their factors are small.
-const SHORT: i64 = 16;
-
-/// Other transforms of at most this many elements are one product.
+/// Transforms of at most this many elements are one product.
 const DIRECT: i64 = 64;
 
 /// Sign of the exponent.
@@ -194,45 +190,6 @@ impl Complex {
         Ok(Complex { real: cx.sub(&real, &less)?, imaginary: Some(cx.add(&imaginary, &more)?) })
     }
 
-    fn combined(&self, cx: &mut ImportContext, other: &Complex, f: Binary) -> Result<Complex> {
-        let real = cx.binary(f, &self.real, &other.real)?;
-        let imaginary = match (&self.imaginary, &other.imaginary) {
-            (None, None) => None,
-            (Some(a), Some(b)) => Some(cx.binary(f, a, b)?),
-            (Some(a), None) => Some(a.clone()),
-            (None, Some(b)) if f == Binary::Add => Some(b.clone()),
-            (None, Some(b)) => Some(cx.unary(Unary::Neg, b)?),
-        };
-        Ok(Complex { real, imaginary })
-    }
-
-    fn plus(&self, cx: &mut ImportContext, other: &Complex) -> Result<Complex> {
-        self.combined(cx, other, Binary::Add)
-    }
-
-    fn minus(&self, cx: &mut ImportContext, other: &Complex) -> Result<Complex> {
-        self.combined(cx, other, Binary::Sub)
-    }
-
-    /// Times a real number.
-    fn scaled(&self, cx: &mut ImportContext, factor: f64) -> Result<Complex> {
-        let mut y = self.clone();
-        y.each(|x| cx.binary_num(Binary::Mul, x, factor))?;
-        Ok(y)
-    }
-
-    /// Times the imaginary unit.
-    fn turned(&self, cx: &mut ImportContext) -> Result<Complex> {
-        let real = match &self.imaginary {
-            Some(imaginary) => cx.unary(Unary::Neg, imaginary)?,
-            None => {
-                let zero = cx.num(0.0, self.real.dtype())?;
-                cx.broadcast(&zero, self.real.shape())?
-            }
-        };
-        Ok(Complex { real, imaginary: Some(self.real.clone()) })
-    }
-
     fn times(&self, cx: &mut ImportContext, m: &Complex) -> Result<Complex> {
         let none = || unsupported("a real factor");
         let other = m.imaginary.as_ref().ok_or_else(none)?;
@@ -276,15 +233,7 @@ fn transform(
     direction: Direction,
 ) -> Result<Complex> {
     let dtype = x.real.dtype();
-    let known = length.as_int().unwrap_or(0);
-    if [2, 3, 5].contains(&known) {
-        return butterfly(cx, x, known, direction);
-    }
-    let split = match known {
-        n if (2..=SHORT).contains(&n) => small_factor(n).map(|f| n / f),
-        n if n > DIRECT => factor(n),
-        _ => None,
-    };
+    let split = length.as_int().filter(|n| *n > DIRECT).and_then(factor);
     let Some(inner) = split else {
         let matrix = roots(cx, [length, length, length], direction, dtype)?;
         return x.matmul(cx, &matrix);
@@ -308,93 +257,12 @@ fn transform(
     grid.each(|x| cx.transpose(x, &swap))?;
     let mut y = transform(cx, &grid, &inner, direction)?;
     // Bin `q * outer + p` is at `[p, q]`.
-    let whole = [lead.as_slice(), &[length.clone()]].concat();
+    let whole = [lead.as_slice(), std::slice::from_ref(length)].concat();
     y.each(|x| {
         let x = cx.transpose(x, &swap)?;
         cx.reshape(&x, &whole)
     })?;
     Ok(y)
-}
-
-/// The least factor of `n` if all are 2, 3 or 5.
-fn small_factor(n: i64) -> Option<i64> {
-    let least = |n: i64| [2, 3, 5].into_iter().find(|f| n % f == 0);
-    let mut rest = n;
-    while let Some(f) = least(rest) {
-        rest /= f;
-    }
-    if rest == 1 { least(n) } else { None }
-}
-
-/// The transform of the last axis, which has 2, 3 or 5 elements.
-fn butterfly(
-    cx: &mut ImportContext,
-    x: &Complex,
-    length: i64,
-    direction: Direction,
-) -> Result<Complex> {
-    let last = x.real.rank() - 1;
-    let mut parts = vec![];
-    for at in 0..length {
-        let mut part = x.clone();
-        part.each(|x| cx.slice(x, last, &Expr::i64(at), &Expr::i64(1)))?;
-        parts.push(part);
-    }
-    let first = parts[0].clone();
-    let mut pairs = vec![];
-    for at in 1..=length / 2 {
-        let (a, b) = (&parts[at as usize], &parts[(length - at) as usize]);
-        // Of two elements the second is its own mirror image.
-        let sum = if length == 2 { a.clone() } else { a.plus(cx, b)? };
-        let difference = if length == 2 { None } else { Some(a.minus(cx, b)?) };
-        pairs.push((sum, difference));
-    }
-    let sign = if direction == Direction::Forward { -1.0 } else { 1.0 };
-    let mut bins = vec![None; length as usize];
-    for bin in 0..=length / 2 {
-        let (mut even, mut odd) = (first.clone(), None::<Complex>);
-        for (at, (sum, difference)) in (1i64..).zip(&pairs) {
-            let angle = (at * bin % length) as f64 * std::f64::consts::TAU / length as f64;
-            let term = if bin == 0 { sum.clone() } else { sum.scaled(cx, angle.cos())? };
-            even = even.plus(cx, &term)?;
-            if let Some(difference) = difference.as_ref().filter(|_| bin > 0) {
-                let term = difference.scaled(cx, sign * angle.sin())?;
-                odd = Some(match odd {
-                    Some(odd) => odd.plus(cx, &term)?,
-                    None => term,
-                });
-            }
-        }
-        let (at, mirror) = (bin as usize, ((length - bin) % length) as usize);
-        match odd {
-            None => bins[at] = Some(even),
-            Some(odd) => {
-                let turned = odd.turned(cx)?;
-                bins[mirror] = Some(even.minus(cx, &turned)?);
-                bins[at] = Some(even.plus(cx, &turned)?);
-            }
-        }
-    }
-    joined_bins(cx, bins.into_iter().flatten().collect())
-}
-
-/// Bins as one axis, the last.
-fn joined_bins(cx: &mut ImportContext, bins: Vec<Complex>) -> Result<Complex> {
-    let last = bins[0].real.rank() - 1;
-    let reals: Vec<Tensor> = bins.iter().map(|bin| bin.real.clone()).collect();
-    let real = cx.concat(&reals, last)?;
-    if bins.iter().all(|bin| bin.imaginary.is_none()) {
-        return Ok(Complex { real, imaginary: None });
-    }
-    let zero = cx.num(0.0, real.dtype())?;
-    let mut imaginary = vec![];
-    for bin in &bins {
-        imaginary.push(match &bin.imaginary {
-            Some(part) => part.clone(),
-            None => cx.broadcast(&zero, bin.real.shape())?,
-        });
-    }
-    Ok(Complex { real, imaginary: Some(cx.concat(&imaginary, last)?) })
 }
 
 /// The greatest factor of `n` up to its root, if that is not 1.
