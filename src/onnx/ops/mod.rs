@@ -15,6 +15,7 @@
 mod activation;
 mod arithmetic;
 mod attention;
+mod contrib;
 mod control;
 mod data_dependent;
 mod dynamic_axis;
@@ -61,6 +62,7 @@ const DEFAULT: &[Table] = &[
     activation::TABLE,
     arithmetic::TABLE,
     attention::TABLE,
+    contrib::IN_DEFAULT_DOMAIN,
     control::TABLE,
     data_dependent::TABLE,
     fold_unfold::TABLE,
@@ -91,6 +93,7 @@ pub(crate) fn find(domain: &str, name: &str) -> Option<Operator> {
         "ai.onnx.ml" => &[ml::TABLE],
         "ai.onnx.preview" => &[flex_attention::TABLE],
         "ai.onnx.preview.training" => &[training::TABLE],
+        "com.microsoft" => contrib::TABLES,
         _ => return None,
     };
     let found = tables.iter().copied().flatten().find(|(known, _)| *known == name);
@@ -113,6 +116,8 @@ pub(crate) fn unsupported(model: &Model) -> Vec<UnsupportedOperator> {
     missing.map(describe).collect()
 }
 
+#[cfg(test)]
+mod contrib_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
