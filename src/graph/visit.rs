@@ -47,6 +47,8 @@ macro_rules! op_dims {
             | Op::Bitcast(_)
             | Op::Scan { .. }
             | Op::MatMul
+            | Op::MatMulInteger
+            | Op::ConvInteger(_)
             | Op::Conv(_)
             | Op::ConvTranspose { .. }
             | Op::Pool(_)

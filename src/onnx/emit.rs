@@ -338,6 +338,8 @@ fn cheap(op: &Op) -> bool {
     !matches!(
         op,
         Op::MatMul
+            | Op::MatMulInteger
+            | Op::ConvInteger(_)
             | Op::Conv(_)
             | Op::ConvTranspose { .. }
             | Op::Pool(_)

@@ -37,7 +37,7 @@ pub(crate) struct Format {
     pub unsigned_zero: bool,
 }
 
-/// How a conversion treats numbers that the type does not have.
+/// The treatment of numbers that a type does not have.
 #[derive(Clone, Copy)]
 pub(crate) struct Conversion {
     /// Numbers that are too large become the greatest one.

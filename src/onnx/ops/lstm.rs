@@ -12,7 +12,7 @@ use crate::context::ImportContext;
 use crate::error::{Result, invalid};
 use crate::value::Tensor;
 
-/// What a layer has beyond the operands of [`reflex_graph::Op::Rnn`].
+/// Operands of a layer beyond those of [`reflex_graph::Op::Rnn`].
 pub(super) struct Extras<'a> {
     /// Peephole weights `[directions, 3 * hidden]` of the gates i, o, f.
     pub peepholes: Option<&'a Tensor>,

@@ -23,6 +23,7 @@ mod flex_attention;
 mod fold_unfold;
 mod grid;
 mod index;
+mod integer_products;
 mod iterate;
 mod layout;
 mod linear;

@@ -12,7 +12,7 @@ use crate::value::{OnnxValue, Tensor};
 
 pub(super) const TABLE: Table = &[("RoiAlign", roi_align)];
 
-/// How the samples of a cell become its value.
+/// The combination of the samples of a cell.
 #[derive(Clone, Copy, PartialEq)]
 enum Pooling {
     Average,

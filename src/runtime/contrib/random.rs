@@ -23,7 +23,8 @@ pub(super) fn seed(args: &[AnyView<'_>]) -> Result<Any, Error> {
     Ok(Any::NONE)
 }
 
-/// `next(blocks)`: an int64 tensor of the key and the first of `blocks` counters that nobody else has.
+/// `next(blocks)`: an int64 tensor of the key and the first of `blocks` counters that no other
+/// call gets.
 pub(super) fn next(args: &[AnyView<'_>]) -> Result<Any, Error> {
     check_arity("reflex.random.next", args, 1)?;
     let blocks: i64 = arg(args, 0)?;
