@@ -216,10 +216,11 @@ const LAYOUTS: [Layout; 13] = [
         dir: "src/onnx",
         layers: &[
             "error opset proto value",
+            "narrow",
             "call custom fold function node_order tensor",
             "model",
             "context",
-            "emit ops",
+            "emit narrow_cast ops",
             "import",
             "info",
         ],

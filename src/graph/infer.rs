@@ -116,7 +116,8 @@ impl<'a> Inference<'a> {
             Op::ArgReduce { axis, keep_dims: false, .. } => {
                 self.arg_reduce(*axis, elementwise::without)
             }
-            Op::CumSum { axis, .. } => self.cumsum(*axis),
+            Op::Bitcast(dtype) => self.bitcast(*dtype),
+            Op::Scan { axis, .. } => self.scan(*axis),
             Op::MatMul => self.matmul(same_number),
             Op::MatMulInteger => self.matmul(sum_of_bytes),
             Op::Conv(conv) => self.conv(conv, same_number),

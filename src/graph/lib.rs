@@ -73,5 +73,5 @@ pub use literal::Literal;
 pub use op::{
     ArgReduceKind, Binary, ConvAttrs, GatherKind, Op, OutOfRange, PadMode, PoolAttrs, PoolKind,
     ReduceKind, ResizeAttrs, ResizeCoord, ResizeMode, ResizeNearest, RnnActivation, RnnAttrs,
-    RnnCell, RnnDir, ScatterKind, ScatterReduce, Unary,
+    RnnCell, RnnDir, ScanKind, ScatterKind, ScatterReduce, Unary,
 };

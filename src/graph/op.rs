@@ -59,8 +59,12 @@ pub enum Op {
         /// The last of equal elements instead of the first.
         select_last: bool,
     },
-    /// Running sum along an axis: `(x)`.
-    CumSum {
+    /// `(x)`: the same bits as another type of the same width; to bool it is `!= 0`.
+    Bitcast(DType),
+    /// Running sum or product along an axis: `(x)`.
+    Scan {
+        /// Combination.
+        kind: ScanKind,
         /// Axis.
         axis: usize,
         /// Leave the element itself out.
@@ -186,7 +190,8 @@ impl Op {
             | Op::Cast(_)
             | Op::Reduce { .. }
             | Op::ArgReduce { .. }
-            | Op::CumSum { .. }
+            | Op::Bitcast(_)
+            | Op::Scan { .. }
             | Op::Pool(_)
             | Op::Softmax { .. }
             | Op::Reshape(_)
@@ -287,6 +292,14 @@ pub enum ReduceKind {
     Mean,
     Max,
     Min,
+    Prod,
+}
+
+/// Running combinations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum ScanKind {
+    Sum,
     Prod,
 }
 

@@ -44,7 +44,8 @@ macro_rules! op_dims {
             | Op::Cast(_)
             | Op::Reduce { .. }
             | Op::ArgReduce { .. }
-            | Op::CumSum { .. }
+            | Op::Bitcast(_)
+            | Op::Scan { .. }
             | Op::MatMul
             | Op::MatMulInteger
             | Op::ConvInteger(_)

@@ -15,6 +15,7 @@ use crate::custom::{CustomImport, CustomNode, CustomOperators};
 use crate::error::{Result, invalid, malformed, unsupported};
 use crate::function;
 use crate::model::Model;
+use crate::narrow;
 use crate::node_order::{node_name, node_order};
 use crate::opset::canonical_domain;
 use crate::proto::{
@@ -78,7 +79,7 @@ impl<'m> ImportContext<'m> {
     pub fn initialisers(&mut self, graph: &GraphProto) -> Result<()> {
         for tensor in &graph.initializer {
             let literal = self.literal(tensor)?;
-            self.define(&tensor.name, OnnxValue::Tensor(Tensor::literal(literal)));
+            self.define(&tensor.name, OnnxValue::Tensor(Tensor::constant(literal)));
         }
         Ok(())
     }
@@ -91,8 +92,11 @@ impl<'m> ImportContext<'m> {
             }
             let location = format!("input `{}`", input.name);
             let ty = self.declared(input).map_err(|e| e.at(&location))?;
+            let dtype = ty.dtype;
+            let ty = TensorType::new(narrow::boundary(dtype), ty.shape);
             let value = self.b.param(input.name.clone(), ty.clone());
-            self.define(&input.name, OnnxValue::Tensor(Tensor::value(value, ty)));
+            let tensor = self.narrow_input(&Tensor::value(value, ty), dtype)?;
+            self.define(&input.name, OnnxValue::Tensor(tensor));
         }
         Ok(())
     }
@@ -209,6 +213,9 @@ impl<'m> ImportContext<'m> {
     ) -> Result<Vec<OnnxValue>> {
         let value = |input: Option<OnnxValue>| match input {
             None => Ok(None),
+            Some(OnnxValue::Tensor(tensor)) if narrow::carrier(tensor.dtype()).is_some() => {
+                Err(unsupported(format!("an input of type {}", tensor.ty)))
+            }
             Some(OnnxValue::Tensor(tensor)) => self.value(&tensor).map(Some),
             Some(_) => Err(unsupported("an input that is not a tensor")),
         };

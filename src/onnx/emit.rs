@@ -4,14 +4,15 @@
 //! append a binding to the graph. Operator files are written against these helpers alone.
 
 use reflex_graph::{
-    Binary, GatherKind, Literal, Node, Op, OutOfRange, ReduceKind, ScatterReduce, TensorType,
-    Unary, Value, dims, eval_op, infer::infer_assuming,
+    Binary, GatherKind, Literal, Node, Op, OutOfRange, ReduceKind, TensorType, Unary, Value, dims,
+    eval_op, infer::infer_assuming,
 };
 use reflex_tir::{DType, Expr};
 
 use crate::context::ImportContext;
 use crate::error::{Result, unsupported};
 use crate::fold;
+use crate::narrow::{self, Conversion};
 use crate::value::{KnownElements, Tensor};
 
 /// Results and operands of constant folding stay below this many bytes; larger ones are left
@@ -48,10 +49,10 @@ impl ImportContext<'_> {
 
     /// An operator.
     pub fn ops(&mut self, op: Op, args: &[&Tensor]) -> Result<Vec<Tensor>> {
-        let types: Vec<&TensorType> = args.iter().map(|t| &t.ty).collect();
-        if args.iter().any(|t| t.dtype() == DType::BF16) && rounds(&op) {
-            return Err(unsupported("arithmetic on bfloat16; it is only moved and converted"));
+        if args.iter().any(|t| narrow::carrier(t.dtype()).is_some()) {
+            return self.narrow_ops(op, args);
         }
+        let types: Vec<&TensorType> = args.iter().map(|t| &t.ty).collect();
         let (results, assumptions) = infer_assuming(&op, &types)?;
         if assumptions.is_empty() {
             if let Some(folded) = fold_literals(&op, args, &results) {
@@ -126,7 +127,13 @@ impl ImportContext<'_> {
 
     /// Conversion; nothing when the type is right already.
     pub fn cast(&mut self, x: &Tensor, dtype: DType) -> Result<Tensor> {
-        if x.dtype() == dtype { Ok(x.clone()) } else { self.op(Op::Cast(dtype), &[x]) }
+        if x.dtype() == dtype {
+            return Ok(x.clone());
+        }
+        if [x.dtype(), dtype].into_iter().any(|t| narrow::carrier(t).is_some()) {
+            return self.narrow_cast(x, dtype, Conversion::DEFAULT);
+        }
+        self.op(Op::Cast(dtype), &[x])
     }
 
     /// Reduction that removes the axes; nothing when there are none.
@@ -165,7 +172,9 @@ impl ImportContext<'_> {
             && let Some(fixed) = shape.iter().map(Expr::as_int).collect::<Option<Vec<i64>>>()
             && let Some(reshaped) = literal.reshaped(fixed)
         {
-            return Ok(Tensor::literal(reshaped));
+            let mut tensor = Tensor::literal(reshaped);
+            tensor.ty.dtype = x.dtype();
+            return Ok(tensor);
         }
         self.op(Op::Reshape(shape), &[x])
     }
@@ -320,49 +329,6 @@ pub(crate) fn out_of_range(indices: &Tensor, extents: &[Expr]) -> OutOfRange {
             if inside { OutOfRange::Clamp } else { OutOfRange::Raise }
         }
         _ => OutOfRange::Raise,
-    }
-}
-
-/// Returns true if an operator computes new floating-point values.
-fn rounds(op: &Op) -> bool {
-    match op {
-        Op::Unary(f) => !matches!(f, Unary::IsNan | Unary::IsInf),
-        Op::Binary(f) => matches!(
-            f,
-            Binary::Add
-                | Binary::Sub
-                | Binary::Mul
-                | Binary::Div
-                | Binary::FloorMod
-                | Binary::TruncMod
-                | Binary::Pow
-        ),
-        Op::Reduce { kind, .. } => !matches!(kind, ReduceKind::Max | ReduceKind::Min),
-        Op::Scatter { reduce, .. } => *reduce != ScatterReduce::Replace,
-        Op::CumSum { .. }
-        | Op::MatMul
-        | Op::MatMulInteger
-        | Op::ConvInteger(_)
-        | Op::Conv(_)
-        | Op::ConvTranspose { .. }
-        | Op::Pool(_)
-        | Op::Softmax { .. }
-        | Op::LayerNorm { .. }
-        | Op::Resize(_)
-        | Op::Rnn(_) => true,
-        Op::Where
-        | Op::Cast(_)
-        | Op::ArgReduce { .. }
-        | Op::Reshape(_)
-        | Op::Transpose(_)
-        | Op::Broadcast(_)
-        | Op::Concat { .. }
-        | Op::Slice { .. }
-        | Op::Pad { .. }
-        | Op::Gather { .. }
-        | Op::TopK { .. }
-        | Op::Iota { .. }
-        | Op::Dims { .. } => false,
     }
 }
 

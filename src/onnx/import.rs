@@ -36,6 +36,7 @@ pub(crate) fn import_model(model: &Model) -> Result<Module> {
         let OnnxValue::Tensor(tensor) = cx.lookup(&output.name).map_err(location)? else {
             return Err(location(unsupported("a result that is not a tensor")));
         };
+        let tensor = cx.narrow_output(&tensor)?;
         results.push(cx.value(&tensor)?);
     }
     let names = graph.output.iter().map(|o| o.name.clone()).collect();

@@ -43,6 +43,8 @@ mod function;
 mod import;
 mod info;
 mod model;
+mod narrow;
+mod narrow_cast;
 mod node_order;
 mod ops;
 mod opset;

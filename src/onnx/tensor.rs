@@ -17,6 +17,7 @@ use reflex_runtime::dtype::{DType, code};
 use reflex_runtime::file_bytes::{self, FileAccess, FileBytes, FileStamp};
 
 use crate::error::{ImportError, ImportErrorKind, Result, invalid, malformed, unsupported};
+use crate::narrow;
 use crate::proto::{LOCATION_EXTERNAL, TensorProto, data_type};
 
 /// Files that a model's tensors live in.
@@ -49,13 +50,17 @@ struct ExternalFile {
     bytes: Option<FileBytes>,
 }
 
-/// Reads a tensor file as ONNX's backend tests have them (`input_0.pb`).
+/// Reads a tensor file as ONNX's backend tests have them (`input_0.pb`). Elements narrower than a
+/// byte get one each, as inputs and outputs have them.
 pub fn read_tensor_pb(path: &Path) -> std::result::Result<Literal, ImportError> {
     let decode = || {
         let (bytes, stamp) = open_file(path, FileAccess::Read)?;
         let proto = TensorProto::decode(Bytes::from_owner(bytes.clone()));
         let proto = proto.map_err(|e| malformed(e.to_string()))?;
-        literal(&proto, &Files::of_model(path, bytes, stamp, FileAccess::Read))
+        let files = Files::of_model(path, bytes, stamp, FileAccess::Read);
+        let literal = literal(&proto, &files)?;
+        let packed = literal.dtype().bits < 8;
+        Ok(if packed { narrow::carried(literal) } else { literal })
     };
     decode().map_err(|e: ImportError| e.at(path.display()))
 }
@@ -173,17 +178,21 @@ fn typed(tensor: &TensorProto, dtype: DType, count: usize) -> Result<Bytes> {
     }
 }
 
-/// Returns true if operators compute on a type. Others (8-bit floats, sub-byte integers, complex
-/// numbers) are refused.
+/// Returns true if operators compute on a type. Others are only moved and converted (8-bit floats,
+/// sub-byte integers), or refused (complex numbers).
 pub(crate) fn computes(dtype: DType) -> bool {
     let floats = [DType::F32, DType::F64, DType::F16, DType::BF16, DType::BOOL];
     let whole = (dtype.is_int() || dtype.is_uint()) && dtype.bits >= 8;
     dtype.is_scalar() && (whole || floats.contains(&dtype))
 }
 
-/// `dtype`, or an error if operators do not compute on it.
+/// `dtype`, or an error if no tensor can have it.
 pub(crate) fn supported(dtype: DType) -> Result<DType> {
-    if computes(dtype) { Ok(dtype) } else { Err(unsupported(format!("element type {dtype}"))) }
+    if computes(dtype) || narrow::carrier(dtype).is_some() {
+        Ok(dtype)
+    } else {
+        Err(unsupported(format!("element type {dtype}")))
+    }
 }
 
 impl Files {

@@ -153,7 +153,8 @@ impl Tensor {
             KnownElements::None => None,
             KnownElements::Symbolic(elements) => Some(elements.to_vec()),
             KnownElements::Constant(literal) => {
-                let small = literal.count() <= MAX_ELEMENTS && literal.dtype() != DType::U64;
+                let whole = !self.dtype().is_float() && literal.dtype() != DType::U64;
+                let small = whole && literal.count() <= MAX_ELEMENTS;
                 let numbers = small.then(|| literal.to_i64())??;
                 Some(numbers.into_iter().map(Expr::i64).collect())
             }
@@ -162,7 +163,8 @@ impl Tensor {
 
     /// Integer elements that are numbers.
     pub fn as_ints(&self) -> Option<Vec<i64>> {
-        self.as_literal()?.to_i64()
+        // A narrow float is carried by integers, which are not its elements.
+        if self.dtype().is_float() { None } else { self.as_literal()?.to_i64() }
     }
 
     /// Floating-point elements of a constant, widened.

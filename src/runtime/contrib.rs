@@ -1,10 +1,12 @@
 //! Packed functions that programs and kernels of TVM call by name and that TVM's own libraries and
 //! Python package register: sorting, what has no kernel (printing, assertions, `unique` and
-//! `nonzero`), and what language models call (attention caches, sampling, parameters by name). They are
-//! found like registered ones, and registering another under the name of one of them replaces it.
+//! `nonzero`), what language models call (attention caches, sampling, parameters by name), and the
+//! state of random numbers. They are found like registered ones, and registering another under the
+//! name of one of them replaces it.
 
 mod host_tensor;
 mod kv_cache;
+mod random;
 mod relax_run;
 mod sampling;
 mod sort;
@@ -18,7 +20,9 @@ use crate::value::{Any, AnyView};
 
 type Body = fn(&[AnyView<'_>]) -> Result<Any, Error>;
 
-const FUNCTIONS: [(&str, Body); 31] = [
+const FUNCTIONS: [(&str, Body); 33] = [
+    ("reflex.random.next", random::next),
+    ("reflex.random.seed", random::seed),
     ("relax.run.assert_op", relax_run::assert_op),
     ("relax.run.nonzero", relax_run::nonzero),
     ("relax.run.print", relax_run::print),

@@ -139,6 +139,11 @@ impl DType {
             || (self.code >= code::FLOAT8_E3M4 && self.code < code::END)
     }
 
+    /// Whether this is one of the 8-bit float formats.
+    pub const fn is_float8(self) -> bool {
+        self.code >= code::FLOAT8_E3M4 && self.code < code::END && self.bits == 8
+    }
+
     /// Whether this is a signed integer.
     pub const fn is_int(self) -> bool {
         self.code == code::INT

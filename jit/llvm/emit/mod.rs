@@ -159,6 +159,8 @@ impl<'a, 'c> Emitter<'a, 'c> {
             DType::F16 | DType::BF16 | DType::I16 | DType::U16 => c.i16_type().into(),
             DType::I32 | DType::U32 => c.i32_type().into(),
             DType::I64 | DType::U64 => c.i64_type().into(),
+            // Only moved and reinterpreted.
+            other if other.is_float8() => c.i8_type().into(),
             other => return Err(CodegenError::new(format!("no code for element type {other}"))),
         })
     }

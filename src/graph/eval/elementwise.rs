@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use reflex_tir::DType;
 
@@ -263,6 +264,16 @@ pub(super) fn select(cond: &Literal, a: &Literal, b: &Literal) -> Result<Literal
         out.extend_from_slice(if *c != 0 { x } else { y });
     }
     literal(a.dtype(), shape, out)
+}
+
+/// The same bits as another type of the same width.
+pub(super) fn bitcast(x: &Literal, to: DType) -> Result<Literal> {
+    let mut bytes = x.bytes().to_vec();
+    if to == DType::BOOL {
+        bytes.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
+    }
+    let cast = Literal::new(to, x.shape().to_vec(), Arc::new(bytes));
+    cast.ok_or_else(|| EvalError::new(format!("the bits of {x:?} as {to}")))
 }
 
 pub(super) fn cast(x: &Literal, to: DType) -> Result<Literal> {

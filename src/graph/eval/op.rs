@@ -4,7 +4,7 @@ use reflex_tir::{DType, Expr};
 
 use super::dim::{DimValues, eval_dim};
 use super::error::{EvalError, Result};
-use super::reduce::{CumSum, Ties, TopKOrder};
+use super::reduce::{Scan, Ties, TopKOrder};
 use super::{elementwise, index, linear, movement, pool, reduce, resize, rnn};
 use crate::literal::Literal;
 use crate::op::Op;
@@ -29,9 +29,11 @@ pub fn eval_op(op: &Op, args: &[&Literal], dims: DimValues<'_>) -> Result<Vec<Li
             let kept = reduce::arg_reduce(*kind, ties, args[0], *axis)?;
             one(if *keep_dims { Ok(kept) } else { movement::squeeze(&kept, &[*axis]) })
         }
-        Op::CumSum { axis, exclusive, reverse } => {
-            let scan = CumSum { axis: *axis, exclusive: *exclusive, reverse: *reverse };
-            one(reduce::cumsum(args[0], &scan))
+        Op::Bitcast(to) => one(elementwise::bitcast(args[0], *to)),
+        Op::Scan { kind, axis, exclusive, reverse } => {
+            let (kind, axis) = (*kind, *axis);
+            let scan = Scan { kind, axis, exclusive: *exclusive, reverse: *reverse };
+            one(reduce::scan(args[0], &scan))
         }
         Op::MatMul => one(linear::matmul(args[0], args[1])),
         Op::MatMulInteger => {

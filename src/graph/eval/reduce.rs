@@ -6,7 +6,7 @@ use super::error::{EvalError, Result};
 use super::scalar::{Scalar, Scalars, decode, each, floats, limits, tensor};
 use super::shape::need_axis;
 use crate::literal::Literal;
-use crate::op::{ArgReduceKind, ReduceKind};
+use crate::op::{ArgReduceKind, ReduceKind, ScanKind};
 use crate::strides::{broadcast_strides, strides, walk};
 
 /// `shape` with the reduced axes at 1.
@@ -119,8 +119,9 @@ fn lines(shape: &[i64], axis: usize, mut f: impl FnMut(&[usize])) {
     });
 }
 
-/// Attributes of a running sum.
-pub(super) struct CumSum {
+/// Attributes of a running sum or product.
+pub(super) struct Scan {
+    pub kind: ScanKind,
     pub axis: usize,
     /// Leave the element itself out.
     pub exclusive: bool,
@@ -128,23 +129,29 @@ pub(super) struct CumSum {
     pub reverse: bool,
 }
 
-fn scan<T: Scalar>(x: &[T], shape: &[i64], attrs: &CumSum) -> Vec<T> {
+fn running<T: Scalar>(x: &[T], shape: &[i64], attrs: &Scan) -> Vec<T> {
     let mut out = x.to_vec();
     lines(shape, attrs.axis, |line| {
-        let mut sum = T::ZERO;
+        let mut so_far = match attrs.kind {
+            ScanKind::Sum => T::ZERO,
+            ScanKind::Prod => T::ONE,
+        };
         for i in 0..line.len() {
             let at = line[if attrs.reverse { line.len() - 1 - i } else { i }];
-            let next = sum.add(x[at]);
-            out[at] = if attrs.exclusive { sum } else { next };
-            sum = next;
+            let next = match attrs.kind {
+                ScanKind::Sum => so_far.add(x[at]),
+                ScanKind::Prod => so_far.mul(x[at]),
+            };
+            out[at] = if attrs.exclusive { so_far } else { next };
+            so_far = next;
         }
     });
     out
 }
 
-pub(super) fn cumsum(x: &Literal, attrs: &CumSum) -> Result<Literal> {
+pub(super) fn scan(x: &Literal, attrs: &Scan) -> Result<Literal> {
     need_axis(attrs.axis, x.shape().len())?;
-    let y = each!(decode(x)?, v => Scalar::wrap(scan(&v, x.shape(), attrs)));
+    let y = each!(decode(x)?, v => Scalar::wrap(running(&v, x.shape(), attrs)));
     tensor(x.dtype(), x.shape().to_vec(), &y)
 }
 

@@ -25,6 +25,7 @@ pub(super) const CHUNK: usize = 4096;
 /// Both kinds of scalars, for code that only adds, multiplies and compares.
 pub(super) trait Scalar: Copy + PartialOrd + Send + Sync {
     const ZERO: Self;
+    const ONE: Self;
     fn add(self, b: Self) -> Self;
     fn mul(self, b: Self) -> Self;
     /// The larger; NaN wins.
@@ -38,6 +39,7 @@ pub(super) trait Scalar: Copy + PartialOrd + Send + Sync {
 
 impl Scalar for f64 {
     const ZERO: f64 = 0.0;
+    const ONE: f64 = 1.0;
     fn add(self, b: f64) -> f64 {
         self + b
     }
@@ -61,6 +63,7 @@ impl Scalar for f64 {
 /// Values stay within 64 bits: sums and products wrap there, as every narrower type's do.
 impl Scalar for i128 {
     const ZERO: i128 = 0;
+    const ONE: i128 = 1;
     fn add(self, b: i128) -> i128 {
         self.wrapping_add(b)
     }

@@ -8,7 +8,7 @@ use super::{EvalValue, eval_func, eval_op};
 use crate::{
     Binary, Binding, ConvAttrs, Func, FuncData, GatherKind, Literal, Loop, Module, Node, Op,
     OutOfRange, PadMode, PoolAttrs, PoolKind, ReduceKind, ResizeAttrs, ResizeCoord, ResizeMode,
-    ScatterKind, ScatterReduce, TensorType, Type, Unary,
+    ScanKind, ScatterKind, ScatterReduce, TensorType, Type, Unary,
 };
 
 fn f32s(shape: &[i64], values: &[f32]) -> Literal {
@@ -125,8 +125,13 @@ fn reductions_orderings_and_softmax() {
     let top = eval_op(&top, &[&x], &|_| None).unwrap();
     assert_eq!(top[0], f32s(&[2, 2], &[5.0, 3.0, 6.0, 4.0]));
     assert_eq!(top[1], i64s(&[2, 2], &[1, 2, 2, 0]));
-    let cumsum = Op::CumSum { axis: 1, exclusive: true, reverse: true };
+    let cumsum = Op::Scan { kind: ScanKind::Sum, axis: 1, exclusive: true, reverse: true };
     assert_eq!(run(cumsum, &[&x]), f32s(&[2, 3], &[8.0, 3.0, 0.0, 8.0, 6.0, 0.0]));
+    let cumprod = Op::Scan { kind: ScanKind::Prod, axis: 1, exclusive: false, reverse: false };
+    let y = run(cumprod, &[&f32s(&[1, 3], &[2.0, 3.0, 4.0])]);
+    assert_eq!(y, f32s(&[1, 3], &[2.0, 6.0, 24.0]));
+    let bits = run(Op::Bitcast(DType::I32), &[&f32s(&[2], &[1.0, -2.0])]);
+    assert_eq!(bits.to_i64(), Some(vec![0x3f80_0000, -0x4000_0000]));
     let soft = run(Op::Softmax { axis: 0, log: false }, &[&f32s(&[2, 1], &[0.0, 0.0])]);
     assert_eq!(soft, f32s(&[2, 1], &[0.5, 0.5]));
 }

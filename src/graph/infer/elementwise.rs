@@ -104,7 +104,16 @@ impl Inference<'_> {
         Ok(vec![TensorType::new(DType::I64, reduced(&x.shape, &[axis]))])
     }
 
-    pub(super) fn cumsum(&self, axis: usize) -> Inferred {
+    pub(super) fn bitcast(&self, dtype: DType) -> Inferred {
+        let x = self.one()?;
+        let fits = x.dtype.is_scalar() && dtype.is_scalar() && x.dtype.bits == dtype.bits;
+        if !fits || !dtype.bits.is_multiple_of(8) {
+            return Err(format!("{} and {dtype} have different widths", x.dtype));
+        }
+        Ok(vec![TensorType::new(dtype, x.shape.clone())])
+    }
+
+    pub(super) fn scan(&self, axis: usize) -> Inferred {
         let x = self.one()?;
         axis_of(x, axis)?;
         number(x.dtype)?;

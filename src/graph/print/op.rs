@@ -39,13 +39,14 @@ impl FuncPrinter<'_, '_> {
                 let name = if *select_last { format!("reflex.{name}_last") } else { name.into() };
                 format!("R.{name}({all}, axis={axis}, keepdims={keep})")
             }
-            Op::CumSum { axis, exclusive, reverse: false } => {
-                let exclusive = boolean(*exclusive);
-                format!("R.cumsum({all}, axis={axis}, dtype=None, exclusive={exclusive})")
+            Op::Bitcast(dtype) => format!("R.reflex.bitcast({all}, dtype=\"{dtype}\")"),
+            Op::Scan { kind, axis, exclusive, reverse: false } => {
+                let (name, exclusive) = (kind.script_name(), boolean(*exclusive));
+                format!("R.{name}({all}, axis={axis}, dtype=None, exclusive={exclusive})")
             }
-            Op::CumSum { axis, exclusive, reverse: true } => {
-                let exclusive = boolean(*exclusive);
-                format!("R.reflex.cumsum_reverse({all}, axis={axis}, exclusive={exclusive})")
+            Op::Scan { kind, axis, exclusive, reverse: true } => {
+                let (name, exclusive) = (kind.script_name(), boolean(*exclusive));
+                format!("R.reflex.{name}_reverse({all}, axis={axis}, exclusive={exclusive})")
             }
             Op::MatMul => format!("R.matmul({all}, out_dtype=None)"),
             Op::MatMulInteger => format!("R.matmul({all}, out_dtype=\"int32\")"),

@@ -4,7 +4,7 @@
 
 use crate::{
     ArgReduceKind, Binary, PadMode, ReduceKind, ResizeCoord, ResizeNearest, RnnActivation, RnnDir,
-    ScatterReduce, Unary,
+    ScanKind, ScatterReduce, Unary,
 };
 
 /// An attribute value or operator that is written as one fixed name.
@@ -45,6 +45,7 @@ script_names! {
         BitXor = "bitwise_xor", Shl = "left_shift", Shr = "right_shift",
     }
     ReduceKind { Sum = "sum", Mean = "mean", Max = "max", Min = "min", Prod = "prod", }
+    ScanKind { Sum = "cumsum", Prod = "cumprod", }
     ArgReduceKind { Max = "argmax", Min = "argmin", }
     PadMode { Constant = "constant", Reflect = "reflect", Edge = "replicate", Wrap = "circular", }
     ScatterReduce { Replace = "update", Add = "add", Mul = "mul", Max = "max", Min = "min", }

@@ -8,7 +8,7 @@ use super::args::{Args, elements};
 use super::op_names::ScriptName;
 use super::parser::{FuncParser, ParsedValue};
 use super::source::Result;
-use crate::{ArgReduceKind, Binary, Literal, Op, ReduceKind, Unary, Value};
+use crate::{ArgReduceKind, Binary, Literal, Op, ReduceKind, ScanKind, Unary, Value};
 
 /// The choice of an arg reduction between equal elements.
 #[derive(Clone, Copy, PartialEq)]
@@ -58,7 +58,8 @@ impl FuncParser<'_, '_> {
                 let dtype = args.dtype("dtype")?.unwrap_or(DType::VOID);
                 self.emit1(call.start(), Op::Cast(dtype), &[x])
             }
-            "cumsum" => self.cumsum(call),
+            "cumsum" => self.scan(call, ScanKind::Sum),
+            "cumprod" => self.scan(call, ScanKind::Prod),
             "matmul" => self.matmul(call),
             "variance" => self.variance(call).map(ParsedValue::Value),
             "std" => {
@@ -187,7 +188,7 @@ impl FuncParser<'_, '_> {
         self.emit_value(at, Op::Reshape(vec![count]), &[x])
     }
 
-    fn cumsum(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
+    fn scan(&mut self, call: &ast::ExprCall, kind: ScanKind) -> Result<ParsedValue> {
         let at = call.start();
         let args = Args::bind(self.source, call, &["data", "axis", "dtype", "exclusive"])?;
         let mut x = self.value(args.need("data")?)?;
@@ -202,7 +203,7 @@ impl FuncParser<'_, '_> {
             }
         };
         let exclusive = args.boolean("exclusive", false)?;
-        self.emit1(at, Op::CumSum { axis, exclusive, reverse: false }, &[x])
+        self.emit1(at, Op::Scan { kind, axis, exclusive, reverse: false }, &[x])
     }
 
     /// Mean of the squared distances from the mean.

@@ -11,7 +11,7 @@ use super::parser::{FuncParser, ParsedValue};
 use super::source::Result;
 use crate::{
     ArgReduceKind, ConvAttrs, Node, Op, PadMode, PoolAttrs, PoolKind, ResizeAttrs, ResizeCoord,
-    ResizeMode, ResizeNearest, RnnActivation, RnnAttrs, RnnCell, RnnDir,
+    ResizeMode, ResizeNearest, RnnActivation, RnnAttrs, RnnCell, RnnDir, ScanKind,
 };
 
 impl FuncParser<'_, '_> {
@@ -20,7 +20,14 @@ impl FuncParser<'_, '_> {
         match name {
             "argmax_last" => self.arg_reduce(call, ArgReduceKind::Max, Ties::Last),
             "argmin_last" => self.arg_reduce(call, ArgReduceKind::Min, Ties::Last),
-            "cumsum_reverse" => self.reflex_cumsum(call),
+            "cumsum_reverse" => self.reverse_scan(call, ScanKind::Sum),
+            "cumprod_reverse" => self.reverse_scan(call, ScanKind::Prod),
+            "bitcast" => {
+                let args = Args::bind(self.source, call, &["x", "dtype"])?;
+                let x = self.value(args.need("x")?)?;
+                let dtype = args.dtype("dtype")?.unwrap_or(self.dtype_of(x));
+                self.emit1(at, Op::Bitcast(dtype), &[x])
+            }
             "conv" | "conv_integer" | "conv_transpose" => self.reflex_conv(name, call),
             "max_pool" | "avg_pool" | "lp_pool" => self.reflex_pool(name, call),
             "layer_norm" => {
@@ -52,12 +59,12 @@ impl FuncParser<'_, '_> {
         }
     }
 
-    fn reflex_cumsum(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
+    fn reverse_scan(&mut self, call: &ast::ExprCall, kind: ScanKind) -> Result<ParsedValue> {
         let args = Args::bind(self.source, call, &["x", "axis", "exclusive"])?;
         let x = self.value(args.need("x")?)?;
         let axis = self.axis(call.start(), args.int("axis", 0)?, self.rank(x))?;
         let exclusive = args.boolean("exclusive", false)?;
-        self.emit1(call.start(), Op::CumSum { axis, exclusive, reverse: true }, &[x])
+        self.emit1(call.start(), Op::Scan { kind, axis, exclusive, reverse: true }, &[x])
     }
 
     fn reflex_slice(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {

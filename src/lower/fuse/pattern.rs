@@ -26,9 +26,12 @@ pub enum OpPattern {
 /// The kind of an operator.
 pub fn pattern(op: &Op) -> OpPattern {
     match op {
-        Op::Unary(_) | Op::Binary(_) | Op::Where | Op::Cast(_) | Op::Broadcast(_) => {
-            OpPattern::Elementwise
-        }
+        Op::Unary(_)
+        | Op::Binary(_)
+        | Op::Where
+        | Op::Cast(_)
+        | Op::Bitcast(_)
+        | Op::Broadcast(_) => OpPattern::Elementwise,
         Op::Transpose(_) | Op::Slice { .. } | Op::Iota { .. } => OpPattern::Injective,
         Op::Pad { mode: PadMode::Constant | PadMode::Edge, .. } => OpPattern::Injective,
         Op::Gather { .. } => OpPattern::Injective,
@@ -38,7 +41,7 @@ pub fn pattern(op: &Op) -> OpPattern {
         Op::Reshape(_) => OpPattern::View,
         Op::Pad { .. }
         | Op::ArgReduce { .. }
-        | Op::CumSum { .. }
+        | Op::Scan { .. }
         | Op::ConvTranspose { .. }
         | Op::Pool(_)
         | Op::Softmax { .. }

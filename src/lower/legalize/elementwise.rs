@@ -48,6 +48,21 @@ pub fn cast(cx: &mut OpBuilder<'_>, to: DType) {
     cx.f.output("cast", "y", to, shape, |f, i| read(f, i).cast(to));
 }
 
+/// The same bits as another type.
+pub fn bitcast(cx: &mut OpBuilder<'_>, to: DType) {
+    let (read, shape) = (cx.reader(0), cx.outs[0].shape.clone());
+    cx.f.output("bitcast", "y", to, shape, |f, i| {
+        let x = read(f, i);
+        match (x.dtype(), to) {
+            (from, to) if from == to => x,
+            // A bool in memory is 0 or 1, which its bits are.
+            (DType::BOOL, to) => x.cast(DType::U8).reinterpret(to),
+            (_, DType::BOOL) => x.reinterpret(DType::U8).cast(to),
+            (_, to) => x.reinterpret(to),
+        }
+    });
+}
+
 /// `1 / (1 + exp(-x))`
 pub fn sigmoid(x: Expr) -> Expr {
     let one = Expr::constant(1.0, x.dtype());

@@ -36,7 +36,7 @@ use reflex_graph::Op;
 
 use crate::legalize::builder::OpBuilder;
 pub use crate::legalize::builder::{LegalizeError, Legalized, OpCall, Operand};
-use crate::legalize::reduce::{CumSum, ReducedAxes, Ties};
+use crate::legalize::reduce::{ReducedAxes, Scan, Ties};
 use crate::legalize::sort::Order;
 use crate::precision::Precision;
 
@@ -62,9 +62,11 @@ pub fn legalize(
             let ties = if *select_last { Ties::Last } else { Ties::First };
             reduce::arg_reduce(&mut cx, *kind, *axis, reduced(*keep_dims), ties)
         }
-        Op::CumSum { axis, exclusive, reverse } => {
-            let sum = CumSum { axis: *axis, exclusive: *exclusive, reverse: *reverse };
-            reduce::cum_sum(&mut cx, &sum)
+        Op::Bitcast(to) => elementwise::bitcast(&mut cx, *to),
+        Op::Scan { kind, axis, exclusive, reverse } => {
+            let (kind, axis) = (*kind, *axis);
+            let scan = Scan { kind, axis, exclusive: *exclusive, reverse: *reverse };
+            reduce::scan(&mut cx, &scan)
         }
         Op::MatMul => matmul::matmul(&mut cx)?,
         Op::MatMulInteger => matmul::matmul_integer(&mut cx)?,

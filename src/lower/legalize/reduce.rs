@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use reflex_graph::{ArgReduceKind, ReduceKind};
+use reflex_graph::{ArgReduceKind, ReduceKind, ScanKind};
 use reflex_tir::builder::{FuncBuilder, Reducer};
 use reflex_tir::{BinOp, Block, BlockIter, Buffer, DType, Expr, Intrin, IterKind, Region, Stmt};
 
@@ -26,9 +26,11 @@ pub enum Ties {
     Last,
 }
 
-/// The attributes of `CumSum`.
-pub struct CumSum {
-    /// Axis of the sums.
+/// The attributes of `Scan`.
+pub struct Scan {
+    /// Combination.
+    pub kind: ScanKind,
+    /// Axis of the sums or products.
     pub axis: usize,
     /// Without the element itself.
     pub exclusive: bool,
@@ -260,9 +262,9 @@ pub fn layer_norm(cx: &mut OpBuilder<'_>, axis: usize, epsilon: f64) {
     });
 }
 
-/// `CumSum`: each element from the one before it, in order along the axis.
-pub fn cum_sum(cx: &mut OpBuilder<'_>, attrs: &CumSum) {
-    let CumSum { axis, exclusive, reverse } = *attrs;
+/// `Scan`: each element from the one before it, in order along the axis.
+pub fn scan(cx: &mut OpBuilder<'_>, attrs: &Scan) {
+    let Scan { kind, axis, exclusive, reverse } = *attrs;
     let (out, read) = (cx.outs[0].clone(), cx.reader(0));
     let buffer = cx.f.declare_output("y", out.dtype, out.shape.clone());
     let (mut loops, mut iters, mut at) = (vec![], vec![], vec![]);
@@ -285,10 +287,15 @@ pub fn cum_sum(cx: &mut OpBuilder<'_>, attrs: &CumSum) {
     };
     let step = at[axis].clone();
     let (here, before) = (along(step.clone()), along(step.clone() - 1));
-    let zero = Expr::constant(0.0, out.dtype);
-    let sum_before = Expr::if_then_else(step.clone().gt(0), cx.f.at(buffer, &before), zero.clone());
+    let (name, neutral) = match kind {
+        ScanKind::Sum => ("cumsum", 0.0),
+        ScanKind::Prod => ("cumprod", 1.0),
+    };
+    let neutral = Expr::constant(neutral, out.dtype);
+    let previous = cx.f.at(buffer, &before);
+    let previous = Expr::if_then_else(step.clone().gt(0), previous, neutral.clone());
     let element = match exclusive {
-        true => Expr::if_then_else(step.gt(0), read(&cx.f, &before), zero),
+        true => Expr::if_then_else(step.gt(0), read(&cx.f, &before), neutral),
         false => read(&cx.f, &here),
     };
     let point = |b, at: &[Expr]| Region {
@@ -296,7 +303,7 @@ pub fn cum_sum(cx: &mut OpBuilder<'_>, attrs: &CumSum) {
         ranges: at.iter().map(|i| (i.clone(), Expr::i64(1))).collect(),
     };
     let block = Block {
-        name: "cumsum".into(),
+        name: name.into(),
         iters,
         predicate: Expr::bool(true),
         reads: vec![point(cx.buffer(0), &here)],
@@ -304,7 +311,14 @@ pub fn cum_sum(cx: &mut OpBuilder<'_>, attrs: &CumSum) {
         init: None,
         allocs: vec![],
         annotations: BTreeMap::new(),
-        body: Stmt::store(buffer, here, sum_before + element),
+        body: Stmt::store(
+            buffer,
+            here,
+            match kind {
+                ScanKind::Sum => previous + element,
+                ScanKind::Prod => previous * element,
+            },
+        ),
     };
     let nest = loops
         .into_iter()

@@ -7,7 +7,8 @@ use super::table::{Table, one};
 use crate::call::{Call, axis};
 use crate::context::{ImportContext, Operator};
 use crate::error::{Result, invalid, unsupported};
-use crate::tensor::{computes, dtype};
+use crate::narrow::{self, Conversion, ScaleRounding};
+use crate::tensor::{computes, dtype, supported};
 use crate::value::{OnnxValue, Tensor};
 
 macro_rules! unary {
@@ -32,6 +33,7 @@ pub(super) const TABLE: Table = &[
     ("Asinh", unary!(Asinh)),
     ("Atan", unary!(Atan)),
     ("Atanh", unary!(Atanh)),
+    ("BitCast", bit_cast),
     ("BitShift", bit_shift),
     ("BitwiseAnd", binary!(BitAnd)),
     ("BitwiseNot", unary!(BitNot)),
@@ -125,23 +127,44 @@ fn bit_shift(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
 
 fn cast(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let to = call.int_opt("to")?.ok_or_else(|| invalid("attribute `to` is missing"))?;
-    // Both concern 8-bit floats only, which are refused.
-    call.ignore(&["saturate", "round_mode"]);
     let to = dtype(i32::try_from(to).unwrap_or(0))?;
-    convert(cx, call.input(0)?, to)
+    convert(cx, call, to)
 }
 
 fn cast_like(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
-    call.ignore(&["saturate", "round_mode"]);
     let to = call.input(1)?.dtype();
-    convert(cx, call.input(0)?, to)
+    convert(cx, call, to)
 }
 
-fn convert(cx: &mut ImportContext, x: &Tensor, to: DType) -> Result<Vec<OnnxValue>> {
-    if !computes(to) {
-        return Err(unsupported(format!("element type {to}")));
+fn convert(cx: &mut ImportContext, call: &Call, to: DType) -> Result<Vec<OnnxValue>> {
+    let x = call.input(0)?;
+    let to = supported(to)?;
+    let saturate = call.flag_or_true("saturate")?;
+    let round = match call.text("round_mode", "up")? {
+        "up" => ScaleRounding::Up,
+        "down" => ScaleRounding::Down,
+        "nearest" => ScaleRounding::Nearest,
+        other => return Err(invalid(format!("round_mode `{other}`"))),
+    };
+    match [x.dtype(), to].into_iter().any(|t| narrow::carrier(t).is_some()) {
+        true => one(cx.narrow_cast(x, to, Conversion { saturate, round })?),
+        false => one(cx.cast(x, to)?),
     }
-    one(cx.cast(x, to)?)
+}
+
+/// The same bits as another type of the same width.
+fn bit_cast(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+    let to = call.int_opt("to")?.ok_or_else(|| invalid("attribute `to` is missing"))?;
+    let to = dtype(i32::try_from(to).unwrap_or(0))?;
+    let x = call.input(0)?;
+    let narrow = [x.dtype(), to].into_iter().any(|t| narrow::carrier(t).is_some());
+    if narrow || !computes(to) {
+        return Err(unsupported(format!("the bits of {} as {to}", x.dtype())));
+    }
+    if x.dtype().bits != to.bits {
+        return Err(invalid(format!("the bits of {} as {to}", x.dtype())));
+    }
+    one(cx.op(Op::Bitcast(to), &[x])?)
 }
 
 fn clip(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {

@@ -16,6 +16,7 @@ use crate::call::Call;
 use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
 use crate::fold::{as_bool, known_condition};
+use crate::narrow::carrier;
 use crate::proto::GraphProto;
 use crate::value::{KnownElements, OnnxValue, Tensor};
 
@@ -86,6 +87,9 @@ fn side(cx: &mut ImportContext, graph: &GraphProto) -> Result<Side> {
 /// Run-time values of a subgraph's results.
 pub(super) fn values(cx: &mut ImportContext, outputs: Vec<OnnxValue>) -> Result<Vec<Value>> {
     let tensor = |val| match val {
+        OnnxValue::Tensor(tensor) if carrier(tensor.dtype()).is_some() => {
+            Err(unsupported(format!("{} as results of subgraphs", tensor.dtype())))
+        }
         OnnxValue::Tensor(tensor) => Ok(tensor),
         OnnxValue::Sequence(..) | OnnxValue::Absent => {
             Err(unsupported("sequences and optionals as results of subgraphs"))

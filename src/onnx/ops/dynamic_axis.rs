@@ -62,6 +62,23 @@ impl DynamicAxis {
         reduced(cx, result, &shape)
     }
 
+    /// A result `[outer, extent, inner...]` in the tensor's shape with this extent at the axis, and
+    /// another one at the last.
+    pub fn replaced(
+        &self,
+        cx: &mut ImportContext,
+        result: &Tensor,
+        extent: &Expr,
+        last: &Expr,
+    ) -> Result<Tensor> {
+        let positions = cx.ints(&(0..self.rank()).collect::<Vec<i64>>());
+        let at = cx.binary(Binary::Equal, &positions, &self.axis)?;
+        let shape = cx.choose(&at, &Tensor::dim(extent), &self.dims)?;
+        let shape = cx.slice(&shape, 0, &Expr::i64(0), &Expr::i64(self.rank() - 1))?;
+        let shape = cx.concat(&[shape, Tensor::dims(std::slice::from_ref(last))], 0)?;
+        reduced(cx, result, &shape)
+    }
+
     fn rank(&self) -> i64 {
         self.dims.count().unwrap_or(0) as i64
     }

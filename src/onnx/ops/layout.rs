@@ -3,6 +3,7 @@
 use reflex_graph::{Binary, Op, PadMode, dims};
 use reflex_tir::{CmpOp, DType, Expr, Var};
 
+use super::run_time_axes::{self, RunTimeSpans};
 use super::table::{Table, all, one};
 use crate::call::{Call, axis};
 use crate::context::ImportContext;
@@ -115,6 +116,18 @@ fn spans(cx: &mut ImportContext, call: &Call, rank: usize) -> Result<Spans> {
 
 fn slice(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
+    let data = |index: usize| -> Result<Option<&Tensor>> {
+        let given = call.opt(index)?;
+        Ok(given.filter(|x| call.opset >= 10 && x.as_ints().is_none()))
+    };
+    let (axes, steps) = (data(3)?, data(4)?);
+    // The only axis needs no name.
+    let axes = axes.filter(|axes| !(x.rank() == 1 && axes.count() == Some(1)));
+    if axes.is_some() || steps.is_some() {
+        let (starts, ends) = (call.input(1)?, call.input(2)?);
+        let (axes, steps) = (call.opt(3)?, call.opt(4)?);
+        return one(run_time_axes::slice(cx, x, &RunTimeSpans { starts, ends, axes, steps })?);
+    }
     let Spans { starts, ends, axes, steps } = spans(cx, call, x.rank())?;
     let known = starts.as_elements().is_some() && ends.as_elements().is_some();
     let mut begin = vec![Expr::i64(0); x.rank()];
@@ -199,6 +212,13 @@ fn pad(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
         other => return Err(invalid(format!("mode `{other}`"))),
     };
     let old = call.opset < 11;
+    let data = if old { None } else { call.opt(3)?.filter(|axes| axes.as_ints().is_none()) };
+    if let Some(axes) = data {
+        let pads = pads_at(cx, call.input(1)?, axes, x.rank())?;
+        let (before, after) = pads.split_at(x.rank());
+        let value = call.opt(2)?.cloned();
+        return one(padded(cx, x, mode, value, before.to_vec(), after.to_vec())?);
+    }
     let pads: Vec<Expr> = if old {
         let pads = call.ints("pads")?.ok_or_else(|| invalid("no pads"))?;
         pads.iter().map(|p| Expr::i64(*p)).collect()
@@ -224,6 +244,24 @@ fn pad(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
         after[*axis] = pads[axes.len() + i].clone();
     }
     one(padded(cx, x, mode, value, before, after)?)
+}
+
+/// The pads of all axes where those that are padded are data.
+fn pads_at(cx: &mut ImportContext, pads: &Tensor, axes: &Tensor, rank: usize) -> Result<Vec<Expr>> {
+    let count = axes.count().unwrap_or(0);
+    if pads.rank() != 1 || pads.count() != Some(2 * count) {
+        return Err(invalid(format!("pads {} for {count} axes", pads.ty)));
+    }
+    let axes = run_time_axes::axes_below(cx, axes, rank as i64)?;
+    let pads = cx.cast(pads, DType::I64)?;
+    let zeros = cx.ints(&vec![0; rank]);
+    let mut sides = vec![];
+    for first in [0, count] {
+        let side = cx.slice(&pads, 0, &Expr::i64(first as i64), &Expr::i64(count as i64))?;
+        sides.push(run_time_axes::put(cx, &zeros, &axes, &side)?);
+    }
+    let all = cx.concat(&sides, 0)?;
+    run_time_pads(cx, &all)
 }
 
 /// Pads, which must be non-negative if they are known only at run time.
@@ -266,20 +304,19 @@ fn center_crop_pad(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>
         Some(axes) => axes.iter().map(|a| axis(*a, x.rank())).collect::<Result<Vec<_>>>()?,
         None => (0..x.rank()).collect(),
     };
-    let target = call.known_ints(1)?.ok_or_else(|| invalid("no shape"))?;
+    let target = cx.dims_of(call.input(1)?, "shape")?;
     if target.len() != axes.len() {
         return Err(invalid("one extent per axis"));
     }
     let mut before = vec![Expr::i64(0); x.rank()];
     let mut after = before.clone();
     for (axis, target) in axes.iter().zip(target) {
-        let extent = x.shape()[*axis].as_int();
-        let extent = extent.ok_or_else(|| unsupported("symbolic extents"))?;
-        let extra = target - extent;
+        let extent = x.shape()[*axis].clone();
+        let (more, less) = (target.clone() - extent.clone(), extent - target);
         // Half before, rounded down, also when cropping.
-        let lead = if extra >= 0 { extra / 2 } else { -(-extra / 2) };
-        before[*axis] = Expr::i64(lead);
-        after[*axis] = Expr::i64(extra - lead);
+        let lead = more.clone().max(0).floordiv(2) - less.max(0).floordiv(2);
+        before[*axis] = dims::simplify(&lead);
+        after[*axis] = dims::simplify(&(more - lead));
     }
     one(padded(cx, x, PadMode::Constant, None, before, after)?)
 }
@@ -338,17 +375,18 @@ fn depth_to_space(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>>
 fn space_to_depth(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let size = block_size(call)?;
-    call.ignore(&["mode"]);
-    if call.has("mode") && call.text("mode", "DCR")? != "DCR" {
-        return Err(unsupported("mode CRD"));
-    }
+    let perm: [usize; 6] = match call.text("mode", "DCR")? {
+        "DCR" => [0, 3, 5, 1, 2, 4],
+        "CRD" => [0, 1, 3, 5, 2, 4],
+        other => return Err(invalid(format!("mode `{other}`"))),
+    };
     let [n, c, h, w] = x.shape() else { return Err(invalid("needs four axes")) };
     let (n, c, h, w) = (n.clone(), c.clone(), h.clone(), w.clone());
     let block = Expr::i64(size);
     let (rows, columns) = (h.floordiv(size), w.floordiv(size));
     let apart = [n.clone(), c.clone(), rows.clone(), block.clone(), columns.clone(), block];
     let apart = cx.reshape(x, &apart)?;
-    let moved = cx.transpose(&apart, &[0, 3, 5, 1, 2, 4])?;
+    let moved = cx.transpose(&apart, &perm)?;
     one(cx.reshape(&moved, &[n, c * (size * size), rows, columns])?)
 }
 

@@ -1,6 +1,6 @@
 //! The ai.onnx.ml domain, as far as converters of scikit-learn models use it around numbers.
 
-use reflex_graph::{ArgReduceKind, Binary, Literal, Op, ReduceKind, Unary};
+use reflex_graph::{ArgReduceKind, Binary, GatherKind, Literal, Op, ReduceKind, Unary, dims};
 use reflex_tir::DType;
 
 use super::predicated_trees::LeafColumns;
@@ -12,6 +12,8 @@ use crate::error::{Result, invalid, unsupported};
 use crate::value::{OnnxValue, Tensor};
 
 pub(super) const TABLE: Table = &[
+    ("ArrayFeatureExtractor", extract_features),
+    ("Binarizer", binarizer),
     ("Scaler", scaler),
     ("TreeEnsembleClassifier", tree_classifier),
     ("TreeEnsembleRegressor", tree_regressor),
@@ -19,6 +21,25 @@ pub(super) const TABLE: Table = &[
 
 fn vector(values: &[f32]) -> Tensor {
     Tensor::literal(Literal::from_f32(vec![values.len() as i64], values))
+}
+
+/// Elements of the last axis by their positions.
+fn extract_features(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+    let (x, at) = (call.input(0)?, call.input(1)?);
+    let last = x.rank().checked_sub(1).ok_or_else(|| invalid("a scalar has no features"))?;
+    let at = cx.reshape(at, &[dims::product(at.shape())])?;
+    let at = cx.cast(&at, DType::I64)?;
+    let found = cx.gather(GatherKind::Axis(last), x, &at)?;
+    // Of a vector the result is a row.
+    one(if last == 0 { cx.unsqueeze(&found, &[0])? } else { found })
+}
+
+/// 1 above the threshold, else 0.
+fn binarizer(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+    let x = call.input(0)?;
+    let threshold = cx.num(call.float("threshold", 0.0)?, x.dtype())?;
+    let above = cx.binary(Binary::Greater, x, &threshold)?;
+    one(cx.cast(&above, x.dtype())?)
 }
 
 /// `(x - offset) * scale`, per feature or for all.

@@ -17,25 +17,39 @@ mod arithmetic;
 mod attention;
 mod contrib;
 mod control;
+mod data_dependent;
 mod dynamic_axis;
+mod flex_attention;
+mod fold_unfold;
+mod grid;
 mod index;
 mod integer_products;
+mod iterate;
 mod layout;
 mod linear;
+mod linear_attention;
 mod loops;
 mod loss;
+mod lstm;
 mod ml;
 mod norm;
 mod predicated_trees;
 mod quant;
+mod random;
 mod recurrent;
 mod reduce;
+mod resample;
 mod resize;
+mod roi;
+mod run_time_axes;
+mod sample;
 mod sequence;
 mod sequence_lens;
 mod shape;
+mod signal;
 mod spatial;
 mod table;
+mod training;
 mod tree_ensemble;
 mod tree_scores;
 
@@ -51,18 +65,25 @@ const DEFAULT: &[Table] = &[
     attention::TABLE,
     contrib::IN_DEFAULT_DOMAIN,
     control::TABLE,
+    data_dependent::TABLE,
+    fold_unfold::TABLE,
+    grid::TABLE,
     index::TABLE,
     loops::TABLE,
     layout::TABLE,
     linear::TABLE,
+    linear_attention::TABLE,
     loss::TABLE,
     norm::TABLE,
     quant::TABLE,
+    random::TABLE,
     recurrent::TABLE,
     reduce::TABLE,
     resize::TABLE,
+    roi::TABLE,
     sequence::TABLE,
     shape::TABLE,
+    signal::TABLE,
     spatial::TABLE,
 ];
 
@@ -71,6 +92,8 @@ pub(crate) fn find(domain: &str, name: &str) -> Option<Operator> {
     let tables: &[Table] = match domain {
         "ai.onnx" => DEFAULT,
         "ai.onnx.ml" => &[ml::TABLE],
+        "ai.onnx.preview" => &[flex_attention::TABLE],
+        "ai.onnx.preview.training" => &[training::TABLE],
         "com.microsoft" => contrib::TABLES,
         _ => return None,
     };

@@ -35,12 +35,13 @@ fn per_channel(cx: &mut ImportContext, v: &Tensor, x: &Tensor) -> Result<Tensor>
 fn batch(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let epsilon = call.float("epsilon", 1e-5)?;
-    call.ignore(&["momentum", "consumed_inputs"]);
+    call.ignore(&["consumed_inputs"]);
+    let momentum = call.float("momentum", 0.9)?;
     if call.opset < 7 && !call.flag("is_test")? {
         return Err(unsupported("training mode"));
     }
     if call.flag("training_mode")? {
-        return Err(unsupported("training mode"));
+        return trained_batch(cx, call, epsilon, momentum);
     }
     if call.opset < 9 && !call.flag_or_true("spatial")? {
         return Err(unsupported("attribute `spatial` of 0"));
@@ -59,6 +60,35 @@ fn batch(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let b = per_channel(cx, &b, x)?;
     let scaled = cx.mul(x, &a)?;
     one(cx.add(&scaled, &b)?)
+}
+
+/// By the batch's own mean and variance, which move the running ones.
+fn trained_batch(
+    cx: &mut ImportContext,
+    call: &Call,
+    epsilon: f64,
+    momentum: f64,
+) -> Result<Vec<OnnxValue>> {
+    let x = call.input(0)?;
+    let axes: Vec<usize> = (0..x.rank()).filter(|axis| *axis != 1).collect();
+    let mean = mean_of(cx, x, &axes)?;
+    let centred = cx.sub(x, &mean)?;
+    let square = cx.mul(&centred, &centred)?;
+    let variance = mean_of(cx, &square, &axes)?;
+    let raised = cx.binary_num(Binary::Add, &variance, epsilon)?;
+    let deviation = cx.unary(Unary::Sqrt, &raised)?;
+    let y = cx.div(&centred, &deviation)?;
+    let y = scale_and_shift(cx, &y, call.input(1)?, call.input(2)?)?;
+    let mut results = vec![y];
+    for (index, own) in [(3, mean), (4, variance)] {
+        let running = call.input(index)?;
+        let own = cx.reshape(&own, running.shape())?;
+        let own = cx.cast(&own, running.dtype())?;
+        let kept = cx.binary_num(Binary::Mul, running, momentum)?;
+        let own = cx.binary_num(Binary::Mul, &own, 1.0 - momentum)?;
+        results.push(cx.add(&kept, &own)?);
+    }
+    all(results)
 }
 
 fn scale_and_shift(

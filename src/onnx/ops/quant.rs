@@ -11,7 +11,8 @@ use super::table::{Table, all, one};
 use crate::call::{Call, axis};
 use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
-use crate::tensor::dtype;
+use crate::narrow::{Conversion, carrier};
+use crate::tensor::{dtype, supported};
 use crate::value::{Dequantised, OnnxValue, Tensor};
 
 pub(super) const TABLE: Table = &[
@@ -31,6 +32,13 @@ pub(super) fn range(to: DType) -> Result<(f64, f64)> {
         DType::I8 => Ok((-128.0, 127.0)),
         DType::U16 => Ok((0.0, 65535.0)),
         DType::I16 => Ok((-32768.0, 32767.0)),
+        _ if carrier(to).is_some() && to.is_uint() => {
+            Ok((0.0, 2f64.powi(i32::from(to.bits)) - 1.0))
+        }
+        _ if carrier(to).is_some() && to.is_int() => {
+            let half = 2f64.powi(i32::from(to.bits) - 1);
+            Ok((-half, half - 1.0))
+        }
         other => Err(unsupported(format!("quantisation to {other}"))),
     }
 }
@@ -68,10 +76,11 @@ pub(super) fn dequantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<Onnx
         0 => scale.dtype(),
         code => dtype(i32::try_from(code).unwrap_or(0))?,
     };
-    let mut wide = cx.cast(x, DType::I32)?;
+    let exact = if x.dtype().is_float() { DType::F32 } else { DType::I32 };
+    let mut wide = cx.cast(x, exact)?;
     if let Some(zero) = call.opt(2)? {
         let zero = laid_out(cx, call, zero, x)?;
-        let zero = cx.cast(&zero, DType::I32)?;
+        let zero = cx.cast(&zero, exact)?;
         wide = cx.sub(&wide, &zero)?;
     }
     let wide_scale = laid_out(cx, call, scale, x)?;
@@ -91,7 +100,7 @@ pub(super) fn dequantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<Onnx
 
 pub(super) fn quantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
-    call.ignore(&["saturate"]);
+    let saturate = call.flag_or_true("saturate")?;
     let declared = match call.int("output_dtype", 0)? {
         0 => DType::U8,
         code => dtype(i32::try_from(code).unwrap_or(0))?,
@@ -108,6 +117,18 @@ pub(super) fn quantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxVa
         Some(zero) => Some(laid_out(cx, call, zero, &x)?),
         None => None,
     };
+    if to.is_float() {
+        // The zero point of an 8-bit float is zero.
+        let steps = match zero.filter(|_| to.bits < 8) {
+            Some(zero) => {
+                let zero = cx.cast(&zero, steps.dtype())?;
+                cx.add(&steps, &zero)?
+            }
+            None => steps,
+        };
+        let how = Conversion { saturate, ..Conversion::DEFAULT };
+        return one(cx.narrow_cast(&steps, supported(to)?, how)?);
+    }
     one(rounded(cx, &steps, zero.as_ref(), to)?)
 }
 

@@ -3,8 +3,8 @@
 use reflex_graph::{Op, RnnActivation, RnnAttrs, RnnCell, RnnDir};
 use reflex_tir::Expr;
 
-use super::sequence_lens;
 use super::table::{Table, all};
+use super::{lstm, sequence_lens};
 use crate::call::Call;
 use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
@@ -20,7 +20,7 @@ pub(super) const TABLE: Table = &[
 ];
 
 fn layer(cx: &mut ImportContext, call: &Call, cell: RnnCell) -> Result<Vec<OnnxValue>> {
-    let lstm = cell == RnnCell::Lstm;
+    let is_lstm = cell == RnnCell::Lstm;
     let batch_first = call.flag("layout")?;
     let [x, w, r] = [call.input(0)?, call.input(1)?, call.input(2)?];
     if x.rank() != 3 || w.rank() != 3 || r.rank() != 3 {
@@ -29,9 +29,7 @@ fn layer(cx: &mut ImportContext, call: &Call, cell: RnnCell) -> Result<Vec<OnnxV
     let x = if batch_first { cx.transpose(x, &[1, 0, 2])? } else { x.clone() };
     let attrs = attributes(call, cell, r)?;
     let lengths = call.opt(4)?.filter(|lengths| !full_length(lengths, &x.shape()[0]));
-    if call.opt(7)?.is_some() {
-        return Err(unsupported("peephole weights"));
-    }
+    let peepholes = if is_lstm { call.opt(7)? } else { None };
     let dirs = Expr::i64(if attrs.dir == RnnDir::Both { 2 } else { 1 });
     let hidden = Expr::i64(attrs.hidden);
     let bias = match call.opt(3)? {
@@ -42,7 +40,7 @@ fn layer(cx: &mut ImportContext, call: &Call, cell: RnnCell) -> Result<Vec<OnnxV
         }
     };
     let mut args = vec![x.clone(), w.clone(), r.clone(), bias];
-    for index in 5..if lstm { 7 } else { 6 } {
+    for index in 5..if is_lstm { 7 } else { 6 } {
         args.push(match call.opt(index)? {
             Some(state) if batch_first => cx.transpose(state, &[1, 0, 2])?,
             Some(state) => state.clone(),
@@ -52,6 +50,9 @@ fn layer(cx: &mut ImportContext, call: &Call, cell: RnnCell) -> Result<Vec<OnnxV
         });
     }
     let results = match lengths {
+        lengths if is_lstm && (lengths.is_some() || peepholes.is_some()) => {
+            lstm::layer(cx, &attrs, &args, &lstm::Extras { peepholes, lengths })?
+        }
         Some(lengths) => sequence_lens::layer(cx, &attrs, &args, lengths)?,
         None => cx.ops(Op::Rnn(attrs), &args.iter().collect::<Vec<_>>())?,
     };

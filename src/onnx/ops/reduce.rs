@@ -1,9 +1,10 @@
 //! Reductions, arg reductions and running sums.
 
-use reflex_graph::{ArgReduceKind, Binary, Op, ReduceKind, Unary, dims};
+use reflex_graph::{ArgReduceKind, Binary, Op, ReduceKind, ScanKind, Unary, dims};
 use reflex_tir::{DType, Expr};
 
 use super::dynamic_axis::DynamicAxis;
+use super::run_time_axes::SplitAxes;
 use super::table::{Table, one};
 use crate::call::{Call, axis};
 use crate::context::ImportContext;
@@ -13,7 +14,8 @@ use crate::value::{OnnxValue, Tensor};
 pub(super) const TABLE: Table = &[
     ("ArgMax", |cx, call| arg(cx, call, ArgReduceKind::Max)),
     ("ArgMin", |cx, call| arg(cx, call, ArgReduceKind::Min)),
-    ("CumSum", cumsum),
+    ("CumProd", |cx, call| scan(cx, call, ScanKind::Prod)),
+    ("CumSum", |cx, call| scan(cx, call, ScanKind::Sum)),
     ("ReduceL1", |cx, call| reduce(cx, call, l1)),
     ("ReduceL2", |cx, call| reduce(cx, call, l2)),
     ("ReduceLogSum", |cx, call| reduce(cx, call, log_sum)),
@@ -86,6 +88,16 @@ fn reduce(
         let result = f(cx, &r)?;
         return one(match keep_dims {
             true => split.kept(cx, &result)?,
+            false => split.removed(cx, &result)?,
+        });
+    }
+    if let Some(axes) = run_time.filter(|axes| axes.count().is_some_and(|n| n > 1)) {
+        let split = SplitAxes::split(cx, x, axes)?;
+        let dynamic = Some(split.flat.shape()[1].clone());
+        let r = Reduction { x: &split.flat, axes: vec![1], keep_dims: false, dynamic };
+        let result = f(cx, &r)?;
+        return one(match keep_dims {
+            true => split.ones(cx, &result)?,
             false => split.removed(cx, &result)?,
         });
     }
@@ -172,7 +184,7 @@ fn arg(cx: &mut ImportContext, call: &Call, kind: ArgReduceKind) -> Result<Vec<O
     one(cx.op(Op::ArgReduce { kind, axis, keep_dims, select_last }, &[x])?)
 }
 
-fn cumsum(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+fn scan(cx: &mut ImportContext, call: &Call, kind: ScanKind) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let exclusive = call.flag("exclusive")?;
     let reverse = call.flag("reverse")?;
@@ -182,11 +194,11 @@ fn cumsum(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
         None if x.rank() == 1 => 0,
         None => {
             let split = DynamicAxis::split(cx, x, given)?;
-            let sums = cx.op(Op::CumSum { axis: 1, exclusive, reverse }, &[&split.flat])?;
+            let sums = cx.op(Op::Scan { kind, axis: 1, exclusive, reverse }, &[&split.flat])?;
             return one(cx.reshape(&sums, x.shape())?);
         }
     };
-    one(cx.op(Op::CumSum { axis: along, exclusive, reverse }, &[x])?)
+    one(cx.op(Op::Scan { kind, axis: along, exclusive, reverse }, &[x])?)
 }
 
 /// The mean of `x` over axes, which are kept.

@@ -2,15 +2,15 @@
 //!
 //! The layer runs over all steps. Steps past a sequence's end are masked from the results, and the
 //! last state is the one at its end. A reverse direction runs forward over the
-//! sequences reversed one by one. The cell state is known at the last step only, so an LSTM's
-//! is refused.
+//! sequences reversed one by one. The cell state of an LSTM is known at the last step only, so
+//! those are in [`super::lstm`].
 
-use reflex_graph::{Binary, GatherKind, Op, RnnAttrs, RnnCell, RnnDir};
+use reflex_graph::{Binary, GatherKind, Op, RnnAttrs, RnnDir};
 use reflex_tir::{DType, Expr};
 
 use super::index::mirrored;
 use crate::context::ImportContext;
-use crate::error::{Result, unsupported};
+use crate::error::Result;
 use crate::value::Tensor;
 
 /// `y` and the last hidden state of a layer; `args` are the operands of [`Op::Rnn`].
@@ -53,9 +53,6 @@ fn direction(
     args: &[Tensor],
     lengths: &Tensor,
 ) -> Result<(Tensor, Tensor)> {
-    if attrs.cell == RnnCell::Lstm {
-        return Err(unsupported("an LSTM over sequences of different lengths"));
-    }
     let initial = args[4].clone();
     let y = cx.ops(Op::Rnn(attrs), &args.iter().collect::<Vec<_>>())?.remove(0);
     let steps = cx.iota(&y.shape()[0])?;

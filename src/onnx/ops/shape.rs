@@ -4,6 +4,8 @@ use reflex_graph::{Binary, Literal, ReduceKind, Unary, dims};
 use reflex_tir::{DType, Expr};
 
 use super::dynamic_axis::{self, DynamicAxis};
+use super::random;
+use super::run_time_axes::{self, SplitAxes};
 use super::table::{Table, one};
 use crate::call::{Call, axis};
 use crate::context::ImportContext;
@@ -36,18 +38,20 @@ fn identity(_: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     Ok(vec![value.ok_or_else(|| invalid("input 0 is missing"))?])
 }
 
-/// Inference: the input itself. The mask is all true then.
+/// In inference the input itself; the mask is all true then.
 fn dropout(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
-    call.ignore(&["ratio", "seed"]);
     let x = call.input(0)?;
     if call.opset < 7 && !call.flag("is_test")? {
         return Err(unsupported("training mode"));
     }
-    if let Some(mode) = call.opt(2)?
-        && mode.as_ints() != Some(vec![0])
-    {
-        return Err(unsupported("training mode"));
+    let mode = if call.opset >= 12 { call.opt(2)? } else { None };
+    if let Some(mode) = mode.filter(|mode| mode.as_ints() != Some(vec![0])) {
+        let half = cx.num(0.5, DType::F32)?;
+        let ratio = call.opt(1)?.unwrap_or(&half);
+        let [y, mask] = random::dropout(cx, call, ratio, mode)?;
+        return Ok(vec![OnnxValue::Tensor(y), OnnxValue::Tensor(mask)]);
     }
+    call.ignore(&["ratio", "seed"]);
     let mut outputs = one(x.clone())?;
     if call.wants(1) {
         let mask = if call.opset >= 10 { DType::BOOL } else { x.dtype() };
@@ -58,7 +62,7 @@ fn dropout(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
 
 fn constant(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     if let Some(literal) = call.tensor("value", |t| cx.literal(t))? {
-        return one(Tensor::literal(literal));
+        return one(Tensor::constant(literal));
     }
     if let Some(value) = call.float_opt("value_float")? {
         return one(cx.num(value, DType::F32)?);
@@ -82,7 +86,7 @@ fn constant(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
 
 fn constant_of_shape(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let value = match call.tensor("value", |t| cx.literal(t))? {
-        Some(literal) if literal.count() == 1 => Tensor::literal(literal),
+        Some(literal) if literal.count() == 1 => Tensor::constant(literal),
         Some(_) => return Err(invalid("the value has to be one element")),
         None => cx.num(0.0, DType::F32)?,
     };
@@ -185,6 +189,11 @@ fn squeeze(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
         cx.check_dim(&split.flat.shape()[1], &Expr::i64(1))?;
         return one(split.removed(cx, &split.flat)?);
     }
+    if let Some(axes) = call.opt(1)?.filter(|a| a.as_ints().is_none()) {
+        let split = SplitAxes::split(cx, x, axes)?;
+        cx.check_dim(&split.flat.shape()[1], &Expr::i64(1))?;
+        return one(split.removed(cx, &split.flat)?);
+    }
     let axes = match call.axes(1, x.rank())? {
         Some(axes) => axes,
         None => {
@@ -207,6 +216,9 @@ fn unsqueeze(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     if let Some(axes) = call.opt(1)?.filter(|a| a.as_ints().is_none() && a.count() == Some(1)) {
         return one(dynamic_axis::unsqueeze(cx, x, axes)?);
+    }
+    if let Some(axes) = call.opt(1)?.filter(|a| a.as_ints().is_none()) {
+        return one(run_time_axes::unsqueeze(cx, x, axes)?);
     }
     let count = match call.ints("axes")? {
         Some(axes) => axes.len(),

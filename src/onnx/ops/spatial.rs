@@ -421,10 +421,28 @@ fn unpadded_positions(
 
 fn max_pool(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let indices = call.wants(1);
-    if call.int("storage_order", 0)? != 0 && indices {
-        return Err(unsupported("indices in column-major order"));
+    let column_major = call.flag("storage_order")?;
+    let x = call.input(0)?;
+    let mut results = pool(cx, call, x, PoolKind::Max { indices })?;
+    if column_major && indices {
+        results[1] = column_major_positions(cx, &results[1], x)?;
     }
-    all(pool(cx, call, call.input(0)?, PoolKind::Max { indices })?)
+    all(results)
+}
+
+/// Flat positions in the planes of `x` counted with the first spatial axis innermost.
+fn column_major_positions(cx: &mut ImportContext, at: &Tensor, x: &Tensor) -> Result<Tensor> {
+    let dim = |dim: &Expr| Tensor::dim(&dims::simplify(dim));
+    let (mut rest, mut result) = (at.clone(), cx.num(0.0, DType::I64)?);
+    for axis in (2..x.rank()).rev() {
+        let extent = dim(&x.shape()[axis].clone().max(1));
+        let along = cx.binary(Binary::FloorMod, &rest, &extent)?;
+        rest = cx.div(&rest, &extent)?;
+        let part = cx.mul(&along, &dim(&dims::product(&x.shape()[2..axis])))?;
+        result = cx.add(&result, &part)?;
+    }
+    let planes = cx.mul(&rest, &dim(&dims::product(&x.shape()[2..])))?;
+    cx.add(&result, &planes)
 }
 
 fn average_pool(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {

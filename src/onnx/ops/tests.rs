@@ -208,6 +208,34 @@ fn shape_arithmetic_leaves_no_code() {
 }
 
 #[test]
+fn results_are_as_long_as_their_data_says() {
+    let b = Build::inputs(&["x: f32[n, m]"]).node("at = NonZero(x)", vec![]);
+    let x = Literal::from_f32(vec![2, 3], &[0.0, 2.0, f32::NAN, -1.0, 0.0, -0.0]);
+    let at = b.eval(&["at"], &[&x]).remove(0);
+    assert_eq!(at, Literal::from_i64(vec![2, 3], &[0, 0, 1, 1, 2, 0]));
+    let b = Build::inputs(&["x: f32[n]"]);
+    let b = b.node("y, first, back, count = Unique(x)", vec![int("sorted", 0)]);
+    let x = Literal::from_f32(vec![5], &[2.0, 1.0, 1.0, 3.0, 2.0]);
+    let results = b.eval(&["y", "first", "back", "count"], &[&x]);
+    assert_eq!(results[0], Literal::from_f32(vec![3], &[2.0, 1.0, 3.0]));
+    let numbers: Vec<_> = results[1..].iter().map(|x| x.to_i64().unwrap()).collect();
+    assert_eq!(numbers, [vec![0, 1, 3], vec![0, 1, 1, 2, 0], vec![2, 2, 1]]);
+}
+
+/// The words that the authors of Philox publish for key and counter 0.
+#[test]
+fn random_numbers_are_those_of_philox() {
+    let seed = AttributeProto { f: 0.0, r#type: attribute_type::FLOAT, ..attribute("seed") };
+    let attributes = vec![ints("shape", &[4]), int("dtype", 11), seed];
+    let b = Build::inputs(&[]).node("x = RandomUniform()", attributes);
+    let x = b.eval(&["x"], &[]).remove(0);
+    let words: [u32; 4] = [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8];
+    let bytes: Vec<u8> =
+        words.iter().flat_map(|w| (f64::from(*w) * 2f64.powi(-32)).to_le_bytes()).collect();
+    assert_eq!(x.bytes(), bytes);
+}
+
+#[test]
 fn data_dependent_shapes_are_matched() {
     let b = Build::inputs(&["x: f32[n, 6]", "shape: i64[2]"]).node("y = Reshape(x, shape)", vec![]);
     let func = b.import(&["y"]).unwrap();

@@ -106,6 +106,8 @@ fn wrap(x: i64, dtype: DType) -> Result<i64, EvalErrorKind> {
         DType::I32 => i64::from(x as i32),
         DType::I64 | DType::U64 => x,
         DType::U8 => i64::from(x as u8),
+        // An 8-bit float is its code, which is only moved.
+        _ if dtype.is_float8() => i64::from(x as u8),
         DType::U16 => i64::from(x as u16),
         DType::U32 => i64::from(x as u32),
         _ => return Err(EvalErrorKind::Type(format!("{dtype} is not evaluated"))),

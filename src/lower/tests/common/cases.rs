@@ -5,7 +5,7 @@
 use reflex_graph::{
     ArgReduceKind, Binary, ConvAttrs, GatherKind, Literal, Op, OutOfRange, PadMode, PoolAttrs,
     PoolKind, ReduceKind, ResizeAttrs, ResizeCoord, ResizeMode, ResizeNearest, RnnActivation,
-    RnnAttrs, RnnCell, RnnDir, ScatterKind, ScatterReduce, Unary,
+    RnnAttrs, RnnCell, RnnDir, ScanKind, ScatterKind, ScatterReduce, Unary,
 };
 use reflex_tir::{DType, Expr};
 
@@ -159,9 +159,13 @@ fn reductions(list: &mut List) {
         }
     }
     for (exclusive, reverse) in [(false, false), (true, false), (false, true), (true, true)] {
-        let op = Op::CumSum { axis: 1, exclusive, reverse };
-        add(list, "cumsum", op, &[noise(&[2, 5, 3], 6)]);
+        for (kind, name) in [(ScanKind::Sum, "cumsum"), (ScanKind::Prod, "cumprod")] {
+            let op = Op::Scan { kind, axis: 1, exclusive, reverse };
+            add(list, name, op, &[noise(&[2, 5, 3], 6)]);
+        }
     }
+    add(list, "bitcast", Op::Bitcast(DType::I32), &[noise(&[3, 5], 6)]);
+    add(list, "bitcast", Op::Bitcast(DType::F64), &[ints(&[3], &[0, 1, 0x3ff0_0000_0000_0000])]);
     for (axis, log) in [(2, false), (1, false), (2, true), (0, true)] {
         add(list, "softmax", Op::Softmax { axis, log }, &[x.clone()]);
     }
