@@ -9,6 +9,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use reflex_runtime::abi::DLDevice;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
 use reflex_runtime::registry;
@@ -93,11 +94,21 @@ impl Program {
         exec: Verified<Executable>,
         libraries: &[&dyn Library],
     ) -> Result<Program, LoadError> {
+        Program::load_on(exec, libraries, DLDevice::CPU)
+    }
+
+    /// [`Program::load`] for sessions whose first device is `device`: tensor constants are copied
+    /// there.
+    pub fn load_on(
+        exec: Verified<Executable>,
+        libraries: &[&dyn Library],
+        device: DLDevice,
+    ) -> Result<Program, LoadError> {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let code = decode(&exec);
         let pools = Arc::new(Pools::default());
         let packed = resolve(&exec, libraries, &pools)?;
-        let consts = materialise(id, &exec, &code, &packed)?;
+        let consts = materialise(id, &exec, &code, &packed, device)?;
         if exec.functions.iter().any(|f| f.kind == FuncKind::VmTir) {
             let count = exec.functions.len() as u32;
             let values = (0..count).map(|i| function_value(id, &exec, i, &packed)).collect();
@@ -106,7 +117,7 @@ impl Program {
             unsafe { pools.fill(&consts, values) };
             provide_by_name(&exec, libraries, &packed);
         }
-        Ok(Program::new(Parts { id, exec, code, consts, packed }))
+        Ok(Program::new(Parts { id, device, exec, code, consts, packed }))
     }
 }
 
@@ -176,6 +187,7 @@ fn materialise(
     exec: &Executable,
     code: &Code,
     packed: &[Option<Packed>],
+    device: DLDevice,
 ) -> Result<Box<[Any]>, LoadError> {
     for (index, scope) in &exec.memory_scopes {
         if !matches!(scope.as_str(), "" | "global") {
@@ -187,21 +199,23 @@ fn materialise(
         ConstEntry::None => Ok(Any::NONE),
         ConstEntry::Int(value) => Ok(Any::from(value)),
         ConstEntry::Func(index) => Ok(function_value(id, exec, index, packed)),
-        ConstEntry::Pool(index) => constant(&exec.constants[index as usize]).map_err(|error| {
-            LoadError::Constant { index: index as usize, reason: error.message().into_owned() }
-        }),
+        ConstEntry::Pool(index) => {
+            constant(&exec.constants[index as usize], device).map_err(|error| {
+                LoadError::Constant { index: index as usize, reason: error.message().into_owned() }
+            })
+        }
     };
     code.consts.iter().map(value).collect()
 }
 
-fn constant(constant: &Constant) -> Result<Any, Error> {
+fn constant(constant: &Constant, device: DLDevice) -> Result<Any, Error> {
     Ok(match constant {
         Constant::Int(value) => (*value).into(),
         Constant::Float(value) => (*value).into(),
         Constant::DType(dtype) => (*dtype).into(),
         Constant::Str(text) => Any::from(&**text),
         Constant::Shape(shape) => Shape::new(shape).into(),
-        Constant::Tensor(tensor) => tensor_value(tensor)?.into(),
+        Constant::Tensor(tensor) => tensor_value(tensor)?.to_device(device)?.into(),
     })
 }
 
