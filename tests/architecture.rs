@@ -10,7 +10,7 @@ use std::process::Command;
 use imports::Imports;
 
 /// Crate, and the reflex crates it may depend on directly (outside tests).
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 15] = [
     ("reflex-runtime", &[]),
     ("reflex-vm", &["reflex-runtime"]),
     ("reflex-tir", &["reflex-runtime"]),
@@ -18,8 +18,10 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("reflex-onnx", &["reflex-graph", "reflex-tir", "reflex-runtime"]),
     ("reflex-lower", &["reflex-graph", "reflex-tir", "reflex-vm", "reflex-runtime"]),
     ("reflex-rpc", &["reflex-runtime"]),
+    ("reflex-cuda", &["reflex-runtime"]),
     ("reflex-codemem", &[]),
     ("reflex-ptx", &[]),
+    ("reflex-libcuda", &["reflex-ptx"]),
     ("reflex-cranelift", &["reflex-vm", "reflex-runtime", "reflex-codemem"]),
     ("reflex-llvm", &["reflex-tir", "reflex-runtime", "reflex-codemem"]),
     (
@@ -45,6 +47,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
             "reflex-onnx",
             "reflex-lower",
             "reflex-rpc",
+            "reflex-cuda",
             "reflex-codemem",
             "reflex-cranelift",
         ],

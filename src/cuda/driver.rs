@@ -69,7 +69,9 @@ fn check() -> Result<(), String> {
         FUNCTIONS.iter().copied().filter(|name| address(&library, name).is_none()).collect();
     if !missing.is_empty() {
         let missing = missing.join(", ");
-        return Err(format!("the driver's {LIBRARY} lacks {missing}; install the driver, 525 or newer"));
+        return Err(format!(
+            "the driver's {LIBRARY} lacks {missing}; install the driver, 525 or newer"
+        ));
     }
     check_same(&library)?;
     // The process keeps the driver: its contexts live as long.

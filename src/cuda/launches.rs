@@ -67,7 +67,9 @@ mod tests {
         }
         let text = launches.suspects();
         assert!(text.starts_with("the 1002 kernels since"), "{text}");
-        assert!(text.ends_with(", after earlier ones: k992, k993, k994, k995, k996, k997, k998, k999"));
+        assert!(
+            text.ends_with(", after earlier ones: k992, k993, k994, k995, k996, k997, k998, k999")
+        );
         launches.clear();
         assert!(launches.suspects().starts_with("no kernel"));
     }

@@ -9,6 +9,7 @@
 //! Decision: docs/decisions/0057-cuda-driver.md
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use parking_lot::Mutex;
 use reflex_runtime::abi::DLDevice;
@@ -38,12 +39,12 @@ static OPEN: Mutex<BTreeMap<i32, &'static Gpu>> = Mutex::new(BTreeMap::new());
 /// An error says what is missing: the driver, its version, a function of it, or the device.
 pub fn open(number: i32) -> Result<&'static dyn device::Device, Error> {
     let mut open = OPEN.lock();
-    if !open.contains_key(&number) {
+    if let Entry::Vacant(vacant) = open.entry(number) {
         driver::probe()?;
         let gpu: &'static Gpu = Box::leak(Box::new(Gpu::open(number)?));
         gpu.start()?;
         tracing::info!(device = %DLDevice::cuda(number), name = gpu.name(), "opened");
-        open.insert(number, gpu);
+        vacant.insert(gpu);
         device::register(Box::leak(Box::new(gpu)));
     }
     device::get(DLDevice::cuda(number))

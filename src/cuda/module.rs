@@ -82,7 +82,8 @@ impl Module {
         let most = properties.max_shared_bytes;
         if let Some(kernel) = kernels.iter().find(|kernel| kernel.shared_bytes > most) {
             let (name, bytes) = (&kernel.name, kernel.shared_bytes);
-            let text = format!("{id}: {name} needs {bytes} bytes of shared memory, of at most {most}");
+            let text =
+                format!("{id}: {name} needs {bytes} bytes of shared memory, of at most {most}");
             return Err(Error::value_error(text));
         }
         let text = CString::new(text).map_err(|_| bad("has a null character".into()))?;
@@ -138,10 +139,8 @@ impl Module {
 /// Lets the driver compile a text.
 fn compile(gpu: &Gpu, text: &CString, names: &str) -> Result<CUmodule, Error> {
     let mut log = vec![0_u8; LOG];
-    let mut options = [
-        CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
-        CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
-    ];
+    let mut options =
+        [CUjit_option::CU_JIT_ERROR_LOG_BUFFER, CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
     let mut values = [log.as_mut_ptr().cast::<c_void>(), std::ptr::without_provenance_mut(LOG)];
     let (mut raw, count) = (std::ptr::null_mut(), options.len() as u32);
     let image = text.as_ptr().cast::<c_void>();

@@ -171,8 +171,10 @@ impl State {
         size: usize,
         stream: Stream,
     ) -> Result<Option<u64>, Error> {
-        let has = |blocks: &BTreeMap<usize, Vec<u64>>| blocks.get(&size).is_some_and(|b| !b.is_empty());
-        let Some(other) = self.free.iter().find(|(_, blocks)| has(blocks)).map(|(of, _)| *of) else {
+        let has =
+            |blocks: &BTreeMap<usize, Vec<u64>>| blocks.get(&size).is_some_and(|b| !b.is_empty());
+        let Some(other) = self.free.iter().find(|(_, blocks)| has(blocks)).map(|(of, _)| *of)
+        else {
             return Ok(None);
         };
         let (leads, waits) = (gpu.stream(other)?, gpu.stream(stream)?);

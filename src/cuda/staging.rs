@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::ffi::c_void;
 
-use cudarc::driver::sys::{CUevent, CUstream, CUevent_flags};
+use cudarc::driver::sys::{CUevent, CUevent_flags, CUstream};
 
 use crate::call::{Failure, cu};
 

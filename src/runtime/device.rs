@@ -237,7 +237,9 @@ pub fn require_host(id: DLDevice, what: impl fmt::Display) -> Result<(), Error> 
     if id.is_host() {
         return Ok(());
     }
-    Err(Error::value_error(format!("{what} is on {id}, which host code cannot touch: copy it first")))
+    Err(Error::value_error(format!(
+        "{what} is on {id}, which host code cannot touch: copy it first"
+    )))
 }
 
 thread_local! {
@@ -301,7 +303,10 @@ mod tests {
         {
             let _outer = StreamScope::enter(gpu, Stream(2));
             let _inner = StreamScope::enter(gpu, Stream(3));
-            assert_eq!((current_stream(gpu), current_stream(DLDevice::CPU)), (Stream(3), Stream(1)));
+            assert_eq!(
+                (current_stream(gpu), current_stream(DLDevice::CPU)),
+                (Stream(3), Stream(1))
+            );
         }
         assert_eq!(current_stream(gpu), Stream::DEFAULT);
         assert_eq!(current_stream(DLDevice::CPU), Stream(1));

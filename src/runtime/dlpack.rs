@@ -9,8 +9,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::abi::{
-    DLManagedTensor, DLManagedTensorVersioned, DLPACK_SUBBYTE_PADDED, DLPACK_VERSION,
-    DLTensor, TVMFFIObject, type_index,
+    DLManagedTensor, DLManagedTensorVersioned, DLPACK_SUBBYTE_PADDED, DLPACK_VERSION, DLTensor,
+    TVMFFIObject, type_index,
 };
 use crate::device;
 use crate::error::Error;

@@ -200,8 +200,9 @@ fn materialise(
         ConstEntry::Int(value) => Ok(Any::from(value)),
         ConstEntry::Func(index) => Ok(function_value(id, exec, index, packed)),
         ConstEntry::Pool(index) => {
-            constant(&exec.constants[index as usize], device).map_err(|error| {
-                LoadError::Constant { index: index as usize, reason: error.message().into_owned() }
+            constant(&exec.constants[index as usize], device).map_err(|error| LoadError::Constant {
+                index: index as usize,
+                reason: error.message().into_owned(),
             })
         }
     };

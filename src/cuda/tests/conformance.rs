@@ -145,7 +145,10 @@ fn tensors_move(id: DLDevice) {
     if !id.is_host() {
         let error = view.to_vec::<i64>().unwrap_err();
         let text = error.message();
-        assert_eq!(text, format!("the data is on {id}, which host code cannot touch: copy it first"));
+        assert_eq!(
+            text,
+            format!("the data is on {id}, which host code cannot touch: copy it first")
+        );
         // SAFETY: the slice is refused.
         assert!(unsafe { view.as_slice::<i64>() }.is_err() && view.to_bytes().is_err());
     }
@@ -159,8 +162,8 @@ fn launches(gpu: &'static dyn Device) {
     let scope = StreamScope::enter(gpu.id(), stream);
     let n = 1000_usize;
     let values: Vec<i32> = (0..n as i32).collect();
-    let [a, b] =
-        [0, 1].map(|_| Tensor::from_slice(&[n as i64], &values).unwrap().copy_to(gpu.id()).unwrap());
+    let [a, b] = [0, 1]
+        .map(|_| Tensor::from_slice(&[n as i64], &values).unwrap().copy_to(gpu.id()).unwrap());
     let params = [a.data_ptr().addr() as u64, b.data_ptr().addr() as u64, n as u64];
     let (grid, block) = ([n.div_ceil(64) as u32, 1, 1], [64, 1, 1]);
     let launch = Launch { kernel: 0, grid, block, shared_bytes: 0, params: &params };
@@ -196,12 +199,17 @@ fn refusals(gpu: &'static dyn Device, spec: &KernelSpec) {
     };
     let damaged = common::ADD.replace("ld.param.u64 %rd2", "ld.param.u64 rd2 %");
     let text = load(&damaged, "add");
-    assert!(text.starts_with("the code of add: cuda:0: cuModuleLoadDataEx: CUDA_ERROR_INVALID_PTX"));
+    assert!(
+        text.starts_with("the code of add: cuda:0: cuModuleLoadDataEx: CUDA_ERROR_INVALID_PTX")
+    );
     let text = load(common::ADD, "subtract");
     assert!(text.starts_with("kernel subtract: cuda:0: cuModuleGetFunction: CUDA_ERROR_NOT_FOUND"));
     let later = common::ADD.replace("sm_80", "sm_999");
     let text = load(&later, "add");
-    assert!(text.starts_with("cuda:0: the code of add is for sm_999, and the device is sm_"), "{text}");
+    assert!(
+        text.starts_with("cuda:0: the code of add is for sm_999, and the device is sm_"),
+        "{text}"
+    );
     assert_eq!(load("\x7fELF", "add"), "cuda:0: the code of add is no PTX: it names no target");
     let shared = KernelSpec { shared_bytes: 1 << 20, ..spec.clone() };
     let error = gpu.load(common::ADD, &[shared]).unwrap_err();

@@ -12,6 +12,7 @@ pub fn stand_in() -> PathBuf {
     path
 }
 
+#[allow(dead_code, reason = "not every test's own process loads it")]
 /// Makes the stand-in the process's driver: who asks for the driver's name gets it, as it is open.
 pub fn load_stand_in() {
     // SAFETY: the library has no constructors.
