@@ -94,6 +94,8 @@ fn load(
     let resources = Resources {
         library: Arc::new(library),
         signatures: Arc::new(metadata.signatures),
+        device: DLDevice::CPU,
+        on_cpu: [].into(),
         objects: None,
         missing_features: None,
         saved_code,
