@@ -78,8 +78,7 @@ impl Compiler {
         for kernel in &compiled.on_cpu {
             tracing::warn!(%kernel, "the device has no code for a kernel: the CPU runs it");
         }
-        let program =
-            compiled::load(compiled, interface, &self.target, &self.execution, retention);
+        let program = compiled::load(compiled, interface, &self.target, &self.execution, retention);
         heap::trim();
         program
     }

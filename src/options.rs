@@ -149,7 +149,10 @@ pub(crate) struct TargetDevice {
 
 impl TargetDevice {
     /// Opens the device that a text such as `cuda:0` names; `None` for CPUs.
-    pub(crate) fn open(text: &str, without_code: WithoutCode) -> Result<Option<TargetDevice>, Error> {
+    pub(crate) fn open(
+        text: &str,
+        without_code: WithoutCode,
+    ) -> Result<Option<TargetDevice>, Error> {
         let number = match text.strip_prefix("cuda") {
             None => return Ok(None),
             Some("") => Some(0),

@@ -67,9 +67,8 @@ fn every_mode_answers_as_the_cpu_does() {
 #[test]
 fn what_is_missing_is_named() {
     let driver = StandIn::new();
-    let run = |plan: &str, device: &str| {
-        error(&driver.run(plan, &["run", MLP, "--device", device]))
-    };
+    let run =
+        |plan: &str, device: &str| error(&driver.run(plan, &["run", MLP, "--device", device]));
     for (plan, device, words) in [
         ("version=11040", "cuda", "device cuda: the driver is for CUDA 11.4, and 12.0 is needed"),
         ("sm=75", "cuda", "device cuda (Stand-in 0) is sm_75; kernels need sm_80 or newer"),
@@ -89,7 +88,10 @@ fn what_is_missing_is_named() {
     // A machine with a driver runs it.
     if !output.status.success() {
         let said = text(&output.stderr);
-        assert!(said.contains("there is no NVIDIA driver: libcuda.so.1 cannot be opened"), "{said}");
+        assert!(
+            said.contains("there is no NVIDIA driver: libcuda.so.1 cannot be opened"),
+            "{said}"
+        );
     }
 }
 

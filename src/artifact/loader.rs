@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use reflex_runtime::abi::DLDevice;
 use reflex_runtime::library::{BundleAccess, Library};
 use reflex_vm::serialize;
 

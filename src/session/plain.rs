@@ -15,8 +15,8 @@ use reflex_vm::run_error::RunError;
 use reflex_vm::session as vm;
 use reflex_vm::tier::Tier;
 
-use crate::error::{Error, ErrorKind, Result};
 use super::stream::SessionStream;
+use crate::error::{Error, ErrorKind, Result};
 use crate::options::Mode;
 
 fn raised(error: reflex_runtime::error::Error) -> Error {

@@ -213,8 +213,7 @@ impl Builder<'_> {
     fn launch(&mut self, kernel: &DeviceKernel) -> Result<HostLaunch, String> {
         let [x, y, z] = &kernel.grid;
         let slots = &mut self.slots;
-        let grid =
-            [HostExpr::of(x, slots)?, HostExpr::of(y, slots)?, HostExpr::of(z, slots)?];
+        let grid = [HostExpr::of(x, slots)?, HostExpr::of(y, slots)?, HostExpr::of(z, slots)?];
         let float = kernel.vars.iter().find(|var| self.func.vars[**var].dtype.is_float());
         if let Some(var) = float {
             return Err(format!("the float {} for a kernel", self.func.vars[*var].name));
@@ -438,8 +437,7 @@ impl Frame<'_> {
         self.words.extend(buffers.iter().map(|buffer| self.buffers[*buffer]));
         self.words.extend(vars.iter().map(|slot| self.slots[*slot] as u64));
         let (block, shared_bytes) = (*block, *shared_bytes);
-        let launch =
-            Launch { kernel: at, grid: blocks, block, shared_bytes, params: &self.words };
+        let launch = Launch { kernel: at, grid: blocks, block, shared_bytes, params: &self.words };
         // SAFETY: the words are those that the code generator lists for the kernel, of tensors
         // with the extents that it was generated for. Tensors are released, if at all, in the
         // order of this stream.

@@ -101,9 +101,7 @@ impl HostExpr {
                     CmpOp::Ge => a >= b,
                 })
             }
-            HostExpr::And(sides) => {
-                i64::from(sides.iter().all(|side| side.value(slots) != 0))
-            }
+            HostExpr::And(sides) => i64::from(sides.iter().all(|side| side.value(slots) != 0)),
             HostExpr::Or(sides) => i64::from(sides.iter().any(|side| side.value(slots) != 0)),
             HostExpr::Not(value) => i64::from(value.value(slots) == 0),
             HostExpr::Select(parts) => {
@@ -139,7 +137,8 @@ mod tests {
 
     #[test]
     fn division_rounds_as_loop_ir_says() {
-        for (a, b, floor, rest) in [(7, 2, 3, 1), (-7, 2, -4, 1), (7, -2, -4, -1), (-7, -2, 3, -1)] {
+        for (a, b, floor, rest) in [(7, 2, 3, 1), (-7, 2, -4, 1), (7, -2, -4, -1), (-7, -2, 3, -1)]
+        {
             assert_eq!(binary(BinOp::FloorDiv, a, b), floor, "{a} // {b}");
             assert_eq!(binary(BinOp::FloorMod, a, b), rest, "{a} % {b}");
             assert_eq!((binary(BinOp::Div, a, b), binary(BinOp::Mod, a, b)), (a / b, a % b));
