@@ -3,6 +3,8 @@
 //! A kernel's launches are those that the code generator made; what is between them (loops,
 //! conditions, allocations) runs here, on integers alone. Errors of arguments are worded as the
 //! packed entries of CPU kernels word them.
+//!
+//! Decision: docs/decisions/0060-host-entries.md
 
 use std::sync::Arc;
 
