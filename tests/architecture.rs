@@ -163,14 +163,14 @@ struct Layout {
     circle: usize,
 }
 
-const LAYOUTS: [Layout; 13] = [
+const LAYOUTS: [Layout; 15] = [
     Layout {
         dir: "src/runtime",
         layers: &[
             "dtype exported_symbols file_bytes fp timing",
             "abi amx",
             "alloc error function host object shape string types value",
-            "array bundle closure storage threads",
+            "array bundle closure device storage threads",
             "tensor",
             "contrib dlpack",
             "registry",
@@ -253,6 +253,12 @@ const LAYOUTS: [Layout; 13] = [
         circle: 4,
     },
     Layout {
+        dir: "src/cuda",
+        layers: &["call driver launches settings", "staging streams", "gpu module pool"],
+        // A device, its memory and its kernels, each with the errors of the device.
+        circle: 3,
+    },
+    Layout {
         dir: "jit/codemem",
         layers: &[
             "error gdb jitdump perf_map",
@@ -292,6 +298,11 @@ const LAYOUTS: [Layout; 13] = [
             "exec module",
             "device",
         ],
+        circle: 1,
+    },
+    Layout {
+        dir: "tests/libcuda",
+        layers: &["plan status", "memory streams", "driver", "api"],
         circle: 1,
     },
     Layout {

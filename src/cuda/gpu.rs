@@ -1,5 +1,6 @@
 //! One CUDA device.
 
+use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::OnceLock;
 
@@ -17,6 +18,10 @@ use crate::module::Module;
 use crate::pool::Pool;
 use crate::staging::Staging;
 use crate::streams::{StreamState, Streams};
+
+/// The devices that are open, by number. They are never closed: the primary context is shared with
+/// the rest of the process.
+pub(crate) static OPEN: Mutex<BTreeMap<i32, &'static Gpu>> = Mutex::new(BTreeMap::new());
 
 /// A device with its primary context, which the process shares and which is never reset here.
 pub(crate) struct Gpu {
@@ -309,7 +314,7 @@ impl Device for &'static Gpu {
         bytes: usize,
     ) -> Result<(), Error> {
         let unknown = || Error::value_error(format!("{peer} is no open CUDA device"));
-        let theirs = crate::OPEN.lock().get(&peer.device_id).copied();
+        let theirs = OPEN.lock().get(&peer.device_id).copied();
         let theirs = theirs.filter(|gpu| gpu.id == peer).ok_or_else(unknown)?;
         let state = self.stream(stream)?;
         self.enter()?;

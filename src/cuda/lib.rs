@@ -8,10 +8,8 @@
 //!
 //! Decision: docs/decisions/0058-cuda-driver.md
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use parking_lot::Mutex;
 use reflex_runtime::abi::DLDevice;
 use reflex_runtime::device;
 use reflex_runtime::error::Error;
@@ -26,13 +24,9 @@ mod settings;
 mod staging;
 mod streams;
 
-use gpu::Gpu;
+use gpu::{Gpu, OPEN};
 
 pub use settings::SYNC_VARIABLE;
-
-/// The devices that are open, by number. They are never closed: the primary context is shared with
-/// the rest of the process.
-static OPEN: Mutex<BTreeMap<i32, &'static Gpu>> = Mutex::new(BTreeMap::new());
 
 /// Opens the device of a number, registers it, and returns it. Once open, it stays so.
 ///
