@@ -37,12 +37,6 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The error of a command that fails.
-fn error(output: &Output) -> String {
-    assert!(!output.status.success(), "{}", text(&output.stdout));
-    text(&output.stderr)
-}
-
 fn answer(output: &Output) -> String {
     assert!(output.status.success(), "{}", text(&output.stderr));
     text(&output.stdout)
@@ -67,8 +61,11 @@ fn every_mode_answers_as_the_cpu_does() {
 #[test]
 fn what_is_missing_is_named() {
     let driver = StandIn::new();
-    let run =
-        |plan: &str, device: &str| error(&driver.run(plan, &["run", MLP, "--device", device]));
+    let run = |plan: &str, device: &str| {
+        let output = driver.run(plan, &["run", MLP, "--device", device]);
+        assert!(!output.status.success(), "{plan} {device} runs");
+        text(&output.stderr)
+    };
     for (plan, device, words) in [
         ("version=11040", "cuda", "device cuda: the driver is for CUDA 11.4, and 12.0 is needed"),
         ("sm=75", "cuda", "device cuda (Stand-in 0) is sm_75; kernels need sm_80 or newer"),
@@ -76,7 +73,7 @@ fn what_is_missing_is_named() {
         ("", "cuda:x", "there is no device \"cuda:x\""),
         ("fail=cuInit:1:100", "cuda", "CUDA_ERROR_NO_DEVICE"),
         ("fail=cuModuleLoadDataEx:1:218", "cuda", "CUDA_ERROR_INVALID_PTX"),
-        ("memory=1024", "cuda", "CUDA_ERROR_OUT_OF_MEMORY"),
+        ("memory=512", "cuda", "CUDA_ERROR_OUT_OF_MEMORY"),
         ("late=1:700", "cuda", "cuda:0 is lost: "),
     ] {
         let said = run(plan, device);

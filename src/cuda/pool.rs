@@ -120,7 +120,7 @@ impl Pool {
         for (bytes, blocks) in state.free.remove(&ended).unwrap_or_default() {
             state.free.entry(NONE).or_default().entry(bytes).or_default().extend(blocks);
         }
-        // Whoever uses these on another stream makes the default one wait.
+        // A user of these on another stream makes the default one wait.
         for live in state.live.values_mut().filter(|live| live.stream == ended) {
             live.stream = Stream::DEFAULT;
         }

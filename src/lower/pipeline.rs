@@ -59,11 +59,11 @@ pub struct Options {
 pub struct DeviceTarget {
     /// The GPU.
     pub gpu: GpuTarget,
-    /// What becomes of kernels that have no code for it.
+    /// The treatment of kernels that have no code for it.
     pub without_code: WithoutCode,
 }
 
-/// What becomes of kernels that have no code for the device.
+/// The treatment of kernels that have no code for the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WithoutCode {
     /// They are an error, by name.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use reflex_runtime::abi::DLDevice;
+use reflex_runtime::device;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
 use reflex_runtime::registry;
@@ -83,6 +84,9 @@ pub enum LoadError {
         /// Why it cannot be a value.
         reason: String,
     },
+    /// Constants that cannot be copied to the device.
+    #[error("constants: {0}")]
+    Device(String),
 }
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
@@ -206,7 +210,13 @@ fn materialise(
             })
         }
     };
-    code.consts.iter().map(value).collect()
+    let values = code.consts.iter().map(value).collect::<Result<_, _>>()?;
+    // Sessions have streams of their own, which do not wait for the one of these copies.
+    let place = || device::get(device)?.synchronize(device::current_stream(device));
+    if !device.is_cpu() {
+        place().map_err(|error| LoadError::Device(error.message().into_owned()))?;
+    }
+    Ok(values)
 }
 
 fn constant(constant: &Constant, device: DLDevice) -> Result<Any, Error> {

@@ -1,4 +1,4 @@
-//! Names the library as the driver's, so that whoever asks for that gets this once it is loaded.
+//! Names the library as the driver's, which gets this library once it is loaded.
 
 fn main() {
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libcuda.so.1");

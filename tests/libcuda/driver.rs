@@ -134,14 +134,14 @@ impl Driver {
         match work {
             Work::FromHost { to, from, bytes } => {
                 let from: *const u8 = std::ptr::with_exposed_provenance(from);
-                // SAFETY: whoever enqueued the copy said that the range is readable until it runs.
+                // SAFETY: the caller that enqueued the copy said that the range is readable until it runs.
                 let data = unsafe { std::slice::from_raw_parts(from, bytes) }.to_vec();
                 self.memory.write(to, &data)
             }
             Work::ToHost { to, from, bytes } => {
                 let data = self.memory.read(from, bytes)?;
                 let to: *mut u8 = std::ptr::with_exposed_provenance_mut(to);
-                // SAFETY: whoever enqueued the copy said that the range is writable until it runs.
+                // SAFETY: the caller that enqueued the copy said that the range is writable until it runs.
                 unsafe { to.copy_from_nonoverlapping(data.as_ptr(), bytes) };
                 Ok(())
             }

@@ -111,7 +111,7 @@ impl Streams {
             if reached {
                 return Ok(None);
             }
-            // Nobody can ever run: the wait goes in a circle.
+            // Nothing can ever run: the wait goes in a circle.
             let needed = self.needed(goal).ok_or(LAUNCH_TIMEOUT)?;
             let handle = if self.toss() { self.any().unwrap_or(needed) } else { needed };
             let Some(stream) = self.all.get_mut(&handle) else { return Err(LAUNCH_TIMEOUT) };
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn only_what_is_needed_runs_unless_a_seed_says_more() {
-        assert_eq!(order(0), [10, 20, 11], "21 is needed by nobody");
+        assert_eq!(order(0), [10, 20, 11], "21 is not needed");
         let orders: BTreeSet<Vec<u64>> = (1..40).map(order).collect();
         assert!(orders.len() > 2, "{orders:?}");
         for order in orders {

@@ -54,7 +54,7 @@ fn the_machines_own_driver_conforms_or_is_missing_by_name() {
     assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
 }
 
-/// What every device does.
+/// The cases for every device.
 fn suite(id: DLDevice) {
     let device = device::get(id).unwrap();
     copies_there_and_back(id);
@@ -154,7 +154,7 @@ fn tensors_move(id: DLDevice) {
     }
 }
 
-/// What devices with kernels do.
+/// The cases for devices with kernels.
 fn launches(gpu: &'static dyn Device) {
     let spec = KernelSpec { name: "add".into(), shared_bytes: 0 };
     let module = gpu.load(common::ADD, std::slice::from_ref(&spec)).unwrap();

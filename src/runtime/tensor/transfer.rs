@@ -102,7 +102,7 @@ unsafe fn copy_bytes(from: &Tensor, to: &Tensor) -> Result<(), Error> {
     }
     let (source, target) = (from.device(), to.device());
     let (read, write) = (from.data_ptr().cast_const(), to.data_ptr());
-    // SAFETY: the caller passes two tensors of so many bytes, and whoever writes `from` does so in
+    // SAFETY: the caller passes two tensors of so many bytes, and what writes `from` does so in
     // the order of its stream.
     unsafe {
         match (source.is_host(), target.is_host()) {
