@@ -151,7 +151,7 @@ functions! {
         driver.streams.add(handle, device);
         put(stream, handle)
     }
-    /// What the stream has still runs.
+    /// Work that the stream has still runs.
     fn cuStreamDestroy_v2(driver, stream: u64) {
         driver.stream(stream)?;
         driver.streams.end(stream);

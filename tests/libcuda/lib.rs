@@ -11,7 +11,7 @@
 //!   has, printed to standard error, and final: all later calls on the device give it.
 //! - `REFLEX_STANDIN` plans failures, see [`plan`].
 //!
-//! What it does not have: time, graphs, textures, managed memory, processes that share memory.
+//! It has no time, graphs, textures, managed memory, nor processes that share memory.
 //!
 //! Source: NVIDIA, "CUDA Driver API", version 12.0.
 //!

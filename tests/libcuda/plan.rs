@@ -13,7 +13,7 @@
 /// The variable.
 pub const VARIABLE: &str = "REFLEX_STANDIN";
 
-/// What a run does.
+/// The plan of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The order of streams and threads.
@@ -39,7 +39,7 @@ pub struct Failure {
     pub function: String,
     /// Which call of it, from 1.
     pub call: u64,
-    /// What it returns.
+    /// The status that it returns.
     pub status: u32,
 }
 

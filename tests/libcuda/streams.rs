@@ -56,7 +56,7 @@ pub struct Streams {
     random: u64,
 }
 
-/// What is waited for.
+/// The end of a wait.
 #[derive(Clone, Copy)]
 pub enum Goal {
     /// A stream has no work left.
