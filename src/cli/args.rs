@@ -21,15 +21,15 @@ pub struct EngineArgs {
     /// Threads for parallel kernels.
     #[arg(long, default_value_t = 1, value_name = "N")]
     threads: usize,
-    /// Arithmetic of f32 matrix products and convolutions in a model that is compiled.
+    /// Arithmetic of f32 matmuls and convolutions in a model that is compiled.
     #[arg(long, default_value = "f32", value_name = "f32|f32-fast|bf16")]
     precision: Precision,
     /// Goal of a model that is compiled: the shortest calls, or weights of no more bytes than the
     /// model's.
     #[arg(long, default_value = "speed", value_name = "speed|size")]
     optimize_for: OptimizeFor,
-    /// CPU levels that a model is compiled for, of v3, v4, v4+bf16 and v4+amx, or whose kernels of a
-    /// .so are used (default: this CPU, with all its features).
+    /// CPU levels that a model is compiled for, of v3, v4, v4+vnni, v4+bf16 and v4+amx, or whose
+    /// kernels of a .so are used (default: this CPU, with all its features).
     #[arg(long, value_name = "LEVELS", value_delimiter = ',')]
     levels: Vec<Level>,
     /// Development: schedule kernels for a GPU, cuda:sm_80 or cuda:sm_90a, and run its threads one

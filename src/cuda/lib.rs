@@ -6,7 +6,7 @@
 //!
 //! No GPU has run this yet: tests load a stand-in for the driver (`tests/libcuda`).
 //!
-//! Decision: docs/decisions/0058-cuda-driver.md
+//! Decision: docs/decisions/0059-cuda-driver.md
 
 use std::collections::btree_map::Entry;
 

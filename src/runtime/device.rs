@@ -7,7 +7,7 @@
 //! Host code reads and writes memory of CPUs alone. Everything else moves by
 //! [`Tensor::copy_to`](crate::tensor::Tensor::copy_to).
 //!
-//! Decision: docs/decisions/0057-devices.md
+//! Decision: docs/decisions/0058-devices.md
 
 use std::cell::RefCell;
 use std::fmt;

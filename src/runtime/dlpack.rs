@@ -229,7 +229,9 @@ fn advance(position: &mut [i64], shape: &[i64]) {
 /// `dl` is true, and `owner` keeps its data.
 unsafe fn import(dl: &DLTensor, owner: impl FnOnce() -> Owner) -> Result<Tensor, Error> {
     if !(0..=MAX_RANK).contains(&dl.ndim) || (dl.ndim > 0 && dl.shape.is_null()) {
-        return Err(Error::value_error(format!("a DLPack tensor of rank {}", dl.ndim)));
+        let rank = dl.ndim;
+        let text = format!("a DLPack tensor of rank {rank}; ranks 0 to {MAX_RANK} are taken");
+        return Err(Error::value_error(text));
     }
     let rank = dl.ndim as usize;
     // SAFETY: shape, and strides if given, have `ndim` items.

@@ -15,7 +15,7 @@
 //!
 //! Source: NVIDIA, "CUDA Driver API", version 12.0.
 //!
-//! Decision: docs/decisions/0059-stand-in-driver.md
+//! Decision: docs/decisions/0060-stand-in-driver.md
 
 mod api;
 mod driver;

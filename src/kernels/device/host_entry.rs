@@ -4,7 +4,7 @@
 //! conditions, allocations) runs here, on integers alone. Errors of arguments are worded as the
 //! packed entries of CPU kernels word them.
 //!
-//! Decision: docs/decisions/0060-host-entries.md
+//! Decision: docs/decisions/0061-host-entries.md
 
 use std::sync::Arc;
 
