@@ -38,7 +38,7 @@ impl Array {
         tensor.map_err(|e| Error::input(e.message())).and_then(|t| Array::of_tensor(&t))
     }
 
-    /// Copies a compact CPU tensor.
+    /// Copies a compact tensor of any device.
     ///
     /// ```
     /// use reflex::{Array, Tensor};
@@ -48,7 +48,10 @@ impl Array {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn of_tensor(tensor: &Tensor) -> Result<Array> {
-        let data = tensor.to_bytes().map_err(|e| Error::new(ErrorKind::Run, e.message()))?;
+        let data = tensor
+            .to_host()
+            .and_then(|t| t.to_bytes())
+            .map_err(|e| Error::new(ErrorKind::Run, e.message()))?;
         Ok(Array { dtype: tensor.dtype(), shape: tensor.shape().to_vec(), data })
     }
 

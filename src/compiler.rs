@@ -75,8 +75,10 @@ impl Compiler {
         for (kernel, took) in &report.generated {
             tracing::debug!(%kernel, ms = took.as_secs_f64() * 1e3, "kernel generated");
         }
-        let (host, execution) = (&self.target.host, &self.execution);
-        let program = compiled::load(compiled, interface, host, execution, retention);
+        for kernel in &compiled.on_cpu {
+            tracing::warn!(%kernel, "the device has no code for a kernel: the CPU runs it");
+        }
+        let program = compiled::load(compiled, interface, &self.target, &self.execution, retention);
         heap::trim();
         program
     }
@@ -116,11 +118,11 @@ impl Compiler {
 
     /// Returns the compiler of a program's specialisations: silent, for this CPU alone.
     pub(crate) fn for_specialisation(&self) -> Compiler {
-        let TargetSelection { host, levels, schedule_for } = &self.target;
+        let TargetSelection { host, levels, schedule_for, device } = &self.target;
         let best = levels.iter().rev().find(|level| host.runs(&level.target()));
         let levels = best.into_iter().copied().collect();
         let (host, schedule_for) = (host.clone(), schedule_for.clone());
-        let target = TargetSelection { host, levels, schedule_for };
+        let target = TargetSelection { host, levels, schedule_for, device: device.clone() };
         Compiler { progress: Progress::silent(), target, shapes: vec![], ..self.clone() }
     }
 
@@ -137,6 +139,7 @@ impl Compiler {
         };
         let optimize_for = self.optimize_for;
         let schedule_for = self.target.schedule_for.clone();
-        pipeline::Options { precision, optimize_for, schedule_for, ..options }
+        let device = self.target.device.as_ref().map(|device| device.target.clone());
+        pipeline::Options { precision, optimize_for, schedule_for, device, ..options }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use reflex_graph::builder::FuncBuilder;
 use reflex_graph::{Module, Value};
 use reflex_lower::optimize_for::OptimizeFor;
-use reflex_lower::pipeline;
+use reflex_lower::pipeline::{self, WithoutCode};
 use reflex_onnx::{CustomNode, ImportOptions};
 use reflex_runtime::file_bytes::FileAccess;
 use reflex_runtime::threads::THREAD_LIMIT;
@@ -18,7 +18,9 @@ use crate::compiler::Compiler;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model_info::ModelInfo;
 use crate::model_source::{ModelFormat, ModelSource, OpenModel};
-use crate::options::{ExecutionOptions, Precision, Progress, TargetSelection, devices};
+use crate::options::{
+    ExecutionOptions, Precision, Progress, TargetDevice, TargetSelection, devices,
+};
 use crate::program::Program;
 use crate::program::compiled::ObjectRetention;
 use crate::program::loaded::LoadedProgram;
@@ -33,6 +35,7 @@ use crate::{disassemble, dump};
 pub struct EngineBuilder {
     device: String,
     schedule_for: Option<String>,
+    without_code: WithoutCode,
     tier: Option<TierPolicy>,
     import: ImportOptions,
     compiler: Compiler,
@@ -46,14 +49,29 @@ pub struct Engine {
 }
 
 impl EngineBuilder {
-    /// Sets the device that programs run on. There is only `cpu`.
+    /// Sets the device that programs compute on: `cpu`, or a CUDA device such as `cuda:0`, which
+    /// [`EngineBuilder::build`] opens. Inputs in host memory are copied to it; results stay there
+    /// until they are read.
     ///
     /// ```
-    /// let error = reflex::Engine::builder().device("cuda").build().err().unwrap();
+    /// let error = reflex::Engine::builder().device("tpu").build().err().unwrap();
     /// assert_eq!(error.kind(), reflex::ErrorKind::Unsupported);
     /// ```
     pub fn device(mut self, device: &str) -> EngineBuilder {
         self.device = device.to_string();
+        self
+    }
+
+    /// Lets the CPU run kernels that have no code for the device, on copies of their tensors. A program
+    /// lists them ([`Program::cpu_kernels`]). Without this, they are an error.
+    ///
+    /// ```
+    /// let engine = reflex::Engine::builder().allow_cpu().build()?;
+    /// assert!(engine.load("examples/softmax.py")?.cpu_kernels().is_empty(), "the CPU is the device");
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn allow_cpu(mut self) -> EngineBuilder {
+        self.without_code = WithoutCode::RunOnCpu;
         self
     }
 
@@ -270,8 +288,11 @@ impl EngineBuilder {
     /// # Ok::<(), reflex::Error>(())
     /// ```
     pub fn build(self) -> Result<Engine> {
-        devices(&self.device)?;
         let mut compiler = self.compiler;
+        compiler.target.device = TargetDevice::open(&self.device, self.without_code)?;
+        if compiler.target.device.is_none() {
+            devices(&self.device)?;
+        }
         if let Some(gpu) = self.schedule_for {
             let gpu = gpu.parse().map_err(|why| Error::new(ErrorKind::Unsupported, why))?;
             compiler.target.schedule_for = Some(gpu);
@@ -308,7 +329,12 @@ impl Engine {
         let compiler = Compiler {
             precision: Precision::default(),
             optimize_for: OptimizeFor::default(),
-            target: TargetSelection { host, levels: Default::default(), schedule_for: None },
+            target: TargetSelection {
+                host,
+                levels: Default::default(),
+                schedule_for: None,
+                device: None,
+            },
             execution: ExecutionOptions { threads: 1, policy: TierPolicy::default() },
             shapes: vec![],
             progress: Progress::silent(),
@@ -317,7 +343,8 @@ impl Engine {
         };
         let import = ImportOptions::default();
         let device = "cpu".to_string();
-        EngineBuilder { device, schedule_for: None, tier: None, import, compiler }
+        let without_code = WithoutCode::default();
+        EngineBuilder { device, schedule_for: None, without_code, tier: None, import, compiler }
     }
 
     /// Returns why compiled kernels cannot be stored in the kernel cache, so that every start
@@ -492,7 +519,9 @@ impl Engine {
     fn load_model(&self, source: &ModelSource) -> Result<Program> {
         let (model, module) = OpenModel::open(source, &self.import)?;
         let policy = &self.compiler.execution.policy;
-        let specialiser = (policy.max_shapes > 0)
+        // Specialised programs would hold their weights on the device again.
+        let on_cpu = self.compiler.target.device.is_none();
+        let specialiser = (policy.max_shapes > 0 && on_cpu)
             .then(|| specialiser(self.compiler.for_specialisation(), policy.clone(), model));
         let loaded = self.compiler.compile(module, ObjectRetention::Keep)?;
         Ok(Program::new(loaded, specialiser))
@@ -500,6 +529,13 @@ impl Engine {
 
     fn load_library(&self, source: &ModelSource) -> Result<Program> {
         let Compiler { target, execution, .. } = &self.compiler;
+        if let Some(device) = &target.device {
+            let text = format!(
+                "a library has no kernels for {}; load the model that it was compiled from",
+                device.id
+            );
+            return Err(Error::new(ErrorKind::Unsupported, text));
+        }
         Ok(Program::new(loader::open(source, target, execution)?, None))
     }
 }

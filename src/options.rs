@@ -6,6 +6,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use reflex_lower::pipeline::{DeviceTarget, WithoutCode};
+use reflex_runtime::abi::DLDevice;
 use reflex_runtime::alloc::device::AllocatorKind;
 use reflex_tir::codegen::{CpuTarget, GpuTarget};
 use reflex_tir::level::Level;
@@ -54,13 +56,14 @@ impl FromStr for Mode {
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
     pub(crate) mode: Mode,
-    pub(crate) device: String,
+    /// As text; `None` for the program's own.
+    pub(crate) device: Option<String>,
     pub(crate) allocator: AllocatorKind,
     pub(crate) slow_call: Option<Duration>,
 }
 
 impl SessionOptions {
-    /// Returns options with the CPU as the device and the pooled allocator.
+    /// Returns options with the program's device and the pooled allocator.
     ///
     /// ```
     /// use reflex::{Mode, SessionOptions};
@@ -69,7 +72,7 @@ impl SessionOptions {
     /// ```
     pub fn new(mode: Mode) -> SessionOptions {
         let allocator = AllocatorKind::default();
-        SessionOptions { mode, device: "cpu".to_owned(), allocator, slow_call: None }
+        SessionOptions { mode, device: None, allocator, slow_call: None }
     }
 
     /// Sets the device that the session computes on: `cpu`, or the list of those that a program for
@@ -81,7 +84,7 @@ impl SessionOptions {
     /// let options = SessionOptions::new(Mode::Tiered).device("cpu");
     /// ```
     pub fn device(mut self, device: &str) -> SessionOptions {
-        self.device = device.to_owned();
+        self.device = Some(device.to_owned());
         self
     }
 
@@ -133,6 +136,47 @@ pub(crate) struct TargetSelection {
     pub(crate) levels: BTreeSet<Level>,
     /// The GPU whose schedules the CPUs run.
     pub(crate) schedule_for: Option<GpuTarget>,
+    /// The device that kernels run on, if it is no CPU.
+    pub(crate) device: Option<TargetDevice>,
+}
+
+/// A device that kernels are compiled for and run on.
+#[derive(Clone)]
+pub(crate) struct TargetDevice {
+    pub(crate) id: DLDevice,
+    pub(crate) target: DeviceTarget,
+}
+
+impl TargetDevice {
+    /// Opens the device that a text such as `cuda:0` names; `None` for CPUs.
+    pub(crate) fn open(
+        text: &str,
+        without_code: WithoutCode,
+    ) -> Result<Option<TargetDevice>, Error> {
+        let number = match text.strip_prefix("cuda") {
+            None => return Ok(None),
+            Some("") => Some(0),
+            Some(number) => number.strip_prefix(':').and_then(|n| n.parse::<u16>().ok()),
+        };
+        let unsupported = |why: String| Error::new(ErrorKind::Unsupported, why);
+        let number = number.ok_or_else(|| unsupported(format!("there is no device {text:?}")))?;
+        let device = reflex_cuda::open(i32::from(number))
+            .map_err(|e| unsupported(format!("device {text}: {}", e.message())))?;
+        let properties = device.properties();
+        let gpu = match properties.compute_capability {
+            Some((9, 0)) => "cuda:sm_90a",
+            Some(capability) if capability >= (8, 0) => "cuda:sm_80",
+            capability => {
+                let (major, minor) = capability.unwrap_or_default();
+                let name = &properties.name;
+                return Err(unsupported(format!(
+                    "device {text} ({name}) is sm_{major}{minor}; kernels need sm_80 or newer"
+                )));
+            }
+        };
+        let gpu: GpuTarget = gpu.parse().map_err(unsupported)?;
+        Ok(Some(TargetDevice { id: device.id(), target: DeviceTarget { gpu, without_code } }))
+    }
 }
 
 /// Returns the devices that a text names: `cpu`, or a list such as `cpu:0,cpu:1`.
@@ -148,7 +192,9 @@ pub(crate) fn devices(text: &str) -> Result<Devices, Error> {
     let known = "there is cpu, or a list such as cpu:0,cpu:1";
     let listed: Option<Vec<i32>> = text.split(',').map(number).collect();
     match listed {
-        Some(listed) if listed[0] == 0 => Ok(Devices::Listed(listed)),
+        Some(listed) if listed[0] == 0 => {
+            Ok(Devices::Listed(listed.into_iter().map(DLDevice::cpu).collect()))
+        }
         Some(_) => Err(unsupported(format!(
             "the devices {text:?} do not begin with cpu:0, where constants are"
         ))),

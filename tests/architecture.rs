@@ -10,7 +10,7 @@ use std::process::Command;
 use imports::Imports;
 
 /// Crate, and the reflex crates it may depend on directly (outside tests).
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 15] = [
     ("reflex-runtime", &[]),
     ("reflex-vm", &["reflex-runtime"]),
     ("reflex-tir", &["reflex-runtime"]),
@@ -18,8 +18,10 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("reflex-onnx", &["reflex-graph", "reflex-tir", "reflex-runtime"]),
     ("reflex-lower", &["reflex-graph", "reflex-tir", "reflex-vm", "reflex-runtime"]),
     ("reflex-rpc", &["reflex-runtime"]),
+    ("reflex-cuda", &["reflex-runtime"]),
     ("reflex-codemem", &[]),
     ("reflex-ptx", &[]),
+    ("reflex-libcuda", &["reflex-ptx"]),
     ("reflex-cranelift", &["reflex-vm", "reflex-runtime", "reflex-codemem"]),
     ("reflex-llvm", &["reflex-tir", "reflex-runtime", "reflex-codemem"]),
     (
@@ -45,6 +47,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
             "reflex-onnx",
             "reflex-lower",
             "reflex-rpc",
+            "reflex-cuda",
             "reflex-codemem",
             "reflex-cranelift",
         ],
@@ -160,14 +163,14 @@ struct Layout {
     circle: usize,
 }
 
-const LAYOUTS: [Layout; 13] = [
+const LAYOUTS: [Layout; 15] = [
     Layout {
         dir: "src/runtime",
         layers: &[
             "dtype exported_symbols file_bytes fp timing",
             "abi amx",
             "alloc error function host object shape string types value",
-            "array bundle closure storage threads",
+            "array bundle closure device storage threads",
             "tensor",
             "contrib dlpack",
             "registry",
@@ -251,6 +254,12 @@ const LAYOUTS: [Layout; 13] = [
         circle: 4,
     },
     Layout {
+        dir: "src/cuda",
+        layers: &["call driver launches settings", "staging streams", "gpu module pool"],
+        // A device, its memory and its kernels, each with the errors of the device.
+        circle: 3,
+    },
+    Layout {
         dir: "jit/codemem",
         layers: &[
             "error gdb jitdump perf_map",
@@ -290,6 +299,11 @@ const LAYOUTS: [Layout; 13] = [
             "exec module",
             "device",
         ],
+        circle: 1,
+    },
+    Layout {
+        dir: "tests/libcuda",
+        layers: &["plan status", "memory streams", "driver", "api"],
         circle: 1,
     },
     Layout {

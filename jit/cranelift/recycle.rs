@@ -349,7 +349,8 @@ impl CallArgs<'_> {
     }
 
     fn storage_bytes(&self) -> Option<usize> {
-        let device = self.int(2).filter(|device| [-1, 0].contains(device));
+        let host = self.program.device().is_cpu();
+        let device = self.int(2).filter(|device| *device == 0 || (*device == -1 && host));
         let usual = self.is_vm() && device.is_some() && self.has_usual_scope(4);
         self.bytes(1, 2).filter(|_| usual)
     }

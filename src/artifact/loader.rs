@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use reflex_runtime::abi::DLDevice;
 use reflex_runtime::library::{BundleAccess, Library};
 use reflex_vm::serialize;
 
@@ -94,6 +95,8 @@ fn load(
     let resources = Resources {
         library: Arc::new(library),
         signatures: Arc::new(metadata.signatures),
+        device: DLDevice::CPU,
+        on_cpu: [].into(),
         objects: None,
         missing_features: None,
         saved_code,

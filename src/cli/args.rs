@@ -12,9 +12,12 @@ use super::progress;
 /// Options of every command that compiles or runs.
 #[derive(Args)]
 pub struct EngineArgs {
-    /// Device.
-    #[arg(long, default_value = "cpu", value_name = "cpu")]
+    /// Device: the CPU, or a CUDA device such as cuda:0.
+    #[arg(long, default_value = "cpu", value_name = "cpu|cuda[:N]")]
     device: String,
+    /// Let the CPU run kernels that have no code for the device.
+    #[arg(long)]
+    allow_cpu: bool,
     /// Threads for parallel kernels.
     #[arg(long, default_value_t = 1, value_name = "N")]
     threads: usize,
@@ -59,6 +62,9 @@ impl EngineArgs {
             .levels(self.levels.iter().copied())
             .file_access(if self.map { FileAccess::Map } else { FileAccess::Read })
             .progress(progress::bar());
+        if self.allow_cpu {
+            builder = builder.allow_cpu();
+        }
         if let Some(gpu) = &self.schedule_for {
             builder = builder.schedule_for(gpu);
         }

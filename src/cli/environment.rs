@@ -2,11 +2,12 @@
 
 /// Every variable and what it sets; `tests/environment.rs` compares the list with the sources and with
 /// docs/deploying.md.
-const VARIABLES: [(&str, &str); 13] = [
+const VARIABLES: [(&str, &str); 14] = [
     ("REFLEX_AMX", "`off`: do without AMX's tile registers"),
     ("REFLEX_CACHE", "folder of the kernel cache, or `off`"),
     ("REFLEX_CODEGEN", "path of reflex-codegen"),
     ("REFLEX_CODEGEN_TIMEOUT", "seconds that one kernel may take to compile (600), or `off`"),
+    ("REFLEX_CUDA_SYNC", "`1`: wait after each kernel on a GPU, so that an error names one"),
     ("REFLEX_JIT_SYMBOLS", "tools that generated code is named to: perf, jitdump, gdb"),
     ("REFLEX_LIBRARY", "path of libreflex.so for the Python module"),
     ("REFLEX_LOG", "what is logged on standard error, such as `info` or `reflex=debug`"),

@@ -35,9 +35,10 @@ impl MeasuredMode {
         Ok(measured)
     }
 
-    /// One call that is not measured.
+    /// One call that is not measured, with the device's work.
     pub fn call(&mut self, feed: &Prepared) -> Result<()> {
-        self.session.call(feed).map(drop)
+        self.session.call(feed)?;
+        self.session.synchronize()
     }
 
     /// One measured call, its outputs' release included.
@@ -57,7 +58,7 @@ impl MeasuredMode {
             if k >= feeds.len() && start.elapsed() > Duration::from_millis(200) {
                 break;
             }
-            self.session.call(&feeds[k % feeds.len()])?;
+            self.call(&feeds[k % feeds.len()])?;
         }
         self.sample.reserve(1 << 16);
         Ok(())

@@ -10,13 +10,18 @@ use std::time::{Duration, Instant};
 
 use reflex_graph::Module;
 use reflex_tir::PrimFunc;
-use reflex_tir::codegen::{Codegen, ObjectFile, PROTOCOL, Request, Response, Target};
+use reflex_tir::codegen::{
+    Codegen, DeviceCode, GpuTarget, ObjectFile, PROTOCOL, Request, Response, Target,
+};
 use reflex_tir::flops::FlopCount;
 use reflex_vm::executable::Executable;
 
 use crate::LowerError;
 use crate::kernel_cache::KernelCache;
-use crate::pipeline::{Cpu, Observer, Options, run_bytecode, run_graph, run_kernel};
+use crate::pipeline::{
+    Cpu, DeviceTarget, Observer, Options, WithoutCode, lower_for_gpu, run_bytecode, run_graph,
+    run_kernel,
+};
 
 /// The attribute of a kernel that names the GPU it is scheduled for, which decides its code.
 const GPU_ATTR: &str = "reflex.gpu";
@@ -28,10 +33,23 @@ pub struct Compiled {
     pub executable: Executable,
     /// The kernels for each CPU, the lowest first.
     pub kernels: Vec<(Cpu, Vec<ObjectFile>)>,
+    /// The kernels that run on a GPU; the others work on host memory.
+    pub device: Vec<DeviceFunction>,
+    /// The kernels without code for the GPU, which the CPU runs.
+    pub on_cpu: Vec<String>,
     /// Operations of a call of each kernel, where their number is known.
     pub operations: BTreeMap<String, FlopCount>,
     /// Where the time went.
     pub report: Report,
+}
+
+/// A kernel that runs on a GPU.
+#[derive(Clone, Debug)]
+pub struct DeviceFunction {
+    /// The function as it was lowered: the host's part is what is outside of launches.
+    pub func: PrimFunc,
+    /// The code of its launches.
+    pub code: DeviceCode,
 }
 
 /// Where the time of a compilation went.
@@ -83,6 +101,12 @@ pub fn compile(
     let operations = kernels.iter().filter_map(known).collect();
     let mut report = Report { graph: start.elapsed(), ..Report::default() };
     let start = Instant::now();
+    let of_host = |kernel: &PrimFunc| code.shape_funcs.iter().any(|f| f.name == kernel.name);
+    let parts = match &options.device {
+        Some(device) => place(kernels, of_host, device, options, tools)?,
+        None => Parts { host: kernels, ..Parts::default() },
+    };
+    let Parts { host: kernels, device, on_cpu } = parts;
     let objects = compile_all(&kernels, options, tools).into_iter().map(|outcome| {
         let (object, generated) = outcome?;
         match generated {
@@ -101,7 +125,110 @@ pub fn compile(
         cache.prune();
     }
     report.kernels = start.elapsed();
-    Ok(Compiled { executable: code.executable, kernels, operations, report })
+    let executable = code.executable;
+    Ok(Compiled { executable, kernels, device, on_cpu, operations, report })
+}
+
+/// Kernels by where they run.
+#[derive(Default)]
+struct Parts {
+    /// Those for the CPUs.
+    host: Vec<PrimFunc>,
+    device: Vec<DeviceFunction>,
+    /// The names of those among `host` that the device lacks.
+    on_cpu: Vec<String>,
+}
+
+/// Generates the device's code, and says which kernels are for the CPUs: those that are the host's,
+/// and those that the device has no code for, where that is allowed.
+fn place(
+    kernels: Vec<PrimFunc>,
+    is_host: impl Fn(&PrimFunc) -> bool,
+    target: &DeviceTarget,
+    options: &Options,
+    tools: &Toolchain<'_>,
+) -> Result<Parts, LowerError> {
+    let (host, wanted): (Vec<_>, Vec<_>) = kernels.into_iter().partition(is_host);
+    let done = AtomicUsize::new(0);
+    let codes = in_parallel(wanted.len(), options, |at| {
+        let code = device_code(&wanted[at], &target.gpu, options, tools);
+        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+        let (total, name) = (wanted.len(), wanted[at].name.as_str());
+        (tools.progress)(Progress { done, total, name });
+        code
+    });
+    let mut parts = Parts { host, ..Parts::default() };
+    for (kernel, code) in wanted.into_iter().zip(codes) {
+        match (code, target.without_code) {
+            (Ok(function), _) => parts.device.push(function),
+            (Err(_), WithoutCode::RunOnCpu) => {
+                parts.on_cpu.push(kernel.name.clone());
+                parts.host.push(kernel);
+            }
+            (Err(why), WithoutCode::Refuse) => {
+                let text = format!(
+                    "{why}; {} has no code for this kernel, and the CPU runs it if allowed to (--allow-cpu)",
+                    target.gpu.name
+                );
+                return Err(LowerError::codegen(text));
+            }
+        }
+    }
+    Ok(parts)
+}
+
+/// The code of one kernel for a GPU.
+fn device_code(
+    kernel: &PrimFunc,
+    gpu: &GpuTarget,
+    options: &Options,
+    tools: &Toolchain<'_>,
+) -> Result<DeviceFunction, LowerError> {
+    let func = lower_for_gpu(kernel, gpu);
+    let request = Request {
+        protocol: PROTOCOL,
+        funcs: vec![func],
+        target: Target::Gpu(gpu.clone()),
+        opt: options.opt,
+        want_asm: false,
+    };
+    let name = &kernel.name;
+    let message = match tools.codegen.compile(&request) {
+        Response::Device(mut codes) if codes.len() == 1 => {
+            let (code, mut funcs) = (codes.remove(0), request.funcs);
+            return Ok(DeviceFunction { func: funcs.remove(0), code });
+        }
+        Response::Failed { message, .. } => message,
+        Response::Device(_) | Response::Objects(_) => "not the code that was asked for".to_owned(),
+    };
+    Err(LowerError::codegen(format!("kernel {name}: {message}")))
+}
+
+/// The results of `work` on each number below `count`, in order, by as many threads as the options
+/// have jobs.
+fn in_parallel<T: Send>(
+    count: usize,
+    options: &Options,
+    work: impl Fn(usize) -> T + Sync,
+) -> Vec<T> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let jobs = if options.jobs == 0 { cores } else { options.jobs };
+    let next = AtomicUsize::new(0);
+    let slots: Vec<Mutex<Option<T>>> = (0..count).map(|_| Mutex::new(None)).collect();
+    let run = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(slot) = slots.get(at) else { return };
+            let result = work(at);
+            *slot.lock().expect("no worker panics with the lock") = Some(result);
+        }
+    };
+    std::thread::scope(|scope| {
+        (1..jobs.min(count)).for_each(|_| drop(scope.spawn(run)));
+        run();
+    });
+    let done = |slot: Mutex<Option<T>>| slot.into_inner().expect("no worker panicked");
+    slots.into_iter().filter_map(done).collect()
 }
 
 type Outcome = Result<(ObjectFile, bool), LowerError>;

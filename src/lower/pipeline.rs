@@ -42,6 +42,8 @@ pub struct Options {
     pub cpus: Vec<Cpu>,
     /// The GPU that kernels are scheduled for; the CPUs run its threads one after the other.
     pub schedule_for: Option<GpuTarget>,
+    /// The GPU that kernels run on; without one, the CPUs do.
+    pub device: Option<DeviceTarget>,
     /// Arithmetic of float32 contractions.
     pub precision: Precision,
     /// The goal where speed and size differ.
@@ -50,6 +52,25 @@ pub struct Options {
     pub opt: OptLevel,
     /// Code generators at work at once; 0 is one per core.
     pub jobs: usize,
+}
+
+/// A GPU that kernels run on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceTarget {
+    /// The GPU.
+    pub gpu: GpuTarget,
+    /// The treatment of kernels that have no code for it.
+    pub without_code: WithoutCode,
+}
+
+/// The treatment of kernels that have no code for the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WithoutCode {
+    /// They are an error, by name.
+    #[default]
+    Refuse,
+    /// The CPU runs them, on copies of their tensors.
+    RunOnCpu,
 }
 
 impl Options {
@@ -72,15 +93,15 @@ impl Options {
 
     fn of_cpus(cpus: Vec<Cpu>) -> Options {
         let (precision, optimize_for) = (Precision::F32, OptimizeFor::Speed);
-        let (opt, schedule_for) = (OptLevel::O3, None);
-        Options { cpus, schedule_for, precision, optimize_for, opt, jobs: 0 }
+        let (opt, schedule_for, device) = (OptLevel::O3, None, None);
+        Options { cpus, schedule_for, device, precision, optimize_for, opt, jobs: 0 }
     }
 
     /// The kind of processor that kernels are scheduled for.
     pub fn device_kind(&self) -> DeviceKind {
-        match self.schedule_for {
-            Some(_) => DeviceKind::Gpu,
-            None => DeviceKind::Cpu,
+        match self.schedule_for.is_some() || self.device.is_some() {
+            true => DeviceKind::Gpu,
+            false => DeviceKind::Cpu,
         }
     }
 
@@ -205,7 +226,7 @@ pub fn run_bytecode(
 ) -> Result<(Bytecode, Vec<PrimFunc>), LowerError> {
     let start = Instant::now();
     align_constants(&mut module);
-    let mut code = bytecode::emit(&module)?;
+    let code = bytecode::emit(&module)?;
     observer.after(BYTECODE, start.elapsed(), StageOutput::Bytecode(&code));
     let used = |f: &PrimFunc| code.executable.function_index(&f.name).is_some();
     let mut kernels: Vec<PrimFunc> = module
@@ -217,7 +238,7 @@ pub fn run_bytecode(
         })
         .filter(used)
         .collect();
-    kernels.append(&mut code.shape_funcs);
+    kernels.extend(code.shape_funcs.iter().cloned());
     Ok((code, kernels))
 }
 

@@ -5,6 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use reflex_cranelift::{CraneliftTier, Disassemble, JitError, Overview, SavedCodeError};
 use reflex_graph::{ConstantPool, Literal};
+use reflex_runtime::abi::DLDevice;
+use reflex_vm::devices::Devices;
 use reflex_vm::executable::{Constant, Executable, FuncKind};
 use reflex_vm::session as vm;
 use reflex_vm::tier::Bailout;
@@ -37,6 +39,10 @@ pub(crate) struct LoadedProgram {
 pub(crate) struct Resources {
     /// The packed functions that the VM links by name.
     pub(crate) library: Arc<dyn load::Library + Send + Sync>,
+    /// The device that it computes on.
+    pub(crate) device: DLDevice,
+    /// Kernels that the CPU runs, as the device has no code for them.
+    pub(crate) on_cpu: Arc<[String]>,
     pub(crate) signatures: Arc<BTreeMap<String, Signature>>,
     /// The kernels as object files, if this process compiled them to be saved.
     pub(crate) objects: Option<Arc<KernelObjects>>,
@@ -62,7 +68,8 @@ impl LoadedProgram {
     /// Links bytecode to its packed functions.
     pub(crate) fn link(exec: Verified<Executable>, resources: Resources) -> Result<LoadedProgram> {
         let failed = |e: load::LoadError| Error::new(ErrorKind::Model, e.to_string());
-        let vm = program::Program::load(exec, &[resources.library.as_ref()]).map_err(failed)?;
+        let vm = program::Program::load_on(exec, &[resources.library.as_ref()], resources.device)
+            .map_err(failed)?;
         let (tier, bailouts) = (OnceLock::new(), OnceLock::new());
         let lacking = |v: &NamedVariant| {
             let text = format!("the program lacks `{}` or `{}`", v.function, v.variant);
@@ -111,7 +118,7 @@ impl LoadedProgram {
 
     /// Opens a session that runs this program only.
     pub(crate) fn open(&self, options: &SessionOptions) -> Result<PlainSession> {
-        let devices = devices(&options.device)?;
+        let devices = self.devices(options)?;
         if let Some(missing) = &self.resources.missing_features {
             return Err(Error::new(ErrorKind::Unsupported, missing.as_str()));
         }
@@ -130,6 +137,21 @@ impl LoadedProgram {
         let allocator = options.allocator;
         let options = PlainOptions { mode, tier, allocator, devices, threads: *threads };
         PlainSession::open(&self.vm, options)
+    }
+
+    /// Returns the devices of a session: those that it asks for, which are CPUs, or the program's.
+    fn devices(&self, options: &SessionOptions) -> Result<Devices> {
+        let own = self.resources.device;
+        match &options.device {
+            None if own.is_cpu() => Ok(Devices::ByIndex),
+            None => Ok(Devices::Listed(vec![own])),
+            Some(text) if own.is_cpu() => devices(text),
+            Some(text) if *text == own.to_string() => Ok(Devices::Listed(vec![own])),
+            Some(text) => {
+                let text = format!("the program was compiled for {own}, not for {text}");
+                Err(Error::new(ErrorKind::Unsupported, text))
+            }
+        }
     }
 
     /// Returns true if the tier policy turns compilation off.

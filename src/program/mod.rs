@@ -141,6 +141,18 @@ impl Program {
         Ok(Prepared { func, args })
     }
 
+    /// Returns the names of the kernels that the CPU runs, since the device has no code for them
+    /// ([`EngineBuilder::allow_cpu`](crate::EngineBuilder::allow_cpu)).
+    ///
+    /// ```
+    /// let program = reflex::Engine::new()?.load("examples/softmax.py")?;
+    /// assert!(program.cpu_kernels().is_empty(), "the CPU is the device");
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn cpu_kernels(&self) -> &[String] {
+        &self.loaded.resources().on_cpu
+    }
+
     /// Opens a session on this thread.
     ///
     /// ```
@@ -220,10 +232,12 @@ impl Program {
         Program::check_save_path(&path)?;
         let resources = self.loaded.resources();
         let objects = resources.objects.as_ref().ok_or_else(|| {
-            Error::new(
-                ErrorKind::Unsupported,
-                "a .so is compiled already; compile the model itself",
-            )
+            let device = resources.device;
+            let text = match device.is_cpu() {
+                true => "a .so is compiled already; compile the model itself".to_owned(),
+                false => format!("programs for {device} cannot be saved yet"),
+            };
+            Error::new(ErrorKind::Unsupported, text)
         })?;
         let failed = |e: &dyn Display| Error::new(ErrorKind::Compile, e.to_string());
         let exec = verified(writer::aligned(self.loaded.executable())?)?;

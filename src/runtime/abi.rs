@@ -250,12 +250,45 @@ pub struct DLDevice {
 impl DLDevice {
     /// Device kind of host memory.
     pub const KIND_CPU: i32 = 1;
+    /// Device kind of the memory of a CUDA device.
+    pub const KIND_CUDA: i32 = 2;
+    /// Device kind of host memory that CUDA devices reach (pinned).
+    pub const KIND_CUDA_HOST: i32 = 3;
     /// Host memory.
     pub const CPU: DLDevice = DLDevice::cpu(0);
 
     /// The CPU under another number. All of them are host memory.
     pub const fn cpu(device_id: i32) -> DLDevice {
         DLDevice { device_type: DLDevice::KIND_CPU, device_id }
+    }
+
+    /// A CUDA device.
+    pub const fn cuda(device_id: i32) -> DLDevice {
+        DLDevice { device_type: DLDevice::KIND_CUDA, device_id }
+    }
+
+    /// Whether this is a CPU, of any number.
+    #[inline]
+    pub const fn is_cpu(self) -> bool {
+        self.device_type == DLDevice::KIND_CPU
+    }
+
+    /// Whether host code can touch its memory.
+    #[inline]
+    pub const fn is_host(self) -> bool {
+        matches!(self.device_type, DLDevice::KIND_CPU | DLDevice::KIND_CUDA_HOST)
+    }
+}
+
+impl std::fmt::Display for DLDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kind = match self.device_type {
+            DLDevice::KIND_CPU => "cpu",
+            DLDevice::KIND_CUDA => "cuda",
+            DLDevice::KIND_CUDA_HOST => "cuda_host",
+            other => return write!(f, "device ({other}, {})", self.device_id),
+        };
+        write!(f, "{kind}:{}", self.device_id)
     }
 }
 

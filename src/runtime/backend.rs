@@ -133,8 +133,8 @@ pub(crate) fn address_of(name: &str) -> Option<*mut c_void> {
 }
 
 fn allocate_workspace(device: DLDevice, bytes: u64) -> Result<NonNull<u8>, Error> {
-    if device.device_type != DLDevice::KIND_CPU {
-        return Err(Error::value_error(format!("no workspace on {device:?}")));
+    if !device.is_cpu() {
+        return Err(Error::value_error(format!("no workspace on {device}")));
     }
     workspace::allocate(usize::try_from(bytes).unwrap_or(usize::MAX))
 }

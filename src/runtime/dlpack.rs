@@ -9,9 +9,10 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::abi::{
-    DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPACK_SUBBYTE_PADDED, DLPACK_VERSION,
-    DLTensor, TVMFFIObject, type_index,
+    DLManagedTensor, DLManagedTensorVersioned, DLPACK_SUBBYTE_PADDED, DLPACK_VERSION, DLTensor,
+    TVMFFIObject, type_index,
 };
+use crate::device;
 use crate::error::Error;
 use crate::object::{ObjectRef, ObjectType};
 use crate::tensor::{self, DataLocation, Foreign, Managed, Owner, Tensor};
@@ -122,10 +123,7 @@ impl Tensor {
         if self.is_compact() {
             return Ok(self.clone());
         }
-        if self.device().device_type != DLDevice::KIND_CPU {
-            let text = format!("a tensor on {:?}; only those on the CPU are copied", self.device());
-            return Err(Error::value_error(text));
-        }
+        device::require_host(self.device(), "the data")?;
         if !self.dtype().bits.is_multiple_of(8) {
             return Err(Error::value_error(format!("strided {} is not supported", self.dtype())));
         }
@@ -290,6 +288,7 @@ unsafe extern "C" fn delete_exported_versioned(this: *mut DLManagedTensorVersion
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::abi::DLDevice;
     use crate::dtype::DType;
     use crate::tensor::data::Element;
 

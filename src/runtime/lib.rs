@@ -14,6 +14,7 @@ pub mod backend;
 pub mod bundle;
 pub mod closure;
 mod contrib;
+pub mod device;
 pub mod dlpack;
 pub mod dtype;
 pub mod error;

@@ -57,7 +57,7 @@ impl Storage {
         Storage::on_device(allocator, bytes, allocator.device())
     }
 
-    /// [`Storage::new`] whose memory counts as that of `device`, a CPU of any number.
+    /// [`Storage::new`] whose memory counts as that of `device`: the allocator's, or a CPU of any number.
     pub fn on_device(
         allocator: &'static dyn DeviceAllocator,
         bytes: usize,
@@ -75,8 +75,8 @@ impl Storage {
         if end > self.size() {
             return None;
         }
-        // SAFETY: the offset is inside the block or at its end.
-        let data = unsafe { self.data().add(offset) };
+        // Addresses of devices are no host memory, so this is arithmetic alone.
+        let data = NonNull::new(self.data().as_ptr().wrapping_add(offset))?;
         let device = self.device();
         let cell = StorageCell { data, bytes, device, owner: Owner::Slice(self.clone()) };
         Some(Storage(object::create(*INDEX, 0, |_| cell)))

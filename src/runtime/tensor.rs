@@ -18,6 +18,7 @@ use crate::abi::{
     OBJECT_HEADER_SIZE, TENSOR_OWNER, type_index,
 };
 use crate::alloc::device::{CPU, DeviceAllocator, OwnedBlock};
+use crate::device;
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::object::{self, ObjectRef, ObjectType};
@@ -28,6 +29,7 @@ use crate::value::impl_object_conversions;
 use data::Element;
 
 pub mod data;
+pub mod transfer;
 
 /// A reference to a tensor.
 ///
@@ -253,9 +255,13 @@ impl Tensor {
         Ok(Tensor::on_block(block, device, shape, dtype))
     }
 
-    /// A tensor with data of its own on `device`, a CPU of any number.
+    /// A tensor with data of its own on `device`, an open one or a CPU of any number.
     pub fn empty_on(device: DLDevice, shape: &[i64], dtype: DType) -> Result<Tensor, Error> {
-        let block = OwnedBlock::new(&CPU, byte_size(shape, dtype)?)?;
+        let allocator = match device.is_cpu() {
+            true => &CPU,
+            false => device::get(device)?.allocator(),
+        };
+        let block = OwnedBlock::new(allocator, byte_size(shape, dtype)?)?;
         Ok(Tensor::on_block(block, device, shape, dtype))
     }
 

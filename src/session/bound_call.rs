@@ -1,6 +1,7 @@
 //! A call with stored arguments, whose results are kept and copied where the host wants them.
 
 use reflex_runtime::array::Array;
+use reflex_runtime::device;
 use reflex_runtime::error::Error as Raised;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
@@ -135,6 +136,8 @@ fn copy_items(items: &[Any], targets: &[Tensor]) -> std::result::Result<(), Rais
 }
 
 fn copy_tensor(source: &Tensor, target: &Tensor) -> std::result::Result<(), String> {
+    let source = &source.to_host().map_err(|e| e.message().into_owned())?;
+    device::require_host(target.device(), "its tensor").map_err(|e| e.message().into_owned())?;
     let same = source.dtype() == target.dtype() && source.shape() == target.shape();
     if !same || !source.is_compact() || !target.is_compact() {
         return Err(format!(

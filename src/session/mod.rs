@@ -21,6 +21,7 @@ pub(crate) mod outputs;
 pub(crate) mod plain;
 pub(crate) mod router;
 mod slow_call;
+mod stream;
 pub(crate) mod timing;
 mod virtual_machine;
 
@@ -129,7 +130,7 @@ impl Session {
             Some(Route::Counted(profile)) => Some((profile, Instant::now())),
             Some(Route::General) | None => None,
         };
-        self.plain.enter(|vm| vm.call_into(func, args, result))?;
+        self.plain.call_into(func, args, result)?;
         if let (Some((profile, start)), Some(router)) = (counted, &self.router) {
             router.count(&profile, start.elapsed(), &|| router::tensor_copies(args));
         }
@@ -199,6 +200,20 @@ impl Session {
             };
         }
         Ok(made)
+    }
+
+    /// Waits for the work that calls have given to a device, and reports its errors: calls return when
+    /// it is enqueued, and reading a result waits for that result. On a CPU there is nothing to
+    /// wait for.
+    ///
+    /// ```
+    /// # use reflex::{Engine, Mode};
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
+    /// program.session(Mode::Tiered)?.synchronize()?;
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn synchronize(&self) -> Result<()> {
+        self.plain.synchronize()
     }
 
     /// Returns the way back in for native code that a run of the session called: to the general

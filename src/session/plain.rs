@@ -15,8 +15,13 @@ use reflex_vm::run_error::RunError;
 use reflex_vm::session as vm;
 use reflex_vm::tier::Tier;
 
+use super::stream::SessionStream;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Mode;
+
+fn raised(error: reflex_runtime::error::Error) -> Error {
+    Error::raised(ErrorKind::Run, error)
+}
 
 /// Most calls of a warm-up: a program whose hot paths keep changing never stops compiling.
 const MAX_WARM_UP: usize = 100_000;
@@ -26,6 +31,8 @@ pub(crate) struct PlainSession {
     pub(super) vm: vm::Session,
     tier: Option<Arc<CraneliftTier>>,
     threads: usize,
+    /// Of a program for a device that is no CPU.
+    stream: Option<Arc<SessionStream>>,
 }
 
 /// A session's way back in for native code that one of its runs called.
@@ -33,6 +40,7 @@ pub(crate) struct PlainReentry {
     vm: Reentry,
     program: Arc<Program>,
     threads: usize,
+    stream: Option<Arc<SessionStream>>,
 }
 
 impl PlainReentry {
@@ -60,6 +68,7 @@ impl PlainReentry {
     ) -> Result<T> {
         let _threads = ThreadScope::enter(self.threads);
         let _environment = FpEnv::enter();
+        let _stream = self.stream.as_deref().map(SessionStream::enter);
         body(&self.vm).map_err(Error::from)
     }
 }
@@ -85,7 +94,8 @@ impl PlainSession {
         let options = vm::Options { mode, allocator, devices, ..vm::Options::default() };
         let vm = vm::Session::new(program, options)
             .map_err(|e| Error::new(ErrorKind::Run, e.message()))?;
-        Ok(PlainSession { vm, tier, threads })
+        let stream = SessionStream::open(program.device()).map_err(raised)?;
+        Ok(PlainSession { vm, tier, threads, stream: stream.map(Arc::new) })
     }
 
     /// Calls a function.
@@ -103,6 +113,9 @@ impl PlainSession {
         args: &[AnyView<'_>],
         result: &mut Any,
     ) -> Result<()> {
+        if let Some(stream) = self.stream.clone() {
+            return self.call_on(&stream, func, args, result);
+        }
         let code = self.vm.program().function(func);
         if code.is_some_and(|code| code.calls_builtins_only) {
             // No kernel runs, so nothing depends on threads or the floating-point state.
@@ -111,10 +124,36 @@ impl PlainSession {
         self.enter(|vm| vm.call_into(func, args, result))
     }
 
+    /// [`PlainSession::call_into`] on a device: arguments are copied there. It returns when the work is
+    /// enqueued, but for what the host has to read.
+    #[cold]
+    #[inline(never)]
+    fn call_on(
+        &mut self,
+        stream: &SessionStream,
+        func: u32,
+        args: &[AnyView<'_>],
+        result: &mut Any,
+    ) -> Result<()> {
+        let placed = {
+            let _stream = stream.enter();
+            stream.place(args).map_err(raised)?
+        };
+        let ran = self.enter(|vm| vm.call_into(func, AnyView::slice(&placed.args), result));
+        let left = stream.leave(placed).map_err(raised);
+        ran.and(left)
+    }
+
+    /// Waits for the device's work, and reports its errors; on a CPU there is none.
+    pub(super) fn synchronize(&self) -> Result<()> {
+        self.stream.as_ref().map_or(Ok(()), |stream| stream.synchronize().map_err(raised))
+    }
+
     /// The way back in for native code that a run of the session called.
     pub(crate) fn reentry(&self) -> PlainReentry {
         let program = Arc::clone(self.vm.program());
-        PlainReentry { vm: self.vm.reentry(), program, threads: self.threads }
+        let stream = self.stream.clone();
+        PlainReentry { vm: self.vm.reentry(), program, threads: self.threads, stream }
     }
 
     /// Runs `body` with the session's threads and floating-point state, and restores the host's.
@@ -124,11 +163,22 @@ impl PlainSession {
     ) -> Result<T> {
         let _threads = ThreadScope::enter(self.threads);
         let _environment = FpEnv::enter();
+        let stream = self.stream.clone();
+        let _stream = stream.as_deref().map(SessionStream::enter);
         body(&mut self.vm).map_err(Error::from)
     }
 
     /// Calls a function until its tier compiles nothing more. Returns the number of calls.
     pub(super) fn warm_up(&mut self, func: u32, args: &[AnyView<'_>]) -> Result<usize> {
+        let placed;
+        let args = match self.stream.clone() {
+            None => args,
+            Some(stream) => {
+                let _stream = stream.enter();
+                placed = stream.place(args).map_err(raised)?.args;
+                AnyView::slice(&placed)
+            }
+        };
         let call = |vm: &mut vm::Session| vm.call_func(func, args).map(drop);
         let tier = self.tier.clone().filter(|_| self.vm.mode() == ExecutionMode::Tiered);
         let Some(tier) = tier else { return self.enter(call).map(|()| 1) };

@@ -9,6 +9,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use reflex_runtime::abi::DLDevice;
+use reflex_runtime::device;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
 use reflex_runtime::registry;
@@ -82,6 +84,9 @@ pub enum LoadError {
         /// Why it cannot be a value.
         reason: String,
     },
+    /// Constants that cannot be copied to the device.
+    #[error("constants: {0}")]
+    Device(String),
 }
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
@@ -93,11 +98,21 @@ impl Program {
         exec: Verified<Executable>,
         libraries: &[&dyn Library],
     ) -> Result<Program, LoadError> {
+        Program::load_on(exec, libraries, DLDevice::CPU)
+    }
+
+    /// [`Program::load`] for sessions whose first device is `device`: tensor constants are copied
+    /// there.
+    pub fn load_on(
+        exec: Verified<Executable>,
+        libraries: &[&dyn Library],
+        device: DLDevice,
+    ) -> Result<Program, LoadError> {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let code = decode(&exec);
         let pools = Arc::new(Pools::default());
         let packed = resolve(&exec, libraries, &pools)?;
-        let consts = materialise(id, &exec, &code, &packed)?;
+        let consts = materialise(id, &exec, &code, &packed, device)?;
         if exec.functions.iter().any(|f| f.kind == FuncKind::VmTir) {
             let count = exec.functions.len() as u32;
             let values = (0..count).map(|i| function_value(id, &exec, i, &packed)).collect();
@@ -106,7 +121,7 @@ impl Program {
             unsafe { pools.fill(&consts, values) };
             provide_by_name(&exec, libraries, &packed);
         }
-        Ok(Program::new(Parts { id, exec, code, consts, packed }))
+        Ok(Program::new(Parts { id, device, exec, code, consts, packed }))
     }
 }
 
@@ -176,6 +191,7 @@ fn materialise(
     exec: &Executable,
     code: &Code,
     packed: &[Option<Packed>],
+    device: DLDevice,
 ) -> Result<Box<[Any]>, LoadError> {
     for (index, scope) in &exec.memory_scopes {
         if !matches!(scope.as_str(), "" | "global") {
@@ -187,21 +203,30 @@ fn materialise(
         ConstEntry::None => Ok(Any::NONE),
         ConstEntry::Int(value) => Ok(Any::from(value)),
         ConstEntry::Func(index) => Ok(function_value(id, exec, index, packed)),
-        ConstEntry::Pool(index) => constant(&exec.constants[index as usize]).map_err(|error| {
-            LoadError::Constant { index: index as usize, reason: error.message().into_owned() }
-        }),
+        ConstEntry::Pool(index) => {
+            constant(&exec.constants[index as usize], device).map_err(|error| LoadError::Constant {
+                index: index as usize,
+                reason: error.message().into_owned(),
+            })
+        }
     };
-    code.consts.iter().map(value).collect()
+    let values = code.consts.iter().map(value).collect::<Result<_, _>>()?;
+    // Sessions have streams of their own, which do not wait for the one of these copies.
+    let place = || device::get(device)?.synchronize(device::current_stream(device));
+    if !device.is_cpu() {
+        place().map_err(|error| LoadError::Device(error.message().into_owned()))?;
+    }
+    Ok(values)
 }
 
-fn constant(constant: &Constant) -> Result<Any, Error> {
+fn constant(constant: &Constant, device: DLDevice) -> Result<Any, Error> {
     Ok(match constant {
         Constant::Int(value) => (*value).into(),
         Constant::Float(value) => (*value).into(),
         Constant::DType(dtype) => (*dtype).into(),
         Constant::Str(text) => Any::from(&**text),
         Constant::Shape(shape) => Shape::new(shape).into(),
-        Constant::Tensor(tensor) => tensor_value(tensor)?.into(),
+        Constant::Tensor(tensor) => tensor_value(tensor)?.to_device(device)?.into(),
     })
 }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
+use reflex_runtime::abi::DLDevice;
 use reflex_runtime::value::Any;
 
 use crate::abi::{CodePtr, Trampolines};
@@ -23,6 +24,7 @@ use crate::watched::WatchedCode;
 /// A loaded program.
 pub struct Program {
     id: u64,
+    device: DLDevice,
     exec: Verified<Executable>,
     code: Code,
     consts: Box<[Any]>,
@@ -41,6 +43,8 @@ pub struct Program {
 /// The parts of a program that loading provides.
 pub(crate) struct Parts {
     pub id: u64,
+    /// Where tensor constants are.
+    pub device: DLDevice,
     pub exec: Verified<Executable>,
     pub code: Code,
     /// By index in the constant table.
@@ -52,13 +56,14 @@ pub(crate) struct Parts {
 impl Program {
     /// A program without machine code.
     pub(crate) fn new(parts: Parts) -> Program {
-        let Parts { id, exec, code, consts, packed } = parts;
+        let Parts { id, device, exec, code, consts, packed } = parts;
         let cells = code.sites.iter().map(|_| AtomicPtr::new(std::ptr::null_mut())).collect();
         let names =
             exec.functions.iter().enumerate().map(|(i, f)| (f.name.clone(), i as u32)).collect();
         let watched = WatchedCode::new(exec.functions.len());
         Program {
             id,
+            device,
             exec,
             code,
             consts,
@@ -77,6 +82,12 @@ impl Program {
     /// The executable.
     pub fn executable(&self) -> &Verified<Executable> {
         &self.exec
+    }
+
+    /// The first device of its sessions, where tensor constants are.
+    #[inline]
+    pub fn device(&self) -> DLDevice {
+        self.device
     }
 
     /// The decoded code.

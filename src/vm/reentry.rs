@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use reflex_runtime::abi::DLDevice;
-use reflex_runtime::alloc::device::AllocatorKind;
+use reflex_runtime::alloc::device::{AllocatorKind, DeviceAllocator};
+use reflex_runtime::device;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
 use reflex_runtime::value::{Any, AnyView};
@@ -379,24 +380,34 @@ impl Reentry {
 
 /// Where a session allocates a storage.
 pub struct Placement {
-    /// The allocator.
-    pub allocator: AllocatorKind,
+    /// The allocator of the device's memory.
+    pub allocator: &'static dyn DeviceAllocator,
     /// The device.
     pub device: DLDevice,
+}
+
+impl Placement {
+    /// On the host the allocator is of the session's kind, elsewhere it is the device's.
+    fn on(kind: AllocatorKind, device: DLDevice) -> Result<Placement, Error> {
+        let allocator = match device.is_cpu() {
+            true => kind.on_cpu(),
+            false => device::get(device)?.allocator(),
+        };
+        Ok(Placement { allocator, device })
+    }
 }
 
 /// Where the session that `vm` stands for allocates on device `index` of its list; -1 is the host.
 /// A session that is not running has the default allocator and devices.
 pub fn placement(vm: &AnyView<'_>, index: i64) -> Result<Placement, Error> {
     let Ok(state) = running(vm) else {
-        let device = Devices::default().get(index)?;
-        return Ok(Placement { allocator: AllocatorKind::default(), device });
+        return Placement::on(AllocatorKind::default(), Devices::default().get(index)?);
     };
     // SAFETY: `running` says that the state is live and executes on this thread, and nothing else
     // refers to its devices.
     unsafe {
         let devices = &raw const (*state).devices;
-        Ok(Placement { allocator: (*state).allocator, device: (*devices).get(index)? })
+        Placement::on((*state).allocator, (*devices).get(index)?)
     }
 }
 

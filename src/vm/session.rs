@@ -103,8 +103,14 @@ impl Canceller {
 }
 
 impl Session {
-    /// A session of `program`. `Compiled` and `Tiered` need a tier attached to it.
+    /// A session of `program`. `Compiled` and `Tiered` need a tier attached to it. The first device is the program's.
     pub fn new(program: &Arc<Program>, options: Options) -> Result<Session, Error> {
+        let (first, wanted) = (options.devices.first(), program.device());
+        if first != wanted {
+            return Err(Error::value_error(format!(
+                "the program is for {wanted}, and the session's first device is {first}"
+            )));
+        }
         let tier = match options.mode {
             Mode::Bytecode => None,
             Mode::Compiled | Mode::Tiered => Some(program.tier().cloned().ok_or_else(|| {

@@ -217,7 +217,7 @@ impl MethodBody<'_, '_> {
         let args = CallArgs { program: self.program, func: self.func, args };
         Some(AllocatedTensor {
             // Recycled tensors lie on storages of the VM.
-            cpu: self.plans.get(pc).is_some(),
+            cpu: self.plans.get(pc).is_some() && self.program.device().is_cpu(),
             dtype: args.get(3).and_then(|dtype| dtype.as_dtype()).map(dtype_bits),
             shape: args.get(2).and_then(|shape| Some(shape.downcast_ref::<Shape>()?.to_vec())),
         })

@@ -24,7 +24,7 @@ use crate::LowerError;
 pub struct Bytecode {
     /// The executable; kernels are packed functions by name.
     pub executable: Executable,
-    /// `shape_func` kernels, in lowered form.
+    /// `shape_func` kernels, in lowered form: they work on host memory, whatever the device.
     pub shape_funcs: Vec<PrimFunc>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::abi::{DLDevice, DLTensor};
+use crate::abi::DLTensor;
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::tensor::is_compact;
@@ -26,8 +26,8 @@ impl HostTensor {
     }
 
     pub(super) fn new(dl: &DLTensor) -> Result<HostTensor, String> {
-        if dl.device.device_type != DLDevice::KIND_CPU {
-            return Err("is not in main memory".to_owned());
+        if !dl.device.is_host() {
+            return Err(format!("is on {}, not in main memory", dl.device));
         }
         let rank = usize::try_from(dl.ndim).map_err(|_| "has no rank".to_owned())?;
         let shape = match rank {

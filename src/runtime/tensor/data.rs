@@ -1,9 +1,9 @@
-//! Reading and writing the elements of CPU tensors.
+//! Reading and writing the elements of tensors in host memory.
 
 use half::{bf16, f16};
 
 use super::Tensor;
-use crate::abi::DLDevice;
+use crate::device;
 use crate::dtype::DType;
 use crate::error::Error;
 
@@ -125,12 +125,7 @@ impl Tensor {
 
     /// Address of the data of a compact CPU tensor.
     fn packed_bytes(&self) -> Result<*const u8, Error> {
-        if self.device().device_type != DLDevice::KIND_CPU {
-            return Err(Error::value_error(format!(
-                "a tensor on {:?}; only those on the CPU are read",
-                self.device()
-            )));
-        }
+        device::require_host(self.device(), "the data")?;
         self.require_compact("read")?;
         Ok(self.data_ptr())
     }

@@ -7,11 +7,13 @@
 use reflex_runtime::abi::{DLTensor, type_index};
 use reflex_runtime::array::Array;
 use reflex_runtime::closure::VmClosure;
+use reflex_runtime::device;
 use reflex_runtime::dtype::{DType, code};
 use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
 use reflex_runtime::object;
 use reflex_runtime::shape::Shape;
+use reflex_runtime::tensor::transfer::host_copy_of;
 use reflex_runtime::value::{Any, AnyView};
 
 use super::args::{Context, arity, exactly, int};
@@ -143,6 +145,9 @@ pub fn read_if_cond(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
     let Some(tensor) = x.as_dltensor() else {
         return Err(x.mismatch("ffi.Tensor"));
     };
+    if !tensor.device.is_host() {
+        return Ok(Any::from(scalar_int(host_copy_of(tensor)?.dl())? != 0));
+    }
     Ok(Any::from(scalar_int(tensor)? != 0))
 }
 
@@ -151,7 +156,7 @@ pub fn condition(value: &AnyView<'_>) -> Result<bool, Error> {
     value.as_bool().ok_or_else(|| value.mismatch("int"))
 }
 
-/// The element of a one-element integer or boolean tensor on the CPU.
+/// The element of a one-element integer or boolean tensor in host memory.
 fn scalar_int(tensor: &DLTensor) -> Result<i64, Error> {
     on_cpu(tensor)?;
     let shape = dims(tensor);
@@ -164,7 +169,7 @@ fn scalar_int(tensor: &DLTensor) -> Result<i64, Error> {
         )));
     }
     let at = tensor.data.cast::<u8>().wrapping_add(tensor.byte_offset as usize);
-    // SAFETY: a live CPU tensor with one element has the element's bytes at this
+    // SAFETY: a live tensor in host memory with one element has the element's bytes at this
     // address; unaligned reads ask nothing more.
     unsafe {
         Ok(match bits {
@@ -188,13 +193,7 @@ pub fn dims(tensor: &DLTensor) -> &[i64] {
 
 /// Refuses tensors whose data the host cannot read.
 pub fn on_cpu(tensor: &DLTensor) -> Result<(), Error> {
-    if tensor.device.device_type == reflex_runtime::abi::DLDevice::KIND_CPU {
-        return Ok(());
-    }
-    Err(Error::value_error(format!(
-        "the tensor is on device ({}, {}); only the CPU is built",
-        tensor.device.device_type, tensor.device.device_id
-    )))
+    device::require_host(tensor.device, "the tensor")
 }
 
 /// Refuses tensors whose elements the host cannot read: those that are elsewhere, or nowhere.

@@ -1,6 +1,7 @@
-//! Storages, tensors in them, views and moves between devices (the CPU is built).
+//! Storages, tensors in them, views and copies between devices.
 
-use reflex_runtime::abi::{DLDevice, DLTensor};
+use reflex_runtime::abi::DLDevice;
+use reflex_runtime::device;
 use reflex_runtime::error::Error;
 use reflex_runtime::shape::Shape;
 use reflex_runtime::storage::Storage;
@@ -8,7 +9,6 @@ use reflex_runtime::tensor::{self, Tensor};
 use reflex_runtime::value::{Any, AnyView};
 
 use super::args::{Context, arity, check_vm, exactly, int};
-use super::check::readable;
 use crate::reentry::{self, Placement};
 
 const ALLOC_STORAGE: &str = "vm.builtin.alloc_storage";
@@ -46,7 +46,7 @@ pub fn alloc_storage(cx: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
     check_scope(args.get(4))?;
     let Placement { allocator, device } = reentry::placement(&args[0], device)?;
     let bytes = tensor::byte_size(shape, dtype)?;
-    Ok(Storage::on_device(allocator.on_cpu(), bytes, device)?.into())
+    Ok(Storage::on_device(allocator, bytes, device)?.into())
 }
 
 pub fn alloc_tensor(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
@@ -87,12 +87,14 @@ pub fn to_device(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
     let tensor = tensor_arg(&args[0], TO_DEVICE)?;
     let (kind, id) = (int(TO_DEVICE, args, 1)?, int(TO_DEVICE, args, 2)?);
     check_scope(args.get(3))?;
-    match i32::try_from(id) {
-        Ok(id @ 0..) if kind == i64::from(DLDevice::KIND_CPU) => copy_of(tensor, DLDevice::cpu(id)),
-        _ => Err(Error::value_error(format!(
-            "device ({kind}, {id}) is not built; the CPUs are (1, 0), (1, 1) and so on"
-        ))),
+    let number = |n: i64| i32::try_from(n).unwrap_or(-1);
+    let device = DLDevice { device_type: number(kind), device_id: number(id) };
+    if device.device_id < 0 || device::find(device).is_none() {
+        return Err(Error::value_error(format!(
+            "device ({kind}, {id}) is not open; the CPUs are (1, 0), (1, 1) and so on"
+        )));
     }
+    Ok(tensor.copy_to(device)?.into())
 }
 
 pub fn ensure_zero_offset(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
@@ -101,24 +103,5 @@ pub fn ensure_zero_offset(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error
     if tensor.dl().byte_offset == 0 {
         return Ok(tensor.clone().into());
     }
-    copy_of(tensor, tensor.device())
-}
-
-/// A compact copy with data of its own.
-fn copy_of(tensor: &Tensor, device: DLDevice) -> Result<Any, Error> {
-    let DLTensor { dtype, .. } = *tensor.dl();
-    readable(tensor.dl())?;
-    if !tensor.is_compact() {
-        return Err(Error::value_error(format!(
-            "a tensor with strides {:?} cannot be copied; make it compact first",
-            tensor.strides().unwrap_or_default()
-        )));
-    }
-    let copy = Tensor::empty_on(device, tensor.shape(), dtype)?;
-    // SAFETY: both are compact CPU tensors of the same shape and type, and the copy is
-    // unshared.
-    unsafe {
-        copy.data_ptr().copy_from_nonoverlapping(tensor.data_ptr(), tensor.nbytes());
-    }
-    Ok(copy.into())
+    Ok(tensor.copy_to(tensor.device())?.into())
 }

@@ -5,6 +5,7 @@ use reflex_runtime::dtype::DType;
 use reflex_runtime::error::Error;
 use reflex_runtime::shape::Shape;
 use reflex_runtime::tensor::Tensor;
+use reflex_runtime::tensor::transfer::host_copy_of;
 use reflex_runtime::value::{Any, AnyView};
 
 use super::args::{Context, arity, check_vm, exactly, int};
@@ -224,6 +225,14 @@ pub fn tensor_to_shape(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
     exactly(TO_SHAPE, args, 1)?;
     let Some(tensor) = args[0].as_dltensor() else {
         return Err(args[0].mismatch("ffi.Tensor"));
+    };
+    let copy;
+    let tensor = match tensor.device.is_host() {
+        true => tensor,
+        false => {
+            copy = host_copy_of(tensor)?;
+            copy.dl()
+        }
     };
     readable(tensor)?;
     let &[len] = dims(tensor) else {

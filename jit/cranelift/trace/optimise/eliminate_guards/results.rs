@@ -73,8 +73,10 @@ impl KnownValues {
     /// The facts about the result of a builtin.
     fn value(&self, program: &Program, builtin: Builtin, args: &[Arg]) -> Option<ValueFacts> {
         match builtin {
-            // Storages of numbered devices are always on the host.
-            Builtin::AllocStorage => Some(ValueFacts { cpu: true, ..ValueFacts::default() }),
+            // All numbered devices are the host's, unless the program is for another one.
+            Builtin::AllocStorage => {
+                Some(ValueFacts { cpu: program.device().is_cpu(), ..ValueFacts::default() })
+            }
             Builtin::AllocTensor => {
                 let cpu = self.known(args.first()).is_some_and(|storage| storage.cpu);
                 let dtype = match args.get(3) {

@@ -19,7 +19,10 @@ impl EscapeAnalysis<'_> {
         args: &[Arg],
     ) -> Option<Object> {
         match (builtin, plan, args) {
-            (Builtin::AllocStorage, ReusePlan::Storage { .. }, [_, shape, _, dtype, ..]) => {
+            // The arena of a trace is host memory.
+            (Builtin::AllocStorage, ReusePlan::Storage { .. }, [_, shape, _, dtype, ..])
+                if self.program.device().is_cpu() =>
+            {
                 let bytes = byte_size(&self.shape(*shape)?, element_type(*dtype)?).ok()?;
                 Some(Object::Storage { at: self.arena.take(bytes)?, bytes })
             }

@@ -1,0 +1,387 @@
+//! One CUDA device.
+
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+use std::sync::OnceLock;
+
+use cudarc::driver::sys::{self, CUcontext, CUdevice_attribute as Attribute, CUevent};
+use parking_lot::Mutex;
+use reflex_runtime::abi::DLDevice;
+use reflex_runtime::alloc::device::DeviceAllocator;
+use reflex_runtime::device::{
+    self, DEVICE_LOST, Device, Event, KernelSpec, LoadedKernels, Properties, Stream,
+};
+use reflex_runtime::error::Error;
+
+use crate::call::{Failure, cu};
+use crate::module::Module;
+use crate::pool::Pool;
+use crate::staging::Staging;
+use crate::streams::{StreamState, Streams};
+
+/// The devices that are open, by number. They are never closed: the primary context is shared with
+/// the rest of the process.
+pub(crate) static OPEN: Mutex<BTreeMap<i32, &'static Gpu>> = Mutex::new(BTreeMap::new());
+
+/// A device with its primary context, which the process shares and which is never reset here.
+pub(crate) struct Gpu {
+    id: DLDevice,
+    context: Context,
+    properties: Properties,
+    /// Why the device is lost.
+    lost: OnceLock<String>,
+    pub(crate) streams: Streams,
+    pub(crate) pool: Pool,
+    staging: Mutex<Staging>,
+}
+
+struct Context(CUcontext);
+
+// SAFETY: a context is the driver's, which takes it from any thread.
+unsafe impl Send for Context {}
+// SAFETY: as for `Send`: the driver locks what it changes.
+unsafe impl Sync for Context {}
+
+impl Gpu {
+    /// Retains the primary context of a device. The driver is probed.
+    pub(crate) fn open(number: i32) -> Result<Gpu, Error> {
+        let id = DLDevice::cuda(number);
+        let failed = |why: Failure| Error::new("DriverError", format!("{id}: {why}"));
+        let (mut count, mut device, mut context) = (0, 0, std::ptr::null_mut());
+        // SAFETY: each call writes to the variable of its type that it is given.
+        unsafe {
+            cu!(cuInit(0)).map_err(failed)?;
+            cu!(cuDeviceGetCount(&mut count)).map_err(failed)?;
+            if !(0..count).contains(&number) {
+                let there = match count {
+                    0 => "the driver has no device".to_owned(),
+                    1 => "there is cuda:0".to_owned(),
+                    count => format!("there are cuda:0 to cuda:{}", count - 1),
+                };
+                return Err(Error::new("DriverError", format!("there is no {id}; {there}")));
+            }
+            cu!(cuDeviceGet(&mut device, number)).map_err(failed)?;
+        }
+        let properties = properties(device).map_err(failed)?;
+        // SAFETY: the device is one of the driver's.
+        unsafe { cu!(cuDevicePrimaryCtxRetain(&mut context, device)).map_err(failed)? };
+        Ok(Gpu {
+            id,
+            context: Context(context),
+            properties,
+            lost: OnceLock::new(),
+            streams: Streams::default(),
+            pool: Pool::default(),
+            staging: Mutex::new(Staging::default()),
+        })
+    }
+
+    /// Makes the default stream.
+    pub(crate) fn start(&self) -> Result<(), Error> {
+        let state = self.new_stream()?;
+        self.streams.add(Stream::DEFAULT, state);
+        Ok(())
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.properties.name
+    }
+
+    /// Makes the context this thread's, unless the device is lost. Every entry does: other code in
+    /// the process may have set another one.
+    pub(crate) fn enter(&self) -> Result<(), Error> {
+        if let Some(why) = self.lost.get() {
+            return Err(Error::new(DEVICE_LOST, why.clone()));
+        }
+        // SAFETY: the context is retained for ever.
+        unsafe { cu!(cuCtxSetCurrent(self.context.0)) }.map_err(|why| self.error(why))
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.get().is_some()
+    }
+
+    /// The error of a failure that no stream's kernels can have caused.
+    pub(crate) fn error(&self, why: Failure) -> Error {
+        self.error_with(why, String::new)
+    }
+
+    /// The error of a failure on a stream: it may be that of an earlier launch.
+    pub(crate) fn stream_error(&self, why: Failure, stream: &StreamState) -> Error {
+        self.error_with(why, || format!("; {}", stream.launches.lock().suspects()))
+    }
+
+    fn error_with(&self, why: Failure, more: impl FnOnce() -> String) -> Error {
+        let kind = match why.is_out_of_memory() {
+            true => "MemoryError",
+            false => "RuntimeError",
+        };
+        if !why.is_final() {
+            return Error::new(kind, format!("{}: {why}{}", self.id, more()));
+        }
+        let first = || format!("{} is lost: {why}{}", self.id, more());
+        let text = self.lost.get_or_init(first).clone();
+        Error::new(DEVICE_LOST, text)
+    }
+
+    fn new_stream(&self) -> Result<StreamState, Error> {
+        self.enter()?;
+        let mut raw = std::ptr::null_mut();
+        const NON_BLOCKING: u32 = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+        // SAFETY: it writes one handle.
+        unsafe { cu!(cuStreamCreate(&mut raw, NON_BLOCKING)) }.map_err(|why| self.error(why))?;
+        Ok(StreamState::new(raw))
+    }
+
+    /// A stream's state, or an error for one that is not of this device.
+    pub(crate) fn stream(&self, stream: Stream) -> Result<std::sync::Arc<StreamState>, Error> {
+        self.streams.get(stream).ok_or_else(|| {
+            Error::value_error(format!("{}: there is no stream {:#x}", self.id, stream.0))
+        })
+    }
+
+    /// Waits for a stream's work.
+    pub(crate) fn wait_for(&self, stream: &StreamState) -> Result<(), Error> {
+        // SAFETY: the stream lives as long as its state.
+        unsafe { cu!(cuStreamSynchronize(stream.raw())) }
+            .map_err(|why| self.stream_error(why, stream))?;
+        stream.launches.lock().clear();
+        Ok(())
+    }
+
+    /// Waits for the work of all streams, for what has no order with them.
+    pub(crate) fn wait_for_all(&self) -> Result<(), Error> {
+        self.streams.all().iter().try_for_each(|stream| self.wait_for(stream))
+    }
+}
+
+/// Reads the facts about a device of the driver.
+fn properties(device: sys::CUdevice) -> Result<Properties, Failure> {
+    let attribute = |which: Attribute| {
+        let mut value: c_int = 0;
+        // SAFETY: it writes one integer.
+        unsafe { cu!(cuDeviceGetAttribute(&mut value, which, device)) }?;
+        Ok(u32::try_from(value).unwrap_or(0))
+    };
+    let (mut name, mut memory) = ([0; 256], 0);
+    // SAFETY: the name is written with its terminator into so many bytes, the size into its
+    // variable.
+    unsafe {
+        cu!(cuDeviceGetName(name.as_mut_ptr(), name.len() as c_int, device))?;
+        cu!(cuDeviceTotalMem_v2(&mut memory, device))?;
+    }
+    let name: Vec<u8> = name.iter().map(|c| *c as u8).take_while(|c| *c != 0).collect();
+    use Attribute as A;
+    Ok(Properties {
+        name: String::from_utf8_lossy(&name).into_owned(),
+        memory_bytes: memory as u64,
+        compute_capability: Some((
+            attribute(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+            attribute(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+        )),
+        max_grid: [
+            attribute(A::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)?,
+            attribute(A::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y)?,
+            attribute(A::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)?,
+        ],
+        max_block: [
+            attribute(A::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X)?,
+            attribute(A::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y)?,
+            attribute(A::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)?,
+        ],
+        max_threads: attribute(A::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+        max_shared_bytes: attribute(A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
+    })
+}
+
+impl Device for &'static Gpu {
+    fn id(&self) -> DLDevice {
+        self.id
+    }
+
+    fn properties(&self) -> &Properties {
+        &self.properties
+    }
+
+    fn allocator(&self) -> &'static dyn DeviceAllocator {
+        *self
+    }
+
+    fn set_memory_limit(&self, bytes: usize) {
+        self.pool.set_limit(bytes);
+    }
+
+    fn stream_of(&self, address: *const u8) -> Option<Stream> {
+        self.pool.stream_of(address.addr() as u64)
+    }
+
+    fn create_stream(&self) -> Result<Stream, Error> {
+        let state = self.new_stream()?;
+        let stream = Stream(state.raw().addr() as u64);
+        self.streams.add(stream, state);
+        Ok(stream)
+    }
+
+    fn destroy_stream(&self, stream: Stream) {
+        let Some(state) = self.streams.remove(stream) else { return };
+        if self.is_lost() || self.enter().is_err() || self.wait_for(&state).is_err() {
+            // What a lost device had is gone with it.
+            return;
+        }
+        self.pool.adopt(stream);
+        // SAFETY: the stream is in no table any more, so this is its last use.
+        let _ = unsafe { cu!(cuStreamDestroy_v2(state.raw())) };
+    }
+
+    fn synchronize(&self, stream: Stream) -> Result<(), Error> {
+        self.enter()?;
+        self.wait_for(&*self.stream(stream)?)
+    }
+
+    fn record(&self, stream: Stream) -> Result<Event, Error> {
+        let state = self.stream(stream)?;
+        self.enter()?;
+        let event = new_event(&state).map_err(|why| self.stream_error(why, &state))?;
+        Ok(Event(event.addr() as u64))
+    }
+
+    fn wait(&self, stream: Stream, event: &Event) -> Result<(), Error> {
+        let state = self.stream(stream)?;
+        self.enter()?;
+        // SAFETY: events are destroyed through `destroy_event` alone, which takes them by value.
+        unsafe { cu!(cuStreamWaitEvent(state.raw(), raw_event(event), 0)) }
+            .map_err(|why| self.stream_error(why, &state))
+    }
+
+    fn destroy_event(&self, event: Event) {
+        if self.enter().is_ok() {
+            // SAFETY: the event was recorded here and is used no more.
+            let _ = unsafe { cu!(cuEventDestroy_v2(raw_event(&event))) };
+        }
+    }
+
+    unsafe fn copy_from_host(
+        &self,
+        stream: Stream,
+        to: *mut u8,
+        from: *const u8,
+        bytes: usize,
+    ) -> Result<(), Error> {
+        let state = self.stream(stream)?;
+        self.enter()?;
+        // SAFETY: the caller passes two ranges of so many bytes.
+        let copied = unsafe { self.staging.lock().send(state.raw(), to, from, bytes) };
+        copied.map_err(|why| self.stream_error(why, &state))
+    }
+
+    unsafe fn copy_to_host(
+        &self,
+        stream: Stream,
+        to: *mut u8,
+        from: *const u8,
+        bytes: usize,
+    ) -> Result<(), Error> {
+        let state = self.stream(stream)?;
+        self.enter()?;
+        // SAFETY: the caller passes two ranges of so many bytes.
+        let copied = unsafe { self.staging.lock().receive(state.raw(), to, from, bytes) };
+        copied.map_err(|why| self.stream_error(why, &state))?;
+        state.launches.lock().clear();
+        Ok(())
+    }
+
+    unsafe fn copy(
+        &self,
+        stream: Stream,
+        to: *mut u8,
+        from: *const u8,
+        bytes: usize,
+    ) -> Result<(), Error> {
+        let state = self.stream(stream)?;
+        self.enter()?;
+        let (to, from) = (to.addr() as u64, from.addr() as u64);
+        // SAFETY: the caller passes two ranges of so many bytes of the device.
+        unsafe { cu!(cuMemcpyDtoDAsync_v2(to, from, bytes, state.raw())) }
+            .map_err(|why| self.stream_error(why, &state))
+    }
+
+    unsafe fn copy_from_peer(
+        &self,
+        stream: Stream,
+        to: *mut u8,
+        peer: DLDevice,
+        from: *const u8,
+        bytes: usize,
+    ) -> Result<(), Error> {
+        let unknown = || Error::value_error(format!("{peer} is no open CUDA device"));
+        let theirs = OPEN.lock().get(&peer.device_id).copied();
+        let theirs = theirs.filter(|gpu| gpu.id == peer).ok_or_else(unknown)?;
+        let state = self.stream(stream)?;
+        self.enter()?;
+        let (to, from) = (to.addr() as u64, from.addr() as u64);
+        let (here, there) = (self.context.0, theirs.context.0);
+        // SAFETY: the caller passes a range of each device, of so many bytes.
+        unsafe { cu!(cuMemcpyPeerAsync(to, here, from, there, bytes, state.raw())) }
+            .map_err(|why| self.stream_error(why, &state))
+    }
+
+    unsafe fn fill(
+        &self,
+        stream: Stream,
+        to: *mut u8,
+        value: u8,
+        bytes: usize,
+    ) -> Result<(), Error> {
+        let state = self.stream(stream)?;
+        self.enter()?;
+        // SAFETY: the caller passes a range of so many bytes of the device.
+        unsafe { cu!(cuMemsetD8Async(to.addr() as u64, value, bytes, state.raw())) }
+            .map_err(|why| self.stream_error(why, &state))
+    }
+
+    fn load(&self, text: &str, kernels: &[KernelSpec]) -> Result<Box<dyn LoadedKernels>, Error> {
+        Ok(Box::new(Module::load(self, text, kernels)?))
+    }
+}
+
+/// An event that is recorded on a stream of the current context.
+pub(crate) fn new_event(stream: &StreamState) -> Result<CUevent, Failure> {
+    const NO_TIMES: u32 = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
+    let mut event = std::ptr::null_mut();
+    // SAFETY: the event is made before it is recorded, and the stream lives as long as its state.
+    unsafe {
+        cu!(cuEventCreate(&mut event, NO_TIMES))?;
+        if let Err(why) = cu!(cuEventRecord(event, stream.raw())) {
+            let _ = cu!(cuEventDestroy_v2(event));
+            return Err(why);
+        }
+    }
+    Ok(event)
+}
+
+fn raw_event(event: &Event) -> CUevent {
+    std::ptr::with_exposed_provenance_mut(event.0 as usize)
+}
+
+impl DeviceAllocator for Gpu {
+    fn device(&self) -> DLDevice {
+        self.id
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<reflex_runtime::alloc::device::Block, Error> {
+        self.pool.allocate(self, bytes, device::current_stream(self.id))
+    }
+
+    unsafe fn release(&self, block: reflex_runtime::alloc::device::Block) {
+        self.pool.release(block.data.addr().get() as u64);
+    }
+
+    fn trim(&self) {
+        // An error of a stream shows again at its next use.
+        let _ = self.enter().and_then(|()| self.pool.trim(self));
+    }
+
+    fn statistics(&self) -> reflex_runtime::alloc::device::Statistics {
+        self.pool.statistics()
+    }
+}

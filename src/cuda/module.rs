@@ -1,0 +1,225 @@
+//! Kernels from PTX.
+
+use std::ffi::{CString, c_void};
+use std::fmt;
+use std::sync::Arc;
+
+use cudarc::driver::sys::{CUfunction, CUfunction_attribute as Attribute, CUjit_option, CUmodule};
+use reflex_runtime::alloc::device::DeviceAllocator;
+use reflex_runtime::device::{KernelSpec, Launch, LoadedKernels, Stream};
+use reflex_runtime::error::Error;
+
+use crate::call::cu;
+use crate::gpu::Gpu;
+use crate::settings::synchronous;
+
+/// Dynamic shared memory that a kernel may use without being told, bytes.
+const USUAL_SHARED: u32 = 48 << 10;
+/// Bytes of the driver's messages about a text.
+const LOG: usize = 4096;
+
+/// The kernels of one text, on one device.
+pub(crate) struct Module {
+    gpu: &'static Gpu,
+    raw: Handle<CUmodule>,
+    kernels: Vec<Kernel>,
+}
+
+struct Kernel {
+    name: Arc<str>,
+    raw: Handle<CUfunction>,
+}
+
+struct Handle<T>(T);
+
+// SAFETY: modules and functions are the driver's, which takes them from any thread.
+unsafe impl<T> Send for Handle<T> {}
+// SAFETY: as for `Send`: the driver locks what it changes.
+unsafe impl<T> Sync for Handle<T> {}
+
+impl fmt::Debug for Module {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.kernels.iter().map(|kernel| &kernel.name)).finish()
+    }
+}
+
+/// Returns why code for an architecture, such as `sm_90a`, does not run on a device of this compute
+/// capability.
+fn misfit(target: &str, (major, minor): (u32, u32)) -> Option<String> {
+    let digits = target.strip_prefix("sm_")?;
+    let (number, exact) = match digits.strip_suffix('a') {
+        Some(number) => (number, true),
+        None => (digits, false),
+    };
+    let (needs, has) = (number.parse::<u32>().ok()?, 10 * major + minor);
+    let fits = if exact { has == needs } else { has >= needs };
+    (!fits).then(|| format!("is for {target}, and the device is sm_{has}"))
+}
+
+/// The architecture that a PTX text names.
+fn target(text: &str) -> Option<&str> {
+    let line = text.lines().find_map(|line| line.trim().strip_prefix(".target"))?;
+    line.split(',').next().map(str::trim)
+}
+
+impl Module {
+    pub(crate) fn load(
+        gpu: &'static Gpu,
+        text: &str,
+        kernels: &[KernelSpec],
+    ) -> Result<Module, Error> {
+        use reflex_runtime::device::Device;
+        let id = DeviceAllocator::device(gpu);
+        let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+        let names = names.join(", ");
+        let bad = |what: String| Error::value_error(format!("{id}: the code of {names} {what}"));
+        let properties = Device::properties(&gpu);
+        let capability = properties.compute_capability.unwrap_or_default();
+        let target = target(text).ok_or_else(|| bad("is no PTX: it names no target".into()))?;
+        if let Some(why) = misfit(target, capability) {
+            return Err(bad(why));
+        }
+        let most = properties.max_shared_bytes;
+        if let Some(kernel) = kernels.iter().find(|kernel| kernel.shared_bytes > most) {
+            let (name, bytes) = (&kernel.name, kernel.shared_bytes);
+            let text =
+                format!("{id}: {name} needs {bytes} bytes of shared memory, of at most {most}");
+            return Err(Error::value_error(text));
+        }
+        let text = CString::new(text).map_err(|_| bad("has a null character".into()))?;
+        gpu.enter()?;
+        let raw = compile(gpu, &text, &names)?;
+        let mut module = Module { gpu, raw: Handle(raw), kernels: vec![] };
+        for kernel in kernels {
+            let found = module.find(kernel)?;
+            module.kernels.push(found);
+        }
+        Ok(module)
+    }
+
+    fn find(&self, spec: &KernelSpec) -> Result<Kernel, Error> {
+        let named = |error: Error| {
+            let text = format!("kernel {}: {}", spec.name, error.message());
+            Error::new(&error.kind(), text)
+        };
+        let name = CString::new(spec.name.as_str())
+            .map_err(|_| Error::value_error("the name of a kernel has a null character"))?;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: the module is loaded, and the call writes one handle.
+        unsafe { cu!(cuModuleGetFunction(&mut raw, self.raw.0, name.as_ptr())) }
+            .map_err(|why| named(self.gpu.error(why)))?;
+        if spec.shared_bytes > USUAL_SHARED {
+            let most = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            // SAFETY: the function is one of the module's.
+            unsafe { cu!(cuFuncSetAttribute(raw, most, spec.shared_bytes as i32)) }
+                .map_err(|why| named(self.gpu.error(why)))?;
+        }
+        Ok(Kernel { name: spec.name.as_str().into(), raw: Handle(raw) })
+    }
+
+    /// Why a launch is beyond the device's limits.
+    fn refusal(&self, launch: &Launch<'_>) -> Option<String> {
+        use reflex_runtime::device::Device;
+        let most = Device::properties(&self.gpu);
+        let beyond = |given: &[u32; 3], most: &[u32; 3]| given.iter().zip(most).any(|(g, m)| g > m);
+        if beyond(&launch.grid, &most.max_grid) {
+            return Some(format!("{:?} blocks, of at most {:?}", launch.grid, most.max_grid));
+        }
+        let threads = launch.block.iter().try_fold(1_u32, |n, extent| n.checked_mul(*extent));
+        let threads = threads.filter(|n| (1..=most.max_threads).contains(n));
+        if threads.is_none() || beyond(&launch.block, &most.max_block) {
+            let (block, most) = (launch.block, most.max_threads);
+            return Some(format!("{block:?} threads in a block, of at most {most}"));
+        }
+        let (shared, most) = (launch.shared_bytes, most.max_shared_bytes);
+        (shared > most).then(|| format!("{shared} bytes of shared memory, of at most {most}"))
+    }
+}
+
+/// Lets the driver compile a text.
+fn compile(gpu: &Gpu, text: &CString, names: &str) -> Result<CUmodule, Error> {
+    let mut log = vec![0_u8; LOG];
+    let mut options =
+        [CUjit_option::CU_JIT_ERROR_LOG_BUFFER, CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+    let mut values = [log.as_mut_ptr().cast::<c_void>(), std::ptr::without_provenance_mut(LOG)];
+    let (mut raw, count) = (std::ptr::null_mut(), options.len() as u32);
+    let image = text.as_ptr().cast::<c_void>();
+    // SAFETY: the text ends with a null character, and the log has as many bytes as are said.
+    let loaded = unsafe {
+        let (options, values) = (options.as_mut_ptr(), values.as_mut_ptr());
+        cu!(cuModuleLoadDataEx(&mut raw, image, count, options, values))
+    };
+    loaded.map_err(|why| {
+        let error = gpu.error(why);
+        let log: Vec<u8> = log.into_iter().take_while(|byte| *byte != 0).collect();
+        let log = String::from_utf8_lossy(&log);
+        let more = if log.trim().is_empty() { String::new() } else { format!(": {}", log.trim()) };
+        Error::new(&error.kind(), format!("the code of {names}: {}{more}", error.message()))
+    })?;
+    Ok(raw)
+}
+
+impl LoadedKernels for Module {
+    unsafe fn launch(&self, stream: Stream, launch: &Launch<'_>) -> Result<(), Error> {
+        let Some(kernel) = self.kernels.get(launch.kernel) else {
+            return Err(Error::value_error(format!("a module has no kernel {}", launch.kernel)));
+        };
+        let named = |error: Error| {
+            let text = format!("kernel {}: {}", kernel.name, error.message());
+            Error::new(&error.kind(), text)
+        };
+        if let Some(why) = self.refusal(launch) {
+            return Err(named(Error::value_error(why)));
+        }
+        if launch.grid.contains(&0) {
+            return Ok(());
+        }
+        let state = self.gpu.stream(stream)?;
+        self.gpu.enter()?;
+        let address = |word: &u64| std::ptr::from_ref(word).cast_mut().cast::<c_void>();
+        let mut params: Vec<*mut c_void> = launch.params.iter().map(address).collect();
+        let ([gx, gy, gz], [bx, by, bz]) = (launch.grid, launch.block);
+        let (function, shared, list) = (kernel.raw.0, launch.shared_bytes, params.as_mut_ptr());
+        let none = std::ptr::null_mut();
+        // SAFETY: the function is of this module, which lives; the driver copies the parameters,
+        // which the caller says are those of the kernel.
+        unsafe {
+            cu!(cuLaunchKernel(function, gx, gy, gz, bx, by, bz, shared, state.raw(), list, none))
+        }
+        .map_err(|why| named(self.gpu.stream_error(why, &state)))?;
+        state.launches.lock().add(&kernel.name);
+        if synchronous() { self.gpu.wait_for(&state) } else { Ok(()) }
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        if self.gpu.enter().is_err() || self.gpu.wait_for_all().is_err() {
+            return;
+        }
+        // SAFETY: the module is loaded, and no stream has a launch of it left.
+        let _ = unsafe { cu!(cuModuleUnload(self.raw.0)) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_fits_its_architecture_and_later_ones() {
+        assert_eq!(misfit("sm_80", (8, 0)), None);
+        assert_eq!(misfit("sm_80", (9, 0)), None);
+        assert_eq!(misfit("sm_90a", (9, 0)), None);
+        assert!(misfit("sm_90a", (10, 0)).is_some(), "only on 9.0 exactly");
+        let why = misfit("sm_80", (7, 5)).unwrap();
+        assert_eq!(why, "is for sm_80, and the device is sm_75");
+    }
+
+    #[test]
+    fn the_target_is_a_line_of_the_text() {
+        assert_eq!(target(".version 8.0\n.target sm_80\n"), Some("sm_80"));
+        assert_eq!(target(".target sm_90a, debug\n"), Some("sm_90a"));
+        assert_eq!(target("ELF"), None);
+    }
+}

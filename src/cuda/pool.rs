@@ -1,0 +1,220 @@
+//! Memory of a device, in the order of streams.
+//!
+//! A block belongs to the stream that was current when it was allocated. Released, it serves the next
+//! request of its size class on that stream at once: what follows on the stream comes after
+//! what used the block. Blocks of a stream that has ended serve any stream. Where the driver has no
+//! more memory, a block of another stream serves after that stream's work so far; then all free
+//! blocks go back to the driver.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ptr::NonNull;
+
+use parking_lot::Mutex;
+use reflex_runtime::alloc::device::{Block, Statistics};
+use reflex_runtime::device::Stream;
+use reflex_runtime::error::Error;
+
+use crate::call::{Failure, cu};
+use crate::gpu::{Gpu, new_event};
+
+/// Smallest block, and alignment of all, bytes.
+const SMALLEST: usize = 256;
+/// Size classes between two powers of two.
+const CLASSES: usize = 4;
+/// Largest block, bytes.
+const LARGEST: usize = 1 << 46;
+/// The owner of free blocks that no stream uses.
+const NONE: Stream = Stream(u64::MAX);
+
+/// The blocks of a device.
+#[derive(Debug)]
+pub(crate) struct Pool(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    /// Blocks in use, by address.
+    live: BTreeMap<u64, Live>,
+    /// Free blocks, by stream and size.
+    free: HashMap<Stream, BTreeMap<usize, Vec<u64>>>,
+    counts: Statistics,
+    limit: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Live {
+    bytes: usize,
+    stream: Stream,
+}
+
+impl Default for Pool {
+    fn default() -> Pool {
+        let counts = Statistics { live: 0, peak_live: 0, resident: 0, peak_resident: 0 };
+        let (live, free) = (BTreeMap::new(), HashMap::new());
+        Pool(Mutex::new(State { live, free, counts, limit: usize::MAX }))
+    }
+}
+
+/// The size class of a request.
+fn class_of(bytes: usize) -> usize {
+    let bytes = bytes.max(SMALLEST);
+    let step = (bytes.next_power_of_two() / (2 * CLASSES)).max(SMALLEST);
+    bytes.next_multiple_of(step)
+}
+
+impl Pool {
+    pub(crate) fn set_limit(&self, bytes: usize) {
+        self.0.lock().limit = bytes;
+    }
+
+    pub(crate) fn statistics(&self) -> Statistics {
+        self.0.lock().counts
+    }
+
+    /// The stream of the block in use that holds an address.
+    pub(crate) fn stream_of(&self, address: u64) -> Option<Stream> {
+        let state = self.0.lock();
+        let (start, live) = state.live.range(..=address).next_back()?;
+        (address - start <= live.bytes as u64).then_some(live.stream)
+    }
+
+    /// A block in the order of a stream.
+    pub(crate) fn allocate(&self, gpu: &Gpu, bytes: usize, stream: Stream) -> Result<Block, Error> {
+        gpu.enter()?;
+        gpu.stream(stream)?;
+        let mut state = self.0.lock();
+        let size = if bytes > LARGEST { usize::MAX } else { class_of(bytes) };
+        let live = state.counts.live;
+        if live.checked_add(size).is_none_or(|all| all > state.limit) {
+            let limit = state.limit;
+            let text = match size {
+                usize::MAX => format!("cannot allocate {bytes} bytes"),
+                _ => format!("{bytes} more bytes exceed the limit of {limit} bytes"),
+            };
+            let id = reflex_runtime::alloc::device::DeviceAllocator::device(gpu);
+            return Err(Error::new("MemoryError", format!("{id}: {text}")));
+        }
+        let address = match state.take(stream, size).or_else(|| state.take(NONE, size)) {
+            Some(address) => address,
+            None => state.allocate_new(gpu, size, stream)?,
+        };
+        let counts = &mut state.counts;
+        counts.live += size;
+        counts.peak_live = counts.peak_live.max(counts.live);
+        state.live.insert(address, Live { bytes: size, stream });
+        let data = NonNull::new(std::ptr::without_provenance_mut(address as usize));
+        let data = data.ok_or_else(|| Error::new("MemoryError", "the driver's block is null"))?;
+        Ok(Block { data, size, capacity: size })
+    }
+
+    /// Makes a block free for its stream.
+    pub(crate) fn release(&self, address: u64) {
+        let mut state = self.0.lock();
+        let Some(Live { bytes, stream }) = state.live.remove(&address) else { return };
+        state.counts.live -= bytes;
+        state.free.entry(stream).or_default().entry(bytes).or_default().push(address);
+    }
+
+    /// Takes over the blocks of a stream that has ended and has no work left.
+    pub(crate) fn adopt(&self, ended: Stream) {
+        let mut state = self.0.lock();
+        for (bytes, blocks) in state.free.remove(&ended).unwrap_or_default() {
+            state.free.entry(NONE).or_default().entry(bytes).or_default().extend(blocks);
+        }
+        // A user of these on another stream makes the default one wait.
+        for live in state.live.values_mut().filter(|live| live.stream == ended) {
+            live.stream = Stream::DEFAULT;
+        }
+    }
+
+    /// Returns free blocks to the driver, after the work that may use them.
+    pub(crate) fn trim(&self, gpu: &Gpu) -> Result<(), Error> {
+        self.0.lock().trim(gpu)
+    }
+}
+
+impl State {
+    fn take(&mut self, stream: Stream, size: usize) -> Option<u64> {
+        self.free.get_mut(&stream)?.get_mut(&size)?.pop()
+    }
+
+    /// A block from the driver, or, where it has none, one that is free elsewhere.
+    fn allocate_new(&mut self, gpu: &Gpu, size: usize, stream: Stream) -> Result<u64, Error> {
+        match self.ask(size) {
+            Ok(address) => return Ok(address),
+            Err(why) if !why.is_out_of_memory() => return Err(gpu.error(why)),
+            Err(_) => {}
+        }
+        if let Some(address) = self.take_from_other(gpu, size, stream)? {
+            return Ok(address);
+        }
+        self.trim(gpu)?;
+        self.ask(size).map_err(|why| {
+            let (live, error) = (self.counts.live, gpu.error(why));
+            let text = format!("{}: {size} bytes, beside {live} in use", error.message());
+            Error::new(&error.kind(), text)
+        })
+    }
+
+    fn ask(&mut self, size: usize) -> Result<u64, Failure> {
+        let mut address = 0;
+        // SAFETY: it writes one address.
+        unsafe { cu!(cuMemAlloc_v2(&mut address, size)) }?;
+        self.counts.resident += size;
+        self.counts.peak_resident = self.counts.peak_resident.max(self.counts.resident);
+        Ok(address)
+    }
+
+    /// A free block of another stream, for which `stream` waits.
+    fn take_from_other(
+        &mut self,
+        gpu: &Gpu,
+        size: usize,
+        stream: Stream,
+    ) -> Result<Option<u64>, Error> {
+        let has =
+            |blocks: &BTreeMap<usize, Vec<u64>>| blocks.get(&size).is_some_and(|b| !b.is_empty());
+        let Some(other) = self.free.iter().find(|(_, blocks)| has(blocks)).map(|(of, _)| *of)
+        else {
+            return Ok(None);
+        };
+        let (leads, waits) = (gpu.stream(other)?, gpu.stream(stream)?);
+        let event = new_event(&leads).map_err(|why| gpu.stream_error(why, &leads))?;
+        // SAFETY: the event was just recorded, and is used no more after the wait is enqueued.
+        let ordered = unsafe {
+            let ordered = cu!(cuStreamWaitEvent(waits.raw(), event, 0));
+            let _ = cu!(cuEventDestroy_v2(event));
+            ordered
+        };
+        ordered.map_err(|why| gpu.stream_error(why, &waits))?;
+        Ok(self.take(other, size))
+    }
+
+    fn trim(&mut self, gpu: &Gpu) -> Result<(), Error> {
+        gpu.wait_for_all()?;
+        for blocks in self.free.values_mut() {
+            for (bytes, addresses) in std::mem::take(blocks) {
+                for address in addresses {
+                    // SAFETY: the block is free, and no stream has work that uses it.
+                    unsafe { cu!(cuMemFree_v2(address)) }.map_err(|why| gpu.error(why))?;
+                    self.counts.resident -= bytes;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_waste_at_most_a_quarter() {
+        for bytes in (0..70_000).step_by(37).chain([1 << 20, (1 << 20) + 1, (3 << 30) + 5]) {
+            let class = class_of(bytes);
+            assert!(class >= bytes && class.is_multiple_of(SMALLEST));
+            assert!(class <= bytes + (bytes / 4).max(SMALLEST), "{bytes}: {class}");
+            assert_eq!(class_of(class), class);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The streams of a device.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUstream;
+use parking_lot::{Mutex, RwLock};
+use reflex_runtime::device::Stream;
+
+use crate::launches::Launches;
+
+/// A stream of the driver, and what was launched on it.
+#[derive(Debug)]
+pub(crate) struct StreamState {
+    raw: Raw,
+    pub(crate) launches: Mutex<Launches>,
+}
+
+#[derive(Debug)]
+struct Raw(CUstream);
+
+// SAFETY: a stream is the driver's, which takes it from any thread.
+unsafe impl Send for Raw {}
+// SAFETY: as for `Send`: the driver locks what it changes.
+unsafe impl Sync for Raw {}
+
+impl StreamState {
+    pub(crate) fn new(raw: CUstream) -> StreamState {
+        StreamState { raw: Raw(raw), launches: Mutex::default() }
+    }
+
+    pub(crate) fn raw(&self) -> CUstream {
+        self.raw.0
+    }
+}
+
+/// Streams by the numbers that callers have.
+#[derive(Debug, Default)]
+pub(crate) struct Streams(RwLock<HashMap<Stream, Arc<StreamState>>>);
+
+impl Streams {
+    pub(crate) fn add(&self, stream: Stream, state: StreamState) {
+        self.0.write().insert(stream, Arc::new(state));
+    }
+
+    pub(crate) fn get(&self, stream: Stream) -> Option<Arc<StreamState>> {
+        self.0.read().get(&stream).cloned()
+    }
+
+    /// Takes a stream out; the default one stays.
+    pub(crate) fn remove(&self, stream: Stream) -> Option<Arc<StreamState>> {
+        if stream == Stream::DEFAULT { None } else { self.0.write().remove(&stream) }
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<StreamState>> {
+        self.0.read().values().cloned().collect()
+    }
+}

@@ -1,0 +1,144 @@
+//! Programs on a CUDA device, from the command line to the launch, with the stand-in for the driver
+//! (`tests/libcuda`): the answers are those of the CPU.
+
+#[path = "common/skip.rs"]
+mod skip;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// A folder with the stand-in under the driver's name.
+struct StandIn(TempDir);
+
+impl StandIn {
+    fn new() -> StandIn {
+        let test = std::env::current_exe().expect("the test's path");
+        let built = test.with_file_name("libcuda.so");
+        let folder = tempfile::tempdir().expect("a folder");
+        std::os::unix::fs::symlink(built, folder.path().join("libcuda.so.1")).expect("links");
+        StandIn(folder)
+    }
+
+    /// The command line, with a plan for the driver.
+    fn reflex(&self, plan: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_reflex"));
+        command.args(args).env("LD_LIBRARY_PATH", self.0.path()).env("REFLEX_STANDIN", plan);
+        command
+    }
+
+    fn run(&self, plan: &str, args: &[&str]) -> Output {
+        self.reflex(plan, args).output().expect("starts")
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn answer(output: &Output) -> String {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+const MLP: &str = "tests/filetests/relax/mlp.py";
+
+#[test]
+fn every_mode_answers_as_the_cpu_does() {
+    let driver = StandIn::new();
+    for model in [MLP, "examples/softmax.py"] {
+        let on_cpu = answer(&driver.run("", &["run", model]));
+        for (mode, plan) in [("bytecode", ""), ("compiled", "seed=5"), ("tiered", "seed=4;sm=90")] {
+            let args = ["run", model, "--device", "cuda:0", "--mode", mode, "--warm-up"];
+            assert_eq!(answer(&driver.run(plan, &args)), on_cpu, "{model} {mode}");
+        }
+        let other = ["run", model, "--device", "cuda:1"];
+        assert_eq!(answer(&driver.run("", &other)), on_cpu, "{model} on the second device");
+    }
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let driver = StandIn::new();
+    let run = |plan: &str, device: &str| {
+        let output = driver.run(plan, &["run", MLP, "--device", device]);
+        assert!(!output.status.success(), "{plan} {device} runs");
+        text(&output.stderr)
+    };
+    for (plan, device, words) in [
+        ("version=11040", "cuda", "device cuda: the driver is for CUDA 11.4, and 12.0 is needed"),
+        ("sm=75", "cuda", "device cuda (Stand-in 0) is sm_75; kernels need sm_80 or newer"),
+        ("devices=1", "cuda:1", "device cuda:1: there is no cuda:1; there is cuda:0"),
+        ("", "cuda:x", "there is no device \"cuda:x\""),
+        ("fail=cuInit:1:100", "cuda", "CUDA_ERROR_NO_DEVICE"),
+        ("fail=cuModuleLoadDataEx:1:218", "cuda", "CUDA_ERROR_INVALID_PTX"),
+        ("memory=512", "cuda", "CUDA_ERROR_OUT_OF_MEMORY"),
+        ("late=1:700", "cuda", "cuda:0 is lost: "),
+    ] {
+        let said = run(plan, device);
+        assert!(said.contains(words), "{plan} {device}: {said}");
+    }
+    let mut bare = Command::new(env!("CARGO_BIN_EXE_reflex"));
+    bare.args(["run", MLP, "--device", "cuda"]).env_remove("LD_LIBRARY_PATH");
+    let output = bare.output().expect("starts");
+    // A machine with a driver runs it.
+    if !output.status.success() {
+        let said = text(&output.stderr);
+        assert!(
+            said.contains("there is no NVIDIA driver: libcuda.so.1 cannot be opened"),
+            "{said}"
+        );
+    }
+}
+
+/// A folder with links to cases.
+fn links(cases: &Path, names: &[&str]) -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in names {
+        std::os::unix::fs::symlink(cases.join(name), folder.path().join(name)).expect("links");
+    }
+    folder
+}
+
+/// Runs pinned cases, every `of`-th from the `part`-th on.
+fn node_cases(part: usize, of: usize) {
+    let Some(cases) = skip::variable("REFLEX_ONNX_CASES") else { return };
+    let driver = StandIn::new();
+    let list = include_str!("onnx/cuda.txt").lines().filter(|line| !line.starts_with('#'));
+    let pinned: Vec<(&str, &str)> =
+        list.filter_map(|line| line.split_once(' ')).skip(part).step_by(of).collect();
+    let names: Vec<&str> = pinned.iter().map(|(_, name)| *name).collect();
+    let folder = links(&PathBuf::from(cases), &names);
+    let expect = folder.path().join("expected");
+    let lines: Vec<String> =
+        pinned.iter().map(|(status, name)| format!("{status} {name}\n")).collect();
+    std::fs::write(&expect, lines.concat()).expect("writes");
+    let (cases, expect) = (folder.path().to_str().unwrap(), expect.to_str().unwrap());
+    let args = ["conformance", cases, "--device", "cuda", "--mode", "bytecode", "--expect", expect];
+    let output = driver.run("seed=2", &args);
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{said}{}", text(&output.stderr));
+}
+
+#[test]
+fn a_node_case_of_each_operator_passes_or_is_refused_as_pinned() {
+    node_cases(0, 2);
+}
+
+#[test]
+fn a_node_case_of_each_operator_passes_or_is_refused_as_pinned_too() {
+    node_cases(1, 2);
+}
+
+#[test]
+fn a_model_answers_as_onnx_runtime_does() {
+    let Some(models) = skip::variable("REFLEX_MODELS") else { return };
+    let Some(references) = skip::variable("REFLEX_REFS") else { return };
+    let driver = StandIn::new();
+    let model = PathBuf::from(models).join("surfaces_mlp.onnx");
+    let npz = PathBuf::from(references).join("surfaces_mlp.rows.npz");
+    let (model, npz) = (model.to_str().unwrap(), npz.to_str().unwrap());
+    let args = ["check", model, "--npz", npz, "--device", "cuda", "--mode", "bytecode"];
+    answer(&driver.run("seed=3", &args));
+}

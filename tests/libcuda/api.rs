@@ -1,0 +1,390 @@
+//! The functions of the driver, under their names and types in C.
+
+#![allow(clippy::too_many_arguments, reason = "the driver's functions have as many")]
+
+use std::cell::Cell;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::sync::Arc;
+
+use reflex_ptx::Module;
+
+use crate::driver::{Driver, Function, driver};
+use crate::status::{
+    INVALID_CONTEXT, INVALID_DEVICE, INVALID_HANDLE, INVALID_PTX, INVALID_VALUE,
+    LAUNCH_OUT_OF_RESOURCES, NO_DEVICE, NOT_FOUND, NOT_INITIALIZED, SUCCESS, Status, describe,
+};
+use crate::streams::{Goal, Launch, Work};
+
+/// A handle of a context is this plus its device.
+const CONTEXTS: u64 = 0x1000;
+/// Shared memory that a kernel may use without `cuFuncSetAttribute`.
+const USUAL_SHARED: u32 = 48 << 10;
+/// Attributes of functions and options of compilation that are known.
+const MAX_DYNAMIC_SHARED: c_int = 8;
+const ERROR_LOG: c_int = 5;
+const ERROR_LOG_BYTES: c_int = 6;
+
+thread_local! {
+    /// The device of this thread's context.
+    static CURRENT: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+type Outcome = Result<(), Status>;
+
+/// Defines functions of the driver: each has the driver's state, unless the plan fails the call.
+macro_rules! functions {
+    ($($(#[$meta:meta])* fn $name:ident($driver:ident $(, $arg:ident: $type:ty)*) $body:block)*) => { $(
+        $(#[$meta])*
+        ///
+        /// # Safety
+        /// Pointers are what the driver's manual says of the function.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($arg: $type),*) -> Status {
+            fn body($driver: &mut Driver $(, $arg: $type)*) -> Outcome $body
+            let mut state = driver();
+            if let Some(status) = state.planned(stringify!($name)) {
+                return status;
+            }
+            match body(&mut state $(, $arg)*) {
+                Ok(()) => SUCCESS,
+                Err(status) => status,
+            }
+        }
+    )* };
+}
+
+/// Writes a result.
+fn put<T>(to: *mut T, value: T) -> Outcome {
+    if to.is_null() {
+        return Err(INVALID_VALUE);
+    }
+    // SAFETY: the caller of the function passes the address of a variable of this type.
+    unsafe { to.write(value) };
+    Ok(())
+}
+
+fn current(driver: &Driver) -> Result<usize, Status> {
+    let device = CURRENT.get().ok_or(INVALID_CONTEXT)?;
+    match driver.lost(device) {
+        Some(status) => Err(status),
+        None => Ok(device),
+    }
+}
+
+functions! {
+    /// Must come first.
+    fn cuInit(driver, flags: c_uint) {
+        if flags != 0 {
+            return Err(INVALID_VALUE);
+        }
+        driver.initialised = true;
+        if driver.plan.devices == 0 { Err(NO_DEVICE) } else { Ok(()) }
+    }
+    /// The planned version.
+    fn cuDriverGetVersion(driver, version: *mut c_int) { put(version, driver.plan.version) }
+    /// The planned number.
+    fn cuDeviceGetCount(driver, count: *mut c_int) {
+        if !driver.initialised {
+            return Err(NOT_INITIALIZED);
+        }
+        put(count, driver.plan.devices as c_int)
+    }
+    /// Devices are their numbers.
+    fn cuDeviceGet(driver, device: *mut c_int, number: c_int) {
+        match (0..driver.plan.devices as c_int).contains(&number) {
+            true => put(device, number),
+            false => Err(INVALID_DEVICE),
+        }
+    }
+    /// "Stand-in N".
+    fn cuDeviceGetName(driver, name: *mut c_char, bytes: c_int, device: c_int) {
+        let _ = driver;
+        let text = format!("Stand-in {device}\0");
+        if name.is_null() || (bytes as usize) < text.len() {
+            return Err(INVALID_VALUE);
+        }
+        // SAFETY: the caller passes so many bytes.
+        unsafe { name.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), text.len()) };
+        Ok(())
+    }
+    /// The planned memory.
+    fn cuDeviceTotalMem_v2(driver, bytes: *mut usize, device: c_int) {
+        let _ = device;
+        put(bytes, driver.plan.memory as usize)
+    }
+    /// Limits are those of sm_80 and sm_90.
+    fn cuDeviceGetAttribute(driver, value: *mut c_int, attribute: c_int, device: c_int) {
+        let _ = device;
+        let known = match attribute {
+            1 => 1024,
+            2 | 3 => 1024,
+            4 => 64,
+            5 => c_int::MAX,
+            6 | 7 => 65535,
+            75 => driver.plan.sm / 10,
+            76 => driver.plan.sm % 10,
+            97 => if driver.plan.sm >= 90 { 227 << 10 } else { 163 << 10 },
+            _ => return Err(INVALID_VALUE),
+        };
+        put(value, known)
+    }
+    /// Contexts are never reset.
+    fn cuDevicePrimaryCtxRetain(driver, context: *mut u64, device: c_int) {
+        match (0..driver.plan.devices as c_int).contains(&device) {
+            true => put(context, CONTEXTS + device as u64),
+            false => Err(INVALID_DEVICE),
+        }
+    }
+    /// Of this thread.
+    fn cuCtxSetCurrent(driver, context: u64) {
+        let device = context.checked_sub(CONTEXTS).ok_or(INVALID_CONTEXT)? as usize;
+        if device >= driver.plan.devices {
+            return Err(INVALID_CONTEXT);
+        }
+        CURRENT.set(Some(device));
+        Ok(())
+    }
+    /// A stream of the current context.
+    fn cuStreamCreate(driver, stream: *mut u64, flags: c_uint) {
+        let _ = flags;
+        let (device, handle) = (current(driver)?, driver.new_handle());
+        driver.streams.add(handle, device);
+        put(stream, handle)
+    }
+    /// Work that the stream has still runs.
+    fn cuStreamDestroy_v2(driver, stream: u64) {
+        driver.stream(stream)?;
+        driver.streams.end(stream);
+        Ok(())
+    }
+    /// Runs what the stream has.
+    fn cuStreamSynchronize(driver, stream: u64) {
+        let device = driver.stream(stream)?;
+        driver.run(Goal::Empty(stream), device)
+    }
+    /// Waits for the event's latest record.
+    fn cuStreamWaitEvent(driver, stream: u64, event: u64, flags: c_uint) {
+        let _ = flags;
+        driver.stream(stream)?;
+        if let Some(ticket) = *driver.events.get(&event).ok_or(INVALID_HANDLE)? {
+            driver.streams.push(stream, Work::Wait(ticket));
+        }
+        Ok(())
+    }
+    /// An event that is not recorded.
+    fn cuEventCreate(driver, event: *mut u64, flags: c_uint) {
+        let _ = flags;
+        current(driver)?;
+        let handle = driver.new_handle();
+        driver.events.insert(handle, None);
+        put(event, handle)
+    }
+    /// Streams that wait for it still do.
+    fn cuEventDestroy_v2(driver, event: u64) {
+        driver.events.remove(&event).map(drop).ok_or(INVALID_HANDLE)
+    }
+    /// Records where a stream is.
+    fn cuEventRecord(driver, event: u64, stream: u64) {
+        driver.stream(stream)?;
+        let ticket = driver.streams.new_ticket();
+        *driver.events.get_mut(&event).ok_or(INVALID_HANDLE)? = Some(ticket);
+        driver.streams.push(stream, Work::Record(ticket));
+        Ok(())
+    }
+    /// Runs what is before the latest record.
+    fn cuEventSynchronize(driver, event: u64) {
+        let device = current(driver)?;
+        match *driver.events.get(&event).ok_or(INVALID_HANDLE)? {
+            Some(ticket) if !driver.streams.is_done(ticket) => {
+                driver.run(Goal::Ticket(ticket), device)
+            }
+            _ => Ok(()),
+        }
+    }
+    /// Memory of the current context.
+    fn cuMemAlloc_v2(driver, address: *mut u64, bytes: usize) {
+        let device = current(driver)?;
+        let found = driver.memory.alloc(device, bytes as u64)?;
+        put(address, found)
+    }
+    /// At once: work that comes later and uses it faults.
+    fn cuMemFree_v2(driver, address: u64) {
+        current(driver)?;
+        driver.memory.free(address)
+    }
+    /// Host memory, which is never freed.
+    fn cuMemHostAlloc(driver, address: *mut *mut c_void, bytes: usize, flags: c_uint) {
+        let _ = flags;
+        current(driver)?;
+        let memory = vec![0_u64; bytes.div_ceil(8)].leak();
+        put(address, memory.as_mut_ptr().cast())
+    }
+    /// The host's memory is read when the copy runs.
+    fn cuMemcpyHtoDAsync_v2(driver, to: u64, from: *const c_void, bytes: usize, stream: u64) {
+        let device = driver.stream(stream)?;
+        driver.check_range(device, to, bytes)?;
+        let from = from.expose_provenance();
+        driver.streams.push(stream, Work::FromHost { to, from, bytes });
+        Ok(())
+    }
+    /// The host's memory is written when the copy runs.
+    fn cuMemcpyDtoHAsync_v2(driver, to: *mut c_void, from: u64, bytes: usize, stream: u64) {
+        let device = driver.stream(stream)?;
+        driver.check_range(device, from, bytes)?;
+        let to = to.expose_provenance();
+        driver.streams.push(stream, Work::ToHost { to, from, bytes });
+        Ok(())
+    }
+    /// Within a device.
+    fn cuMemcpyDtoDAsync_v2(driver, to: u64, from: u64, bytes: usize, stream: u64) {
+        let device = driver.stream(stream)?;
+        driver.check_range(device, to, bytes)?;
+        driver.check_range(device, from, bytes)?;
+        driver.streams.push(stream, Work::Copy { to, from, bytes });
+        Ok(())
+    }
+    /// Between devices.
+    fn cuMemcpyPeerAsync(
+        driver, to: u64, here: u64, from: u64, there: u64, bytes: usize, stream: u64
+    ) {
+        driver.stream(stream)?;
+        for (address, context) in [(to, here), (from, there)] {
+            let device = context.checked_sub(CONTEXTS).ok_or(INVALID_CONTEXT)? as usize;
+            driver.check_range(device, address, bytes)?;
+        }
+        driver.streams.push(stream, Work::Copy { to, from, bytes });
+        Ok(())
+    }
+    /// One byte, many times.
+    fn cuMemsetD8Async(driver, to: u64, value: u8, bytes: usize, stream: u64) {
+        let device = driver.stream(stream)?;
+        driver.check_range(device, to, bytes)?;
+        driver.streams.push(stream, Work::Fill { to, value, bytes });
+        Ok(())
+    }
+    /// PTX, as a text that ends with a null character.
+    fn cuModuleLoadDataEx(
+        driver, module: *mut u64, image: *const c_void, count: c_uint,
+        options: *mut c_int, values: *mut *mut c_void
+    ) {
+        current(driver)?;
+        // SAFETY: the caller passes a text that ends with a null character.
+        let text = unsafe { CStr::from_ptr(image.cast()) }.to_string_lossy();
+        match Module::parse(&text) {
+            Ok(parsed) => {
+                let handle = driver.new_handle();
+                driver.modules.insert(handle, Arc::new(parsed));
+                put(module, handle)
+            }
+            Err(error) => {
+                // SAFETY: the caller passes so many options and values.
+                unsafe { explain(count, options, values, &error.to_string()) };
+                Err(INVALID_PTX)
+            }
+        }
+    }
+    /// Work that comes later still has the module.
+    fn cuModuleUnload(driver, module: u64) {
+        driver.functions.retain(|_, function| function.module != module);
+        driver.modules.remove(&module).map(drop).ok_or(INVALID_HANDLE)
+    }
+    /// A kernel by its name.
+    fn cuModuleGetFunction(driver, function: *mut u64, module: u64, name: *const c_char) {
+        // SAFETY: the caller passes a text that ends with a null character.
+        let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
+        let found = driver.modules.get(&module).ok_or(INVALID_HANDLE)?;
+        found.kernel(&name).ok_or(NOT_FOUND)?;
+        let handle = driver.new_handle();
+        let kernel = Function { module, kernel: name, shared: USUAL_SHARED };
+        driver.functions.insert(handle, kernel);
+        put(function, handle)
+    }
+    /// The most dynamic shared memory.
+    fn cuFuncSetAttribute(driver, function: u64, attribute: c_int, value: c_int) {
+        let function = driver.functions.get_mut(&function).ok_or(INVALID_HANDLE)?;
+        if attribute != MAX_DYNAMIC_SHARED || value < 0 {
+            return Err(INVALID_VALUE);
+        }
+        function.shared = value as u32;
+        Ok(())
+    }
+    /// Parameters are copied now, the kernel runs later.
+    fn cuLaunchKernel(
+        driver, function: u64, gx: c_uint, gy: c_uint, gz: c_uint,
+        bx: c_uint, by: c_uint, bz: c_uint, shared: c_uint, stream: u64,
+        params: *mut *mut c_void, extra: *mut *mut c_void
+    ) {
+        driver.stream(stream)?;
+        let found = driver.functions.get(&function).ok_or(INVALID_HANDLE)?.clone();
+        let module = Arc::clone(driver.modules.get(&found.module).ok_or(INVALID_HANDLE)?);
+        let (grid, block) = ([gx, gy, gz], [bx, by, bz]);
+        if grid.contains(&0) || block.contains(&0) || gy > 65535 || gz > 65535 || !extra.is_null() {
+            return Err(INVALID_VALUE);
+        }
+        if u64::from(bx) * u64::from(by) * u64::from(bz) > 1024 || shared > found.shared {
+            return Err(LAUNCH_OUT_OF_RESOURCES);
+        }
+        let kernel = module.kernel(&found.kernel).ok_or(NOT_FOUND)?;
+        // SAFETY: the caller passes the address of each parameter of the kernel.
+        let params = unsafe { gather(kernel, params) };
+        let number = driver.next_launch();
+        let kernel = found.kernel;
+        let launch = Launch { module, kernel, grid, block, shared, params, number };
+        driver.streams.push(stream, Work::Launch(launch));
+        Ok(())
+    }
+    /// The name in the manual.
+    fn cuGetErrorName(driver, status: Status, text: *mut *const c_char) {
+        let _ = driver;
+        let known = describe(status).ok_or(INVALID_VALUE)?;
+        put(text, known.0.as_ptr())
+    }
+    /// The words in the manual.
+    fn cuGetErrorString(driver, status: Status, text: *mut *const c_char) {
+        let _ = driver;
+        let known = describe(status).ok_or(INVALID_VALUE)?;
+        put(text, known.1.as_ptr())
+    }
+}
+
+/// Writes a message to the log that options of a compilation name.
+///
+/// # Safety
+/// There are so many options and values, and the log has as many bytes as they say.
+unsafe fn explain(count: c_uint, options: *mut c_int, values: *mut *mut c_void, text: &str) {
+    let (mut log, mut bytes) = (std::ptr::null_mut::<u8>(), 0);
+    for n in 0..count as usize {
+        // SAFETY: the caller passes so many.
+        let (option, value) = unsafe { (*options.add(n), *values.add(n)) };
+        match option {
+            ERROR_LOG => log = value.cast(),
+            ERROR_LOG_BYTES => bytes = value.addr(),
+            _ => {}
+        }
+    }
+    let length = text.len().min(bytes.saturating_sub(1));
+    if !log.is_null() && bytes > 0 {
+        // SAFETY: the log has more bytes than these.
+        unsafe {
+            log.copy_from_nonoverlapping(text.as_ptr(), length);
+            log.add(length).write(0);
+        }
+    }
+}
+
+/// The parameters of a kernel at their offsets.
+///
+/// # Safety
+/// There is an address of as many bytes for each parameter.
+unsafe fn gather(kernel: &reflex_ptx::Kernel, params: *mut *mut c_void) -> Vec<u8> {
+    let mut bytes = vec![0; kernel.param_size as usize];
+    for (n, param) in kernel.params.iter().enumerate() {
+        let (offset, size) = (param.offset as usize, param.size as usize);
+        // SAFETY: the caller passes an address for each, of so many bytes.
+        unsafe {
+            let from = (*params.add(n)).cast::<u8>();
+            bytes.as_mut_ptr().add(offset).copy_from_nonoverlapping(from, size);
+        }
+    }
+    bytes
+}
