@@ -100,6 +100,7 @@ impl ModelInfo {
                     | Node::Leaf(_)
                     | Node::Tuple(_)
                     | Node::TupleGet(..)
+                    | Node::Data { .. }
                     | Node::MatchCast(_)
                     | Node::MatchShape { .. } => return,
                 };

@@ -29,7 +29,7 @@ use reflex_tir::script::identifier;
 
 use self::context::Printer;
 use self::func::FuncPrinter;
-use crate::{FuncData, FuncId, Module, Node};
+use crate::{Constructor, FuncData, FuncId, Module, Node};
 
 /// The text of a module. Constants that are not small stand as entries of a `metadata` table,
 /// whose types and sizes follow the text; their bytes are left out.
@@ -83,8 +83,19 @@ impl<'m> Printer<'m> {
             let _ = writeln!(text, "{name} = TypeVar(\"{name}\")");
         }
         text.push_str("@I.ir_module\nclass Module:\n");
-        if self.module.funcs.is_empty() {
+        if self.module.funcs.is_empty() && self.module.data_types.is_empty() {
             text.push_str("    pass\n");
+        }
+        for data_type in self.module.data_types.values() {
+            let _ = writeln!(text, "    class {}:", data_type.name);
+            if data_type.constructors.is_empty() {
+                text.push_str("        pass\n");
+            }
+            for constructor in &data_type.constructors {
+                let Constructor { name, arity } = constructor;
+                let _ = writeln!(text, "        {name} = R.reflex.constructor({arity})");
+            }
+            text.push('\n');
         }
         text
     }
