@@ -67,8 +67,8 @@ mod visit;
 pub use constant_pool::ConstantPool;
 pub use eval::{DimValues, EvalError, EvalValue, eval_dim, eval_func, eval_op};
 pub use ir::{
-    Binding, Body, Const, Constructor, ConstructorRef, DataOp, DataType, DataTypeData, Func, FuncData,
-    FuncId, LeafExpr, Loop, Module, Node, TensorType, Type, Value, ValueData,
+    Binding, Body, Const, Constructor, ConstructorRef, DataOp, DataType, DataTypeData, Func,
+    FuncData, FuncId, LeafExpr, Loop, Module, Node, TensorType, Type, Value, ValueData,
 };
 pub use literal::Literal;
 pub use op::{

@@ -25,7 +25,7 @@ mod op;
 use std::collections::HashSet;
 use std::fmt::Write;
 
-use reflex_tir::script::identifier;
+use reflex_tir::script::{identifier, string};
 
 use self::context::Printer;
 use self::func::FuncPrinter;
@@ -87,14 +87,14 @@ impl<'m> Printer<'m> {
             text.push_str("    pass\n");
         }
         for data_type in self.module.data_types.values() {
-            let _ = writeln!(text, "    class {}:", data_type.name);
-            if data_type.constructors.is_empty() {
-                text.push_str("        pass\n");
-            }
-            for constructor in &data_type.constructors {
-                let Constructor { name, arity } = constructor;
-                let _ = writeln!(text, "        {name} = R.reflex.constructor({arity})");
-            }
+            let constructors = data_type.constructors.iter();
+            let constructors: Vec<String> = constructors
+                .map(|Constructor { name, arity }| format!("{}: {arity}", string(name)))
+                .collect();
+            let (name, constructors) = (string(&data_type.name), constructors.join(", "));
+            let _ = writeln!(text, "    R.reflex.data_type({name}, {{{constructors}}})");
+        }
+        if !self.module.data_types.is_empty() {
             text.push('\n');
         }
         text

@@ -12,8 +12,8 @@ use reflex_tir::{DType, Expr, Var};
 
 use crate::infer::infer;
 use crate::{
-    Binding, Body, Const, ConstructorRef, DataOp, Func, FuncData, FuncId, LeafExpr, Loop, Module, Node, Op, TensorType,
-    Type, Value, dims,
+    Binding, Body, Const, ConstructorRef, DataOp, Func, FuncData, FuncId, LeafExpr, Loop, Module,
+    Node, Op, TensorType, Type, Value, dims,
 };
 
 /// A violation of the rules of graph IR.

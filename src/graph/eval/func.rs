@@ -8,8 +8,8 @@ use super::dim::eval_dim;
 use super::error::{EvalError, Result};
 use super::movement::{concat, reshape, scalar_i64, scalar_true};
 use super::op::eval_op;
-use super::scalar::ints;
 use super::packed;
+use super::scalar::ints;
 use crate::ir::{
     Binding, Body, ConstructorRef, DataOp, Func, FuncData, FuncId, LeafExpr, Loop, Module, Node,
     TensorType, Type, Value,

@@ -5,11 +5,7 @@ use super::func::{EvalValue, eval_func};
 use crate::ir::Module;
 
 /// Calls a packed function by name.
-pub(super) fn call(
-    module: &Module,
-    name: &str,
-    mut args: Vec<EvalValue>,
-) -> Result<EvalValue> {
+pub(super) fn call(module: &Module, name: &str, mut args: Vec<EvalValue>) -> Result<EvalValue> {
     match (name, args.as_slice()) {
         ("vm.builtin.make_closure", [EvalValue::Closure { func, bound }, free @ ..])
             if bound.is_empty() =>

@@ -1,10 +1,7 @@
-//! Data types: nested classes, and the operators on their values.
+//! Data types, and the operators on their values.
 //!
-//! ```text
-//! class List:
-//!     Cons = R.reflex.constructor(2)
-//!     Nil = R.reflex.constructor(0)
-//! ```
+//! `R.reflex.data_type("List", {"Cons": 2, "Nil": 0})` in the class defines a type by the names of its
+//! constructors and their numbers of fields.
 //!
 //! `R.reflex.construct("List.Cons", x, xs)` builds a value, `R.reflex.is_constructor("List.Cons", v)`
 //! tests it, and `R.reflex.field("List.Cons", v, 0)` reads a field.
@@ -27,20 +24,23 @@ pub(super) fn data_types(
     cx: &mut ModuleContext,
 ) -> Result<()> {
     for stmt in &class.body {
-        let Stmt::ClassDef(def) = stmt else { continue };
+        let Some(call) = data_type_call(stmt) else { continue };
+        let [name, Py::Dict(dict)] = &*call.arguments.args else {
+            return Err(source.unsupported(call));
+        };
+        let name = string(source, name)?.to_string();
         let mut constructors = vec![];
-        for stmt in &def.body {
-            match stmt {
-                Stmt::Pass(_) => {}
-                Stmt::Assign(assign) => constructors.push(constructor(source, assign)?),
-                _ => return Err(source.unsupported(stmt)),
-            }
+        for item in &dict.items {
+            let Some(key) = &item.key else { return Err(source.unsupported(call)) };
+            let arity = usize::try_from(int(source, &item.value)?);
+            let arity = arity.map_err(|_| source.expected("a number of fields", &item.value))?;
+            constructors.push(Constructor { name: string(source, key)?.to_string(), arity });
         }
-        let name = def.name.to_string();
         if module.data_types.values().any(|known| known.name == name) {
-            return Err(source.refuse(def.name.start(), format!("`{name}` is defined twice")));
+            return Err(source.refuse(call.start(), format!("`{name}` is defined twice")));
         }
-        let names: Vec<String> = constructors.iter().map(|c| format!("{name}.{}", c.name)).collect();
+        let names: Vec<String> =
+            constructors.iter().map(|c| format!("{name}.{}", c.name)).collect();
         let data_type = module.data_types.push(DataTypeData { name, constructors });
         for (index, name) in names.into_iter().enumerate() {
             cx.constructors.insert(name, ConstructorRef { data_type, index });
@@ -49,19 +49,11 @@ pub(super) fn data_types(
     Ok(())
 }
 
-/// `Cons = R.reflex.constructor(2)`
-fn constructor(source: Source<'_>, assign: &ast::StmtAssign) -> Result<Constructor> {
-    let ([Py::Name(name)], Py::Call(call)) = (&assign.targets[..], &*assign.value) else {
-        return Err(source.unsupported(assign));
-    };
-    match &*call.arguments.args {
-        [arity] if is_path(&call.func, "R.reflex.constructor") => {
-            let fields = usize::try_from(int(source, arity)?);
-            let arity = fields.map_err(|_| source.expected("a number of fields", arity))?;
-            Ok(Constructor { name: name.id.to_string(), arity })
-        }
-        _ => Err(source.unsupported(assign)),
-    }
+/// The call that defines a data type.
+pub(super) fn data_type_call(stmt: &Stmt) -> Option<&ast::ExprCall> {
+    let Stmt::Expr(e) = stmt else { return None };
+    let call = e.value.as_call_expr()?;
+    is_path(&call.func, "R.reflex.data_type").then_some(call)
 }
 
 impl FuncParser<'_, '_> {

@@ -7,7 +7,7 @@ use ruff_python_ast::{self as ast, Expr as Py, Stmt};
 use ruff_text_size::Ranged;
 
 use super::context::{GlobalFunc, GlobalFuncKind, ModuleContext};
-use super::data::data_types;
+use super::data::{data_type_call, data_types};
 use super::metadata;
 use super::packed::packed_kernel;
 use super::parser::FuncParser;
@@ -106,7 +106,8 @@ fn definitions<'a>(
     let mut defs = vec![];
     for stmt in &class.body {
         match stmt {
-            Stmt::Pass(_) | Stmt::ClassDef(_) => {}
+            Stmt::Pass(_) => {}
+            stmt if data_type_call(stmt).is_some() => {}
             Stmt::Expr(e) if e.value.is_string_literal_expr() => {}
             Stmt::FunctionDef(def) => {
                 let decorator = def.decorator_list.iter().find_map(|d| match &d.expression {

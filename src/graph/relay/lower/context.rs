@@ -83,7 +83,9 @@ impl<'s> Context<'s> {
         for (number, def) in tree.types.iter().enumerate() {
             let entry = (number, def.params.len());
             if self.type_names.insert(def.name.clone(), entry).is_some() {
-                return Err(self.source.refuse(def.at, format!("type `{}` is defined twice", def.name)));
+                return Err(self
+                    .source
+                    .refuse(def.at, format!("type `{}` is defined twice", def.name)));
             }
         }
         for def in &tree.types {
@@ -165,12 +167,14 @@ impl<'s> Context<'s> {
                     Dim::Const(extent) => Ok(Some(*extent)),
                     Dim::Any => Ok(None),
                     Dim::Name(name) => {
-                        let message = format!("`{name}` as a dimension is not supported; write `?`");
+                        let message =
+                            format!("`{name}` as a dimension is not supported; write `?`");
                         Err(self.source.refuse(ty.at, message))
                     }
                 });
-                let dtype = element_type(dtype)
-                    .ok_or_else(|| self.source.refuse(ty.at, "an element type that is not known"))?;
+                let dtype = element_type(dtype).ok_or_else(|| {
+                    self.source.refuse(ty.at, "an element type that is not known")
+                })?;
                 Ok(Ty::Tensor(dtype, dims.collect::<Result<_>>()?))
             }
             TypeKind::Name(name) => match scope.get(name) {

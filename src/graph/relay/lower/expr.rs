@@ -84,9 +84,7 @@ impl<'c> FuncLowerer<'c, '_, '_> {
     /// A constructor without its fields: a value, or a function of them.
     fn named(&mut self, at: Offset, name: &str) -> Result<Item> {
         match self.cx.constructor(name) {
-            Some(found) if found.fields.is_empty() => {
-                self.construct(at, name, &[]).map(Item::Term)
-            }
+            Some(found) if found.fields.is_empty() => self.construct(at, name, &[]).map(Item::Term),
             Some(found) => Ok(Item::Function(self.constructor_value(found))),
             None => {
                 let text = format!("`{name}` is no constructor; call an operator inside of a `fn`");
@@ -109,7 +107,12 @@ impl<'c> FuncLowerer<'c, '_, '_> {
     }
 
     /// A scalar constant.
-    pub(super) fn filled(&mut self, at: Offset, dtype: DType, value: consts::Number) -> Result<Term> {
+    pub(super) fn filled(
+        &mut self,
+        at: Offset,
+        dtype: DType,
+        value: consts::Number,
+    ) -> Result<Term> {
         let mut bytes = vec![];
         let literal = consts::push(dtype, value, &mut bytes)
             .then(|| Literal::new(dtype, vec![], Arc::new(bytes)))

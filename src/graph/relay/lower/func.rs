@@ -106,7 +106,8 @@ impl<'c, 's, 'm> FuncLowerer<'c, 's, 'm> {
     fn outputs(&mut self, term: &Term) -> Vec<Value> {
         match self.shallow(&term.ty) {
             Ty::Tuple(types) if !types.is_empty() => {
-                let items = (0..types.len()).map(|n| self.item(term, n, &types)).collect::<Vec<_>>();
+                let items =
+                    (0..types.len()).map(|n| self.item(term, n, &types)).collect::<Vec<_>>();
                 items.iter().map(|item| self.unwrapped(item, 0)).collect()
             }
             _ => vec![self.unwrapped(term, 0)],

@@ -84,7 +84,8 @@ impl<'c> FuncLowerer<'c, '_, '_> {
                 self.check_count(pattern.at, found.fields.len(), fields.len())?;
                 self.unify(pattern.at, &found.result, ty)?;
                 let fields = fields.iter().zip(&found.fields);
-                let fields = fields.map(|(p, ty)| self.resolve(p, ty, types)).collect::<Result<_>>()?;
+                let fields =
+                    fields.map(|(p, ty)| self.resolve(p, ty, types)).collect::<Result<_>>()?;
                 Ok(Pat::Constructor(found.constructor, fields))
             }
             PatternKind::Tuple(items) => {
@@ -92,7 +93,8 @@ impl<'c> FuncLowerer<'c, '_, '_> {
                 let parts: Vec<Ty> = items.iter().map(|_| fresh()).collect();
                 self.unify(pattern.at, &Ty::Tuple(parts.clone()), ty)?;
                 let items = items.iter().zip(&parts);
-                let items = items.map(|(p, ty)| self.resolve(p, ty, types)).collect::<Result<_>>()?;
+                let items =
+                    items.map(|(p, ty)| self.resolve(p, ty, types)).collect::<Result<_>>()?;
                 Ok(Pat::Tuple(items))
             }
         }
@@ -124,8 +126,7 @@ impl<'c> FuncLowerer<'c, '_, '_> {
                 let inner = parts.clone();
                 let then = self.side(m.at, |this| this.decide(m, then, inner, None))?;
                 let like = Some(then.1.clone());
-                let otherwise =
-                    self.side(m.at, |this| this.decide(m, otherwise, parts, like))?;
+                let otherwise = self.side(m.at, |this| this.decide(m, otherwise, parts, like))?;
                 self.join(m.at, cond, then, otherwise)
             }
         }

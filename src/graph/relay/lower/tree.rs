@@ -41,7 +41,12 @@ pub(super) enum Tree<'a> {
     Arm(usize, Vec<(&'a Param, Place)>),
     /// No arm fits; a pattern that is missing.
     Fail(String),
-    Test { at: Place, constructor: ConstructorRef, then: Box<Tree<'a>>, otherwise: Box<Tree<'a>> },
+    Test {
+        at: Place,
+        constructor: ConstructorRef,
+        then: Box<Tree<'a>>,
+        otherwise: Box<Tree<'a>>,
+    },
 }
 
 /// A tree and the parts that it mentions.
@@ -52,12 +57,8 @@ pub(super) struct Decision<'a> {
 
 /// Builds the tree of some patterns, the first that fits first.
 pub(super) fn decide<'a>(patterns: &'a [Pat<'a>], module: &Module) -> Result<Decision<'a>, String> {
-    let mut builder = Builder {
-        module,
-        places: vec![PlaceOf::Root],
-        numbers: HashMap::new(),
-        nodes: 0,
-    };
+    let mut builder =
+        Builder { module, places: vec![PlaceOf::Root], numbers: HashMap::new(), nodes: 0 };
     let mut rows = vec![];
     for (arm, pattern) in patterns.iter().enumerate() {
         let mut row = Row { arm, tests: vec![], vars: vec![] };
@@ -173,10 +174,14 @@ impl Builder<'_> {
     fn missing(&self, at: Place, facts: &Facts) -> String {
         let part = |of: PlaceOf| self.numbers.get(&of).copied();
         let show = |of: PlaceOf| part(of).map_or("_".to_string(), |p| self.missing(p, facts));
-        let items: Vec<usize> = self.places.iter().filter_map(|of| match of {
-            PlaceOf::Item(of, _, count) if *of == at => Some(*count),
-            _ => None,
-        }).collect();
+        let items: Vec<usize> = self
+            .places
+            .iter()
+            .filter_map(|of| match of {
+                PlaceOf::Item(of, _, count) if *of == at => Some(*count),
+                _ => None,
+            })
+            .collect();
         if let Some(count) = items.first() {
             let items = (0..*count).map(|n| show(PlaceOf::Item(at, n, *count)));
             return format!("({})", items.collect::<Vec<_>>().join(", "));

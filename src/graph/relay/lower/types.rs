@@ -108,7 +108,9 @@ impl Unifier {
                         return Err(Mismatch);
                     }
                 }
-                (Ty::Tuple(a), Ty::Tuple(b)) if a.len() == b.len() => todo.extend(a.into_iter().zip(b)),
+                (Ty::Tuple(a), Ty::Tuple(b)) if a.len() == b.len() => {
+                    todo.extend(a.into_iter().zip(b))
+                }
                 (Ty::Data(x, a), Ty::Data(y, b)) if x == y && a.len() == b.len() => {
                     todo.extend(a.into_iter().zip(b));
                 }

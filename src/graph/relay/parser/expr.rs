@@ -32,8 +32,8 @@ impl Parser<'_> {
         let mut bindings = vec![];
         loop {
             let is_let = self.accept_word("let");
-            let named = matches!(self.peek(), Token::Local(_))
-                && *self.peek_second() == Token::Sign("=");
+            let named =
+                matches!(self.peek(), Token::Local(_)) && *self.peek_second() == Token::Sign("=");
             if !is_let && !named {
                 return Ok(Block { bindings, result: self.expr()? });
             }

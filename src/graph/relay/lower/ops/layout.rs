@@ -114,7 +114,11 @@ impl FuncLowerer<'_, '_, '_> {
                 let axis = call.int("axis", 0)?;
                 let axis = self.axis(call, axis, self.rank(x))?;
                 let kind = GatherKind::Elements(axis);
-                self.emit(call, Op::Gather { kind, out_of_range: OutOfRange::Raise }, &[x, indices])?
+                self.emit(
+                    call,
+                    Op::Gather { kind, out_of_range: OutOfRange::Raise },
+                    &[x, indices],
+                )?
             }
             "gather_nd" => self.gather_nd(call)?,
             _ => return Ok(None),
