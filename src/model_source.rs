@@ -104,23 +104,23 @@ fn is_relay(path: &Path) -> bool {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct ModelSource(Place);
+pub struct ModelSource(Origin);
 
 #[derive(Clone, Debug)]
-enum Place {
+enum Origin {
     File(PathBuf),
     Memory { format: ModelFormat, bytes: FileBytes, name: String, external_data: Option<PathBuf> },
 }
 
 impl<P: AsRef<Path> + ?Sized> From<&P> for ModelSource {
     fn from(path: &P) -> ModelSource {
-        ModelSource(Place::File(path.as_ref().to_path_buf()))
+        ModelSource(Origin::File(path.as_ref().to_path_buf()))
     }
 }
 
 impl From<PathBuf> for ModelSource {
     fn from(path: PathBuf) -> ModelSource {
-        ModelSource(Place::File(path))
+        ModelSource(Origin::File(path))
     }
 }
 
@@ -134,8 +134,8 @@ impl From<String> for ModelSource {
 impl fmt::Display for ModelSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Place::File(path) => path.display().fmt(f),
-            Place::Memory { name, .. } => f.write_str(name),
+            Origin::File(path) => path.display().fmt(f),
+            Origin::Memory { name, .. } => f.write_str(name),
         }
     }
 }
@@ -155,7 +155,7 @@ impl ModelSource {
     pub fn bytes(format: ModelFormat, bytes: impl Into<Vec<u8>>) -> ModelSource {
         let bytes = FileBytes::from(bytes.into());
         let name = format.in_memory().to_owned();
-        ModelSource(Place::Memory { format, bytes, name, external_data: None })
+        ModelSource(Origin::Memory { format, bytes, name, external_data: None })
     }
 
     /// A model that is read to its end, such as from an archive or an encrypted file.
@@ -184,7 +184,7 @@ impl ModelSource {
     /// ```
     #[must_use]
     pub fn named(mut self, new: impl Into<String>) -> ModelSource {
-        if let Place::Memory { name, .. } = &mut self.0 {
+        if let Origin::Memory { name, .. } = &mut self.0 {
             *name = new.into();
         }
         self
@@ -200,7 +200,7 @@ impl ModelSource {
     /// ```
     #[must_use]
     pub fn external_data(mut self, folder: impl AsRef<Path>) -> ModelSource {
-        if let Place::Memory { external_data, .. } = &mut self.0 {
+        if let Origin::Memory { external_data, .. } = &mut self.0 {
             *external_data = Some(folder.as_ref().to_path_buf());
         }
         self
@@ -209,40 +209,40 @@ impl ModelSource {
     /// Returns the format: of a file, by its extension.
     pub(crate) fn format(&self) -> Result<ModelFormat> {
         match &self.0 {
-            Place::File(path) => ModelFormat::of_path(path),
-            Place::Memory { format, .. } => Ok(*format),
+            Origin::File(path) => ModelFormat::of_path(path),
+            Origin::Memory { format, .. } => Ok(*format),
         }
     }
 
     /// Returns the path of a file, or else the bytes.
     pub(crate) fn path_or_bytes(&self) -> std::result::Result<&Path, &FileBytes> {
         match &self.0 {
-            Place::File(path) => Ok(path),
-            Place::Memory { bytes, .. } => Err(bytes),
+            Origin::File(path) => Ok(path),
+            Origin::Memory { bytes, .. } => Err(bytes),
         }
     }
 
     /// Returns all bytes of the model's own file.
     pub(crate) fn read(&self) -> Result<Vec<u8>> {
         match &self.0 {
-            Place::File(path) => std::fs::read(path).map_err(|e| Error::io(path, &e)),
-            Place::Memory { bytes, .. } => Ok(bytes.as_ref().to_vec()),
+            Origin::File(path) => std::fs::read(path).map_err(|e| Error::io(path, &e)),
+            Origin::Memory { bytes, .. } => Ok(bytes.as_ref().to_vec()),
         }
     }
 
     /// Returns the number of bytes of the model's own file.
     pub(crate) fn size(&self) -> u64 {
         match &self.0 {
-            Place::File(path) => path.metadata().map_or(0, |meta| meta.len()),
-            Place::Memory { bytes, .. } => bytes.as_ref().len() as u64,
+            Origin::File(path) => path.metadata().map_or(0, |meta| meta.len()),
+            Origin::Memory { bytes, .. } => bytes.as_ref().len() as u64,
         }
     }
 
     /// Returns the summary of an ONNX model.
     pub(crate) fn onnx_info(&self) -> Result<reflex_onnx::ModelInfo> {
         Ok(match &self.0 {
-            Place::File(path) => reflex_onnx::ModelInfo::read(path)?,
-            Place::Memory { bytes, external_data, .. } => {
+            Origin::File(path) => reflex_onnx::ModelInfo::read(path)?,
+            Origin::Memory { bytes, external_data, .. } => {
                 reflex_onnx::ModelInfo::of_bytes(bytes.clone(), external_data.as_deref())?
             }
         })
@@ -251,8 +251,8 @@ impl ModelSource {
     /// Reads TVMScript as it is written.
     pub(crate) fn script(&self) -> Result<Script> {
         Ok(match &self.0 {
-            Place::File(path) => Script::read_file(path)?,
-            Place::Memory { bytes, name, .. } => {
+            Origin::File(path) => Script::read_file(path)?,
+            Origin::Memory { bytes, name, .. } => {
                 let text = std::str::from_utf8(bytes.as_ref())
                     .map_err(|e| Error::new(ErrorKind::Model, e.to_string()))?;
                 Script::read(text, name)?
@@ -266,8 +266,8 @@ impl ModelSource {
         let text = String::from_utf8(bytes)
             .map_err(|e| Error::new(ErrorKind::Model, format!("not UTF-8: {e}")))?;
         let name = match &self.0 {
-            Place::File(path) => path.file_name().unwrap_or(path.as_os_str()).to_string_lossy(),
-            Place::Memory { name, .. } => name.into(),
+            Origin::File(path) => path.file_name().unwrap_or(path.as_os_str()).to_string_lossy(),
+            Origin::Memory { name, .. } => name.into(),
         };
         Ok(RelayText::read(&text, &name)?)
     }
@@ -300,7 +300,7 @@ impl ModelSource {
     fn import_files(&self, options: &ImportOptions) -> Result<(Module, Vec<SourceFile>)> {
         let is_text = matches!(self.format()?, ModelFormat::Script | ModelFormat::Relay);
         match &self.0 {
-            Place::File(path) if is_text => {
+            Origin::File(path) if is_text => {
                 let stamp = || FileStamp::at(path).map_err(|e| Error::io(path, &e));
                 let before = stamp()?;
                 let module = self.lower()?;
@@ -309,9 +309,9 @@ impl ModelSource {
                     false => Err(changed(path, "while it was read")),
                 }
             }
-            Place::Memory { .. } if is_text => Ok((self.lower()?, vec![])),
-            Place::File(path) => Ok(reflex_onnx::import_files(path, options)?),
-            Place::Memory { bytes, external_data, .. } => {
+            Origin::Memory { .. } if is_text => Ok((self.lower()?, vec![])),
+            Origin::File(path) => Ok(reflex_onnx::import_files(path, options)?),
+            Origin::Memory { bytes, external_data, .. } => {
                 let folder = external_data.as_deref();
                 Ok(reflex_onnx::import_memory(bytes.clone(), folder, options)?)
             }
@@ -322,9 +322,9 @@ impl ModelSource {
     fn absolute(&self) -> Result<ModelSource> {
         let mut source = self.clone();
         match &mut source.0 {
-            Place::File(path) => *path = absolute(path)?,
-            Place::Memory { external_data: Some(folder), .. } => *folder = absolute(folder)?,
-            Place::Memory { .. } => {}
+            Origin::File(path) => *path = absolute(path)?,
+            Origin::Memory { external_data: Some(folder), .. } => *folder = absolute(folder)?,
+            Origin::Memory { .. } => {}
         }
         Ok(source)
     }

@@ -102,7 +102,7 @@ impl FreeListEntry {
         self.plan.tag()
     }
 
-    /// The release of its objects.
+    /// The free-list entry that released objects return to, and the references they drop first.
     pub(crate) fn on_release(&self) -> FreeListReturn {
         let owns = match self.plan {
             ReusePlan::Tuple { items } => OwnedContents::Items(items),
@@ -284,6 +284,8 @@ impl EntryAssignment {
             | Lowering::MakePrimValue
             | Lowering::ReadIfCond
             | Lowering::TupleItem
+            | Lowering::TagTest
+            | Lowering::EqualScalars
             | Lowering::CheckType
             | Lowering::ZeroOffset
             | Lowering::Elided

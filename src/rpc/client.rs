@@ -47,7 +47,7 @@ struct Connection {
     broken: Option<Error>,
 }
 
-/// What came back.
+/// The server's reply.
 enum Reply {
     Items(Vec<Item>),
     Bytes(Vec<u8>),
