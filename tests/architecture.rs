@@ -207,7 +207,7 @@ const LAYOUTS: [Layout; 13] = [
             "dims op strides",
             "infer literal visit",
             "builder constant_pool verify",
-            "ir script",
+            "ir relay script",
             "bind_symbolic_vars eval print",
         ],
         circle: 4,

@@ -38,6 +38,7 @@
 //! | [`builder`] | building functions with inferred types |
 //! | `eval` | the reference evaluator: the oracle of tests and of constant folding |
 //! | [`mod@print`], [`script`] | TVMScript, both ways |
+//! | [`relay`] | Relay text, both ways, and its lowering |
 //! | `bind_symbolic_vars`, `constant_pool` | shape specialisation, and constants shared with it |
 //!
 //! The names follow TVM's Relax: a [`TensorType`] is a `TensorStructInfo`, a [`LeafExpr`] a

@@ -15,6 +15,8 @@
 //! assert_eq!(module.to_string(), text);
 //! # Ok::<(), reflex_graph::relay::RelayError>(())
 //! ```
+//!
+//! Decision: docs/decisions/0057-relay-text.md
 
 mod ast;
 mod lex;

@@ -2,6 +2,8 @@
 //!
 //! Types are inferred as far as operators need them (`types`, `context`). Polymorphic values have no
 //! tensor type in graph IR; where one is used as a tensor, a `match_cast` checks it.
+//!
+//! Decision: docs/decisions/0057-relay-text.md
 
 mod closure;
 mod context;
@@ -18,18 +20,19 @@ use super::ast::RelayModule;
 use super::source::{Result, Source};
 use crate::script::metadata;
 use crate::{FuncData, Literal, Module, verify};
-use context::Context;
+use context::{Context, needed};
 use func::FuncLowerer;
 
-/// Lowers a module. Functions that no other mentions have the items of a tuple as their results.
+/// Lowers what `@main` needs of a module. Functions that no other mentions have the items of a tuple as their results.
 pub(super) fn lower(source: Source<'_>, tree: &RelayModule) -> Result<Module> {
     let mut module = Module::default();
     let constants = match &tree.metadata {
         Some(json) => constants(json).map_err(|message| source.refuse(0, message))?,
         None => vec![],
     };
-    let cx = Context::declare(source, tree, constants, &mut module)?;
-    for def in &tree.defs {
+    let defs = needed(tree);
+    let cx = Context::declare(source, tree, &defs, constants, &mut module)?;
+    for def in defs {
         let func = FuncLowerer::global(&cx, &mut module, def)?;
         module.funcs.push(func);
     }

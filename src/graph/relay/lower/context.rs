@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
-use crate::relay::ast::{Block, Dim, Expr, ExprKind, RelayModule, Type, TypeKind};
+use crate::relay::ast::{Block, Def, Dim, Expr, ExprKind, RelayModule, Type, TypeKind};
 use crate::relay::number::element_type;
 use crate::relay::source::{Offset, Result, Source};
 use crate::{Constructor, ConstructorRef, DataTypeData, Func, FuncId, Literal, Module};
@@ -60,6 +60,7 @@ impl<'s> Context<'s> {
     pub fn declare(
         source: Source<'s>,
         tree: &RelayModule,
+        defs: &[&Def],
         constants: Vec<Literal>,
         module: &mut Module,
     ) -> Result<Context<'s>> {
@@ -71,11 +72,11 @@ impl<'s> Context<'s> {
             constructors: HashMap::new(),
             globals: HashMap::new(),
             constants,
-            referred: referred(tree),
+            referred: referred(defs),
             lifted: RefCell::default(),
         };
         cx.declare_types(tree, module)?;
-        cx.declare_globals(tree)?;
+        cx.declare_globals(defs)?;
         Ok(cx)
     }
 
@@ -114,8 +115,8 @@ impl<'s> Context<'s> {
         Ok(())
     }
 
-    fn declare_globals(&mut self, tree: &RelayModule) -> Result<()> {
-        for (number, def) in tree.defs.iter().enumerate() {
+    fn declare_globals(&mut self, defs: &[&Def]) -> Result<()> {
+        for (number, def) in defs.iter().enumerate() {
             let (scope, params) = self.type_params(&def.function.type_params);
             let function = &def.function;
             let args = function.params.iter().map(|p| self.optional(p.ty.as_ref(), &scope));
@@ -260,10 +261,27 @@ impl<'s> Context<'s> {
     }
 }
 
+/// The functions that `@main` needs, in the order of the text; without `@main` all. A module often
+/// carries a prelude of which it uses little.
+pub(super) fn needed(tree: &RelayModule) -> Vec<&Def> {
+    let mut todo = vec!["main".to_string()];
+    let mut kept = HashSet::new();
+    if !tree.defs.iter().any(|def| def.name == "main") {
+        return tree.defs.iter().collect();
+    }
+    while let Some(name) = todo.pop() {
+        let named = tree.defs.iter().filter(|def| def.name == name).collect::<Vec<_>>();
+        if kept.insert(name) {
+            todo.extend(referred(&named));
+        }
+    }
+    tree.defs.iter().filter(|def| kept.contains(&def.name)).collect()
+}
+
 /// The functions that bodies mention.
-fn referred(tree: &RelayModule) -> HashSet<String> {
+fn referred(defs: &[&Def]) -> HashSet<String> {
     let mut found = HashSet::new();
-    tree.defs.iter().for_each(|def| block_refers(&def.function.body, &mut found));
+    defs.iter().for_each(|def| block_refers(&def.function.body, &mut found));
     found
 }
 

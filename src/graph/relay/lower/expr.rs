@@ -6,7 +6,7 @@ use reflex_tir::{DType, Expr as DimExpr};
 
 use super::closure::Expected;
 use super::func::{FuncLowerer, Item, Lifted, Term};
-use super::ops::OpCall;
+use super::ops::attrs::OpCall;
 use super::types::Ty;
 use crate::relay::ast::{Attr, Block, Expr, ExprKind, MetaRef};
 use crate::relay::number::{Number, NumberValue};

@@ -2,12 +2,14 @@
 //!
 //! An attribute that an operator does not read is refused: nothing is skipped silently.
 
-mod attrs;
+pub(super) mod attrs;
 mod elementwise;
+mod index;
 mod layout;
 mod linear;
 mod nn;
 mod reduce;
+mod slice;
 mod spatial;
 
 use reflex_tir::{DType, Expr as DimExpr};
@@ -18,7 +20,7 @@ use crate::relay::source::Result;
 use crate::script::consts::Number;
 use crate::{Binary, Op, Unary, Value};
 
-pub(super) use attrs::OpCall;
+use attrs::OpCall;
 
 impl FuncLowerer<'_, '_, '_> {
     /// Lowers a call of an operator.

@@ -2,8 +2,9 @@
 
 use reflex_tir::DType;
 
-use super::{FuncLowerer, OpCall};
-use crate::relay::lower::func::Term;
+use super::attrs::OpCall;
+use crate::relay::lower::func::{FuncLowerer, Term};
+
 use crate::relay::source::Result;
 use crate::{Binary, Op, Unary, Value};
 

@@ -1,17 +1,12 @@
 //! Operators that make, move and pick elements.
 
-use std::sync::Arc;
-
 use reflex_tir::{DType, Expr as DimExpr};
 
-use super::{FuncLowerer, OpCall};
-use crate::relay::lower::func::Term;
-use crate::relay::source::Result;
-use crate::script::consts;
-use crate::{Binary, GatherKind, Literal, Op, OutOfRange, Value, dims};
+use super::attrs::OpCall;
+use crate::relay::lower::func::{FuncLowerer, Term};
 
-/// Most elements of a range that is a constant.
-const RANGE_LIMIT: f64 = 1e8;
+use crate::relay::source::Result;
+use crate::{GatherKind, Op, OutOfRange, Value, dims};
 
 impl FuncLowerer<'_, '_, '_> {
     pub(super) fn layout(&mut self, call: &mut OpCall<'_>) -> Result<Option<Term>> {
@@ -225,108 +220,6 @@ impl FuncLowerer<'_, '_, '_> {
         self.emit(call, Op::Concat { axis }, &wide)
     }
 
-    /// So many equal parts, or parts that end at some indices.
-    fn split(&mut self, call: &mut OpCall<'_>) -> Result<Option<Term>> {
-        let [x] = self.operands(call)?;
-        let shape = self.shape(x);
-        let axis = call.int("axis", 0)?;
-        let axis = self.axis(call, axis, shape.len())?;
-        let equal = call.is_int("indices_or_sections");
-        let given = call.ints("indices_or_sections")?;
-        let given = given.ok_or_else(|| call.refuse("needs `indices_or_sections`"))?;
-        let Some(extent) = shape[axis].as_int() else {
-            return Err(call.refuse("an axis of unknown extent is not supported"));
-        };
-        let ends: Vec<i64> = match given[..] {
-            [parts] if equal => {
-                if parts <= 0 || parts > extent.max(1) || extent % parts != 0 {
-                    return Err(call.refuse(&format!("{extent} elements in {parts} equal parts")));
-                }
-                (1..=parts).map(|n| n * (extent / parts)).collect()
-            }
-            _ => given.into_iter().chain([extent]).collect(),
-        };
-        let (mut parts, mut begin) = (vec![], 0);
-        for end in ends {
-            if end < begin || end > extent {
-                return Err(call.refuse(&format!("no part from {begin} to {end} of {extent}")));
-            }
-            parts.push(self.part_of(call, x, axis, (begin, end))?);
-            begin = end;
-        }
-        Ok(self.tuple_term(parts))
-    }
-
-    fn part_of(
-        &mut self,
-        call: &OpCall<'_>,
-        x: Value,
-        axis: usize,
-        (begin, end): (i64, i64),
-    ) -> Result<Value> {
-        let mut extents = self.shape(x);
-        let mut begins = vec![DimExpr::i64(0); extents.len()];
-        (begins[axis], extents[axis]) = (DimExpr::i64(begin), DimExpr::i64(end - begin));
-        let stride = vec![1; extents.len()];
-        self.emit(call, Op::Slice { begin: begins, shape: extents, stride }, &[x])
-    }
-
-    fn strided_slice(&mut self, call: &mut OpCall<'_>) -> Result<Value> {
-        let [x] = self.operands(call)?;
-        let shape = self.shape(x);
-        let (begin, end) = (call.ints("begin")?, call.ints("end")?);
-        let (Some(begin), Some(end)) = (begin, end) else {
-            return Err(call.refuse("needs `begin` and `end`"));
-        };
-        let strides = call.ints("strides")?.unwrap_or_else(|| vec![1]);
-        let by_size = match call.text("slice_mode", "end")? {
-            "end" => false,
-            "size" => true,
-            _ => return Err(call.refuse("a `slice_mode` that is not known")),
-        };
-        let axes = match call.ints("axes")? {
-            Some(axes) => {
-                let axes = axes.iter().map(|axis| self.axis(call, *axis, shape.len()));
-                axes.collect::<Result<Vec<usize>>>()?
-            }
-            None => (0..begin.len()).collect(),
-        };
-        if axes.len() != begin.len() || begin.len() > shape.len() || end.len() > begin.len() {
-            return Err(call.refuse("`begin`, `end` and `axes` do not match up"));
-        }
-        let (mut begins, mut extents) = (vec![DimExpr::i64(0); shape.len()], shape.clone());
-        let mut steps = vec![1; shape.len()];
-        for (n, axis) in axes.into_iter().enumerate() {
-            let step = match strides.get(n).or(strides.first().filter(|_| strides.len() == 1)) {
-                Some(step) if !by_size => *step,
-                _ => 1,
-            };
-            let Some(extent) = shape[axis].as_int() else {
-                return Err(call.refuse("an axis of unknown extent is not supported"));
-            };
-            let range = match (end.get(n), by_size) {
-                (Some(-1) | None, true) => range(extent, begin[n], extent, 1),
-                (Some(size), true) => range(extent, begin[n], begin[n].saturating_add(*size), 1),
-                (end, false) => range(extent, begin[n], end.copied().unwrap_or(extent), step),
-            };
-            let Some((first, count)) = range else { return Err(call.refuse("a stride of 0")) };
-            begins[axis] = DimExpr::i64(first);
-            (extents[axis], steps[axis]) = (DimExpr::i64(count), step);
-        }
-        self.emit(call, Op::Slice { begin: begins, shape: extents, stride: steps }, &[x])
-    }
-
-    fn reverse(&mut self, call: &mut OpCall<'_>) -> Result<Value> {
-        let [x] = self.operands(call)?;
-        let shape = self.shape(x);
-        let axis = call.int("axis", 0)?;
-        let axis = self.axis(call, axis, shape.len())?;
-        let (mut begin, mut stride) = (vec![DimExpr::i64(0); shape.len()], vec![1; shape.len()]);
-        begin[axis] = dims::simplify(&(shape[axis].clone() - 1));
-        stride[axis] = -1;
-        self.emit(call, Op::Slice { begin, shape, stride }, &[x])
-    }
-
     /// Copies of the whole along axes (`tile`), or of each element along one (`repeat`).
     fn tile(&mut self, call: &mut OpCall<'_>) -> Result<Value> {
         let [x] = self.operands(call)?;
@@ -361,118 +254,5 @@ impl FuncLowerer<'_, '_, '_> {
         let thin = self.reshaped(call, x, thin)?;
         let wide = self.emit(call, Op::Broadcast(wide), &[thin])?;
         self.reshaped(call, wide, merged)
-    }
-
-    /// Indices are clipped to the axis, as Relay's default says; `take` of a negative one is the
-    /// first element.
-    fn take(&mut self, call: &mut OpCall<'_>) -> Result<Value> {
-        let [mut x, mut indices] = self.operands(call)?;
-        if call.int("batch_dims", 0)? != 0 {
-            return Err(call.refuse("`batch_dims` is not supported"));
-        }
-        match call.text("mode", "clip")? {
-            "clip" => indices = self.with_number(call, Binary::Max, indices, 0.0)?,
-            "fast" => {}
-            other => return Err(call.refuse(&format!("mode {other} is not supported"))),
-        }
-        let axis = match call.has("axis") {
-            true => {
-                let axis = call.int("axis", 0)?;
-                self.axis(call, axis, self.rank(x))?
-            }
-            false => {
-                let count = dims::product(&self.shape(x));
-                x = self.reshaped(call, x, vec![count])?;
-                0
-            }
-        };
-        let kind = GatherKind::Axis(axis);
-        self.emit(call, Op::Gather { kind, out_of_range: OutOfRange::Clamp }, &[x, indices])
-    }
-
-    /// The first axis of the indices is a coordinate.
-    fn gather_nd(&mut self, call: &mut OpCall<'_>) -> Result<Value> {
-        let [x, indices] = self.operands(call)?;
-        if call.int("batch_dims", 0)? != 0 {
-            return Err(call.refuse("`batch_dims` is not supported"));
-        }
-        call.ignore(&["index_rank"]);
-        let rank = self.rank(indices);
-        let perm = (1..rank).chain([0]).collect();
-        let indices = match rank {
-            0 => return Err(call.refuse("indices have an axis of coordinates")),
-            1 => indices,
-            _ => self.emit(call, Op::Transpose(perm), &[indices])?,
-        };
-        let kind = GatherKind::Nd { batch_dims: 0 };
-        self.emit(call, Op::Gather { kind, out_of_range: OutOfRange::Raise }, &[x, indices])
-    }
-
-    /// A range of constants.
-    fn arange(&mut self, call: &mut OpCall<'_>) -> Result<Value> {
-        let dtype = call.dtype("dtype")?.unwrap_or(DType::F32);
-        call.ignore(&["start", "stop", "step"]);
-        self.check_count(call.at, 3, call.args.len())?;
-        let mut numbers = [0.0; 3];
-        for (number, term) in numbers.iter_mut().zip(&call.args) {
-            let literal = self.b.as_constant(term.value);
-            *number = literal
-                .and_then(scalar_of)
-                .ok_or_else(|| call.refuse("bounds that are not constants are not supported"))?;
-        }
-        let [start, stop, step] = numbers;
-        let count = ((stop - start) / step).ceil();
-        if !count.is_finite() || count > RANGE_LIMIT {
-            return Err(call.refuse("a range without an end, or a long one"));
-        }
-        let (mut bytes, count) = (vec![], count.max(0.0) as i64);
-        for n in 0..count {
-            let value = start + n as f64 * step;
-            let number = match dtype.is_float() {
-                true => consts::Number::Float(value),
-                false => consts::Number::Int(value as i128),
-            };
-            if !consts::push(dtype, number, &mut bytes) {
-                return Err(call.refuse(&format!("{value} is not a value of {dtype}")));
-            }
-        }
-        let literal = Literal::new(dtype, vec![count], Arc::new(bytes));
-        let literal = literal.ok_or_else(|| call.refuse("a range that is too long"))?;
-        Ok(self.constant(literal).value)
-    }
-}
-
-/// The first element and the number of elements from `begin` to `end` of an axis, as Python
-/// counts them.
-fn range(extent: i64, begin: i64, end: i64, step: i64) -> Option<(i64, i64)> {
-    let from_start = |at: i64| if at < 0 { at.saturating_add(extent) } else { at };
-    let (begin, end) = (from_start(begin), from_start(end));
-    match step {
-        0 => None,
-        1.. => {
-            let (begin, end) = (begin.clamp(0, extent), end.clamp(0, extent));
-            let span = (end - begin).max(0);
-            Some((begin.min(end), span / step + i64::from(span % step != 0)))
-        }
-        _ => {
-            let (begin, end) = (begin.clamp(-1, extent - 1), end.clamp(-1, extent - 1));
-            let (span, step) = ((begin - end).max(0), step.saturating_neg());
-            Some((begin.max(0), span / step + i64::from(span % step != 0)))
-        }
-    }
-}
-
-/// The number that a constant of one element is.
-fn scalar_of(literal: &Literal) -> Option<f64> {
-    if literal.count() != 1 {
-        return None;
-    }
-    if let Some(values) = literal.to_i64() {
-        return values.first().map(|value| *value as f64);
-    }
-    match literal.dtype() {
-        DType::F32 => Some(f64::from(f32::from_le_bytes(literal.bytes().try_into().ok()?))),
-        DType::F64 => Some(f64::from_le_bytes(literal.bytes().try_into().ok()?)),
-        _ => None,
     }
 }

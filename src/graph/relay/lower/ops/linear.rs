@@ -1,7 +1,8 @@
 //! Matrix products.
 
-use super::{FuncLowerer, OpCall};
-use crate::relay::lower::func::Term;
+use super::attrs::OpCall;
+use crate::relay::lower::func::{FuncLowerer, Term};
+
 use crate::relay::source::Result;
 use crate::{Op, Value};
 

@@ -2,8 +2,9 @@
 
 use reflex_tir::Expr as DimExpr;
 
-use super::{FuncLowerer, OpCall};
-use crate::relay::lower::func::Term;
+use super::attrs::OpCall;
+use crate::relay::lower::func::{FuncLowerer, Term};
+
 use crate::relay::source::Result;
 use crate::{ConvAttrs, Op, PoolAttrs, PoolKind, ReduceKind, Value};
 
