@@ -93,7 +93,7 @@ def load(
 
     `tier` is the tier policy, which says when programs are compiled to machine code: "off", or such as
     "threshold=10,compile=sync,code-cache=1M"; None is that of the variable REFLEX_TIER. `precision` is
-    the arithmetic of f32 matrix products and convolutions in a model that is compiled: "f32" (None),
+    the arithmetic of f32 matmuls and convolutions in a model that is compiled: "f32" (None),
     "f32-fast" or "bf16".
 
     >>> reflex.load(model, threads=2, tier="off").functions
