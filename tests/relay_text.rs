@@ -61,7 +61,7 @@ fn check(path: &Path, mode: Mode) -> Result<(), String> {
         let outputs = outputs.map_err(told)?;
         assert_eq!(outputs.len(), expected.len(), "{}", path.display());
         for ((name, found), expected) in outputs.iter().zip(&expected) {
-            let difference = Difference::of(found, expected, RTOL, ATOL).map_err(told)?;
+            let difference = Difference::of(found, expected, RTOL, ATOL)?;
             if !difference.matches() {
                 return Err(format!("{}, {mode}, {name}: {difference:?}", path.display()));
             }

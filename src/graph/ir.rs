@@ -2,7 +2,7 @@
 //!
 //! Decision: docs/decisions/0024-graph-loops.md
 //! Decision: docs/decisions/0027-non-tensor-data.md
-//! Decision: docs/decisions/0057-relay-text.md
+//! Decision: docs/decisions/0058-relay-text.md
 
 use std::collections::HashMap;
 

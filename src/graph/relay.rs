@@ -16,7 +16,7 @@
 //! # Ok::<(), reflex_graph::relay::RelayError>(())
 //! ```
 //!
-//! Decision: docs/decisions/0057-relay-text.md
+//! Decision: docs/decisions/0058-relay-text.md
 
 mod ast;
 mod lex;

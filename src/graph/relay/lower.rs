@@ -3,7 +3,7 @@
 //! Types are inferred as far as operators need them (`types`, `context`). Polymorphic values have no
 //! tensor type in graph IR; where one is used as a tensor, a `match_cast` checks it.
 //!
-//! Decision: docs/decisions/0057-relay-text.md
+//! Decision: docs/decisions/0058-relay-text.md
 
 mod closure;
 mod context;
