@@ -111,6 +111,10 @@ typedef enum ReflexFormat {
    * A shared library: an artifact, or an executable that TVM exported.
    */
   REFLEX_FORMAT_LIBRARY = 2,
+  /**
+   * Relay text.
+   */
+  REFLEX_FORMAT_RELAY = 3,
 } ReflexFormat;
 
 /**

@@ -375,7 +375,9 @@ impl Engine {
     pub fn load(&self, model: impl Into<ModelSource>) -> Result<Program> {
         let source = model.into();
         let loaded = match source.format()? {
-            ModelFormat::Onnx | ModelFormat::Script => self.load_model(&source),
+            ModelFormat::Onnx | ModelFormat::Script | ModelFormat::Relay => {
+                self.load_model(&source)
+            }
             ModelFormat::Library => self.load_library(&source),
         };
         loaded.map_err(|e| e.at(source))
@@ -396,7 +398,11 @@ impl Engine {
         let source = model.into();
         let read = || match source.format()? {
             ModelFormat::Onnx => ModelInfo::of_onnx(&source),
-            ModelFormat::Script => Ok(ModelInfo::of_script(&source, &source.import()?)),
+            ModelFormat::Script | ModelFormat::Relay => {
+                let kind =
+                    if source.format()? == ModelFormat::Relay { "Relay" } else { "TVMScript" };
+                Ok(ModelInfo::of_text(kind, &source, &source.import()?))
+            }
             ModelFormat::Library => {
                 let program = Engine::builder().build()?.load_library(&source)?;
                 Ok(ModelInfo { file_bytes: source.size(), ..program.info() })
@@ -429,7 +435,8 @@ impl Engine {
         dump::after(module, pass, &options).map_err(|e| e.at(source))
     }
 
-    /// Returns TVMScript: of a script as it was read, of a model as it was imported.
+    /// Returns a text: of a script or Relay text as it was read, of another model TVMScript as it
+    /// was imported.
     ///
     /// ```
     /// let text = reflex::Engine::script("examples/softmax.py")?;
@@ -441,6 +448,7 @@ impl Engine {
         source.check_is_module()?;
         let text = || match source.format()? {
             ModelFormat::Script => Ok(source.script()?.print()),
+            ModelFormat::Relay => Ok(source.relay()?.to_string()),
             _ => Ok(reflex_graph::print::module_with_metadata(&source.import()?)),
         };
         text().map_err(|e: Error| e.at(&source))

@@ -195,6 +195,12 @@ impl From<reflex_graph::script::ScriptError> for Error {
     }
 }
 
+impl From<reflex_graph::relay::RelayError> for Error {
+    fn from(error: reflex_graph::relay::RelayError) -> Error {
+        Error::new(ErrorKind::Model, error.to_string()).because(error)
+    }
+}
+
 impl From<reflex_onnx::ImportError> for Error {
     fn from(error: reflex_onnx::ImportError) -> Error {
         use reflex_onnx::ImportErrorKind::{Io, Unsupported};

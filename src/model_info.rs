@@ -82,7 +82,8 @@ impl ModelInfo {
         })
     }
 
-    pub(crate) fn of_script(source: &ModelSource, module: &Module) -> ModelInfo {
+    /// Of a module that was read from text of some kind.
+    pub(crate) fn of_text(kind: &str, source: &ModelSource, module: &Module) -> ModelInfo {
         let main = Signature::of_module(module).remove("main").unwrap_or_default();
         let mut operators: BTreeMap<String, usize> = BTreeMap::new();
         for func in module.funcs.values() {
@@ -100,6 +101,7 @@ impl ModelInfo {
                     | Node::Leaf(_)
                     | Node::Tuple(_)
                     | Node::TupleGet(..)
+                    | Node::Data { .. }
                     | Node::MatchCast(_)
                     | Node::MatchShape { .. } => return,
                 };
@@ -118,7 +120,7 @@ impl ModelInfo {
         let parameters =
             consts.fold(Parameters::default(), |sum, c| sum.with(c.dtype(), c.shape()));
         ModelInfo {
-            kind: "TVMScript module".to_string(),
+            kind: format!("{kind} module"),
             symbols: symbols(&inputs),
             inputs,
             outputs: main.outputs.iter().map(ValueInfo::from).collect(),

@@ -1,11 +1,13 @@
 //! Models as they are given, as files or as bytes in memory: formats, import, and changes on disk.
 
 use std::fmt;
+use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use reflex_graph::Module;
+use reflex_graph::relay::RelayText;
 use reflex_graph::script::Script;
 use reflex_onnx::{ImportOptions, SourceFile};
 use reflex_runtime::file_bytes::{FileBytes, FileStamp};
@@ -20,6 +22,9 @@ pub enum ModelFormat {
     Onnx,
     /// TVMScript: `.py`.
     Script,
+    /// Relay text, of TVM 0.8 to 0.19: `.relay`, or a file of any name that begins with
+    /// `#[version = "0.0.5"]`.
+    Relay,
     /// A shared library, `.so`: an artifact, or an executable that TVM exported.
     Library,
 }
@@ -30,6 +35,7 @@ impl fmt::Display for ModelFormat {
         f.write_str(match self {
             ModelFormat::Onnx => "onnx",
             ModelFormat::Script => "py",
+            ModelFormat::Relay => "relay",
             ModelFormat::Library => "so",
         })
     }
@@ -45,9 +51,10 @@ impl FromStr for ModelFormat {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<ModelFormat, String> {
-        let all = [ModelFormat::Onnx, ModelFormat::Script, ModelFormat::Library];
+        let all =
+            [ModelFormat::Onnx, ModelFormat::Script, ModelFormat::Relay, ModelFormat::Library];
         let found = all.into_iter().find(|format| format.to_string() == text);
-        found.ok_or_else(|| format!("a model of format {text:?}; expected onnx, py or so"))
+        found.ok_or_else(|| format!("a model of format {text:?}; expected onnx, py, relay or so"))
     }
 }
 
@@ -57,18 +64,31 @@ impl ModelFormat {
         match self {
             ModelFormat::Onnx => "the ONNX model in memory",
             ModelFormat::Script => "the TVMScript in memory",
+            ModelFormat::Relay => "the Relay text in memory",
             ModelFormat::Library => "the library in memory",
         }
     }
 
-    /// Returns the format of a file by its extension, in either case.
+    /// Returns the format of a file by its extension, in either case; of one with another
+    /// extension by its first bytes, if it is Relay text.
     pub(crate) fn of_path(path: &Path) -> Result<ModelFormat> {
         let extension = path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
-        extension.and_then(|extension| extension.parse().ok()).ok_or_else(|| {
-            let what = "not a model by its name; expected .onnx, .py or .so";
+        let named = extension.and_then(|extension| extension.parse().ok());
+        let relay = || is_relay(path).then_some(ModelFormat::Relay);
+        named.or_else(relay).ok_or_else(|| {
+            let what = "not a model by its name; expected .onnx, .py, .relay or .so";
             Error::new(ErrorKind::Unsupported, format!("{}: {what}", path.display()))
         })
     }
+}
+
+/// Returns true if a file begins as Relay text does.
+fn is_relay(path: &Path) -> bool {
+    let mut head = vec![];
+    // No device, whose end may never come.
+    let is_file = path.metadata().is_ok_and(|meta| meta.is_file());
+    let read = |file: File| file.take(256).read_to_end(&mut head);
+    is_file && File::open(path).and_then(read).is_ok() && RelayText::is_relay(&head)
 }
 
 /// A model to load: the path of a file, or the model itself in memory.
@@ -240,10 +260,30 @@ impl ModelSource {
         })
     }
 
+    /// Reads Relay text as it is written.
+    pub(crate) fn relay(&self) -> Result<RelayText> {
+        let bytes = self.read()?;
+        let text = String::from_utf8(bytes)
+            .map_err(|e| Error::new(ErrorKind::Model, format!("not UTF-8: {e}")))?;
+        let name = match &self.0 {
+            Origin::File(path) => path.file_name().unwrap_or(path.as_os_str()).to_string_lossy(),
+            Origin::Memory { name, .. } => name.into(),
+        };
+        Ok(RelayText::read(&text, &name)?)
+    }
+
+    /// Reads the module of a text.
+    fn lower(&self) -> Result<Module> {
+        match self.format()? {
+            ModelFormat::Relay => Ok(self.relay()?.lower()?),
+            _ => Ok(self.script()?.lower()?),
+        }
+    }
+
     /// Refuses what holds no module.
     pub(crate) fn check_is_module(&self) -> Result<()> {
         match self.format() {
-            Ok(ModelFormat::Onnx | ModelFormat::Script) => Ok(()),
+            Ok(ModelFormat::Onnx | ModelFormat::Script | ModelFormat::Relay) => Ok(()),
             _ => {
                 let text = "passes run on models, not on compiled libraries";
                 Err(Error::input(format!("{self}: {text}")))
@@ -258,18 +298,18 @@ impl ModelSource {
 
     /// Imports a module; also returns the files that it was read from.
     fn import_files(&self, options: &ImportOptions) -> Result<(Module, Vec<SourceFile>)> {
-        let is_script = self.format()? == ModelFormat::Script;
+        let is_text = matches!(self.format()?, ModelFormat::Script | ModelFormat::Relay);
         match &self.0 {
-            Origin::File(path) if is_script => {
+            Origin::File(path) if is_text => {
                 let stamp = || FileStamp::at(path).map_err(|e| Error::io(path, &e));
                 let before = stamp()?;
-                let module = self.script()?.lower()?;
+                let module = self.lower()?;
                 match stamp()? == before {
                     true => Ok((module, vec![SourceFile { path: path.clone(), stamp: before }])),
                     false => Err(changed(path, "while it was read")),
                 }
             }
-            Origin::Memory { .. } if is_script => Ok((self.script()?.lower()?, vec![])),
+            Origin::Memory { .. } if is_text => Ok((self.lower()?, vec![])),
             Origin::File(path) => Ok(reflex_onnx::import_files(path, options)?),
             Origin::Memory { bytes, external_data, .. } => {
                 let folder = external_data.as_deref();

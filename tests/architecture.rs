@@ -210,7 +210,7 @@ const LAYOUTS: [Layout; 15] = [
             "dims op strides",
             "infer literal visit",
             "builder constant_pool verify",
-            "ir script",
+            "ir relay script",
             "bind_symbolic_vars eval print",
         ],
         circle: 4,

@@ -88,6 +88,22 @@ fn damaged_scripts_are_refused_or_read_back() {
     assert!((20..cases - 20).contains(&accepted), "{accepted} of {cases} accepted");
 }
 
+#[test]
+fn damaged_relay_texts_are_refused_or_read_back() {
+    let cases = std::fs::read_dir("tests/relay_text/cases").expect("the cases");
+    let paths = cases.map(|entry| entry.expect("an entry").path());
+    let mut files: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|e| e == "relay")).collect();
+    files.sort();
+    let (mut lowered, mut cases) = (0, 0);
+    property(400, |u| {
+        lowered += usize::from(scripts::relay(&damaged(u, &files)?));
+        cases += 1;
+        Ok(())
+    });
+    assert!((10..cases - 10).contains(&lowered), "{lowered} of {cases} lowered");
+}
+
 /// The small modules that TVM builds for its interpreter, in order of names.
 fn modules_of_tvm() -> Option<Vec<PathBuf>> {
     let python = skip::variable("REFLEX_TVM_PYTHON")?;

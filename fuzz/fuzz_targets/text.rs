@@ -1,4 +1,4 @@
-//! Listings of executables and TVMScript are refused, or read back and safe to run.
+//! Listings of executables, TVMScript and Relay text are refused, or read back and safe to run.
 //!
 //! Run with `cargo fuzz run text --features libfuzzer`.
 #![no_main]
@@ -7,7 +7,9 @@ use libfuzzer_sys::fuzz_target;
 use reflex_fuzz::{blobs, scripts};
 
 fuzz_target!(|text: &str| {
-    if text.contains("def ") {
+    if text.starts_with("#[version") {
+        scripts::relay(text);
+    } else if text.contains("def ") {
         scripts::script(text);
     } else {
         blobs::listing(text);

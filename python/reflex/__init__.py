@@ -1,7 +1,7 @@
 """Runs tensor programs: ONNX models, TVMScript, artifacts of `reflex compile`, TVM's executables.
 
 >>> import numpy as np, reflex
->>> program = reflex.load(model)                  # .onnx, .py or .so
+>>> program = reflex.load(model)                  # .onnx, .py, .relay or .so
 >>> print(*program.inputs, *program.outputs)
 x: float32[n, 8] w: float32[8, 5] output0: float32[n, 5]
 >>> session = program.session()
@@ -90,7 +90,7 @@ def load(
     format: str | None = None,
 ) -> Program:
     """Loads a model: `.onnx` and `.py` are compiled, `.so` is opened (which runs machine code of its
-    author's choice). It is a path, or the bytes of a model with their `format`: "onnx", "py" or "so".
+    author's choice). It is a path, or the bytes of a model with their `format`: "onnx", "py", "relay" or "so".
     External data of an ONNX model needs a path.
 
     `tier` is the tier policy, which says when programs are compiled to machine code: "off", or such as
@@ -112,7 +112,7 @@ def load(
     options = (device, threads, cache, tier, precision, format)
     if isinstance(model, (bytes, bytearray, memoryview)):
         if format is None:
-            raise TypeError('a model in memory needs its format: "onnx", "py" or "so"')
+            raise TypeError('a model in memory needs its format: "onnx", "py", "relay" or "so"')
         data = bytes(model)
         return Program(_reflex["load"](data, *options), (data, *options))
     handle = _reflex["load"](os.fspath(model), *options)

@@ -90,6 +90,8 @@ pub enum ReflexFormat {
     Script = 1,
     /// A shared library: an artifact, or an executable that TVM exported.
     Library = 2,
+    /// Relay text.
+    Relay = 3,
 }
 
 impl ReflexFormat {
@@ -98,6 +100,7 @@ impl ReflexFormat {
             (ReflexFormat::Onnx, ModelFormat::Onnx),
             (ReflexFormat::Script, ModelFormat::Script),
             (ReflexFormat::Library, ModelFormat::Library),
+            (ReflexFormat::Relay, ModelFormat::Relay),
         ];
         let found = known.into_iter().find(|(c, _)| *c as i32 == format);
         let none = || Error::input(format!("there is no format {format}"));

@@ -203,11 +203,16 @@ impl<'m> FuncBuilder<'m> {
 
     /// Checks at run time that a tensor has a type, binding symbols that are new in it.
     pub fn match_cast(&mut self, value: Value, ty: TensorType) -> Value {
-        if *self.func.tensor(value) == ty {
+        self.match_cast_of(value, Type::Tensor(ty))
+    }
+
+    /// [`FuncBuilder::match_cast`] to any type.
+    pub fn match_cast_of(&mut self, value: Value, ty: Type) -> Value {
+        if *self.ty(value) == ty {
             return value;
         }
         let name = self.func.values[value].name.clone();
-        let cast = self.bind(Node::MatchCast(value), vec![ty])[0];
+        let cast = self.bind_values(Node::MatchCast(value), vec![ty])[0];
         self.func.values[cast].name = name;
         self.scope().refined.insert(value, cast);
         cast

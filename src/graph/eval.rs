@@ -3,7 +3,8 @@
 //! It is the oracle of tests and evaluates constants while folding. Integer results
 //! are exact. Floating-point results are computed in f64 and rounded once to the element
 //! type, so they agree with any faithful implementation within tolerance, not bit for bit.
-//! It does not plan, fuse or run kernels: `CallTir` and `CallPacked` are refused.
+//! It does not plan, fuse or run kernels: `CallTir` is refused, and so is `CallPacked` but for closures and the failure
+//! of a match.
 
 mod dim;
 mod elementwise;
@@ -13,6 +14,7 @@ mod index;
 mod linear;
 mod movement;
 mod op;
+mod packed;
 mod pool;
 mod reduce;
 mod resize;

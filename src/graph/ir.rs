@@ -2,6 +2,7 @@
 //!
 //! Decision: docs/decisions/0024-graph-loops.md
 //! Decision: docs/decisions/0027-non-tensor-data.md
+//! Decision: docs/decisions/0062-relay-text.md
 
 use std::collections::HashMap;
 
@@ -27,13 +28,48 @@ entity_impl!(FuncId, "@");
 pub struct Const(u32);
 entity_impl!(Const, "const");
 
-/// A program (TVM `IRModule`): graph functions, kernels and constants.
+/// An algebraic data type of a module (Relay `TypeData`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DataType(u32);
+entity_impl!(DataType, "data");
+
+/// Name and constructors of a data type. Its values are tagged tuples: the number of the constructor,
+/// then the fields.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataTypeData {
+    /// Name, unique in the module.
+    pub name: String,
+    /// Constructors; a value's tag is its constructor's index.
+    pub constructors: Vec<Constructor>,
+}
+
+/// A constructor of a data type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Constructor {
+    /// Name, unique in its type.
+    pub name: String,
+    /// Number of fields.
+    pub arity: usize,
+}
+
+/// A constructor of a module's data type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConstructorRef {
+    /// The type.
+    pub data_type: DataType,
+    /// Index among the type's constructors.
+    pub index: usize,
+}
+
+/// A program (TVM `IRModule`): graph functions, kernels, constants and data types.
 #[derive(Clone, Debug, Default)]
 pub struct Module {
     /// Every function, by id. Names are unique.
     pub funcs: PrimaryMap<FuncId, FuncData>,
     /// Every constant.
     pub consts: PrimaryMap<Const, Literal>,
+    /// Every data type. Names are unique.
+    pub data_types: PrimaryMap<DataType, DataTypeData>,
     /// Constants of an earlier program; equal constants added here share their memory.
     pub pool: ConstantPool,
 }
@@ -42,6 +78,20 @@ impl Module {
     /// Adds a constant.
     pub fn add_const(&mut self, literal: Literal) -> Const {
         self.consts.push(self.pool.intern(literal))
+    }
+
+    /// The constructor, if the module has it.
+    pub fn constructor(&self, constructor: ConstructorRef) -> Option<&Constructor> {
+        self.data_types.get(constructor.data_type)?.constructors.get(constructor.index)
+    }
+
+    /// The name of a constructor with that of its type: `List.Cons`.
+    pub fn constructor_name(&self, constructor: ConstructorRef) -> String {
+        let data_type = self.data_types.get(constructor.data_type);
+        match (data_type, self.constructor(constructor)) {
+            (Some(data_type), Some(found)) => format!("{}.{}", data_type.name, found.name),
+            _ => format!("{}.{}", constructor.data_type, constructor.index),
+        }
     }
 }
 
@@ -144,7 +194,7 @@ pub enum Node {
     },
     /// Runs one of two bodies; outputs are the chosen body's results.
     If {
-        /// Bool tensor of one element.
+        /// Bool tensor of one element, or a bool.
         cond: Value,
         /// When true.
         then: Body,
@@ -157,7 +207,16 @@ pub enum Node {
     Tuple(Vec<Value>),
     /// Field of a tuple.
     TupleGet(Value, usize),
-    /// `match_cast` of a tensor: checks the type of `value` against the output's type at run
+    /// Builds, tests or takes apart a value of a data type.
+    Data {
+        /// Which of them.
+        op: DataOp,
+        /// The constructor that it is about.
+        constructor: ConstructorRef,
+        /// The fields to build from, or the one value.
+        args: Vec<Value>,
+    },
+    /// `match_cast`: checks the type of `value` against the output's type at run
     /// time and binds the symbolic dimensions that appear there first.
     MatchCast(Value),
     /// Reads a 1-D int64 tensor and binds its elements: `dims[i]` is a fresh symbolic variable
@@ -169,6 +228,17 @@ pub enum Node {
         /// One expression per element.
         dims: Vec<Expr>,
     },
+}
+
+/// Operations on values of data types. Pattern matching is branches on tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataOp {
+    /// A value of the constructor from its fields.
+    Construct,
+    /// Whether the constructor made the value: a bool that is no tensor.
+    Is,
+    /// A field of a value that the constructor made.
+    Field(usize),
 }
 
 /// An operand or result that is not a tensor, as Relax's leaf expressions (`ShapeExpr`,

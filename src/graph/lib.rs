@@ -38,6 +38,7 @@
 //! | [`builder`] | building functions with inferred types |
 //! | `eval` | the reference evaluator: the oracle of tests and of constant folding |
 //! | [`mod@print`], [`script`] | TVMScript, both ways |
+//! | [`relay`] | Relay text, both ways, and its lowering |
 //! | `bind_symbolic_vars`, `constant_pool` | shape specialisation, and constants shared with it |
 //!
 //! The names follow TVM's Relax: a [`TensorType`] is a `TensorStructInfo`, a [`LeafExpr`] a
@@ -58,6 +59,7 @@ mod ir;
 mod literal;
 mod op;
 pub mod print;
+pub mod relay;
 pub mod script;
 mod strides;
 pub mod verify;
@@ -66,8 +68,8 @@ mod visit;
 pub use constant_pool::ConstantPool;
 pub use eval::{DimValues, EvalError, EvalValue, eval_dim, eval_func, eval_op};
 pub use ir::{
-    Binding, Body, Const, Func, FuncData, FuncId, LeafExpr, Loop, Module, Node, TensorType, Type,
-    Value, ValueData,
+    Binding, Body, Const, Constructor, ConstructorRef, DataOp, DataType, DataTypeData, Func,
+    FuncData, FuncId, LeafExpr, Loop, Module, Node, TensorType, Type, Value, ValueData,
 };
 pub use literal::Literal;
 pub use op::{

@@ -25,11 +25,11 @@ mod op;
 use std::collections::HashSet;
 use std::fmt::Write;
 
-use reflex_tir::script::identifier;
+use reflex_tir::script::{identifier, string};
 
 use self::context::Printer;
 use self::func::FuncPrinter;
-use crate::{FuncData, FuncId, Module, Node};
+use crate::{Constructor, FuncData, FuncId, Module, Node};
 
 /// The text of a module. Constants that are not small stand as entries of a `metadata` table,
 /// whose types and sizes follow the text; their bytes are left out.
@@ -83,8 +83,19 @@ impl<'m> Printer<'m> {
             let _ = writeln!(text, "{name} = TypeVar(\"{name}\")");
         }
         text.push_str("@I.ir_module\nclass Module:\n");
-        if self.module.funcs.is_empty() {
+        if self.module.funcs.is_empty() && self.module.data_types.is_empty() {
             text.push_str("    pass\n");
+        }
+        for data_type in self.module.data_types.values() {
+            let constructors = data_type.constructors.iter();
+            let constructors: Vec<String> = constructors
+                .map(|Constructor { name, arity }| format!("{}: {arity}", string(name)))
+                .collect();
+            let (name, constructors) = (string(&data_type.name), constructors.join(", "));
+            let _ = writeln!(text, "    R.reflex.data_type({name}, {{{constructors}}})");
+        }
+        if !self.module.data_types.is_empty() {
+            text.push('\n');
         }
         text
     }

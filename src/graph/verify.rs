@@ -8,12 +8,12 @@ use std::collections::HashSet;
 use std::fmt;
 
 use cranelift_entity::SecondaryMap;
-use reflex_tir::{Expr, Var};
+use reflex_tir::{DType, Expr, Var};
 
 use crate::infer::infer;
 use crate::{
-    Binding, Body, Const, Func, FuncData, FuncId, LeafExpr, Loop, Module, Node, Op, TensorType,
-    Type, Value, dims,
+    Binding, Body, Const, ConstructorRef, DataOp, Func, FuncData, FuncId, LeafExpr, Loop, Module,
+    Node, Op, TensorType, Type, Value, dims,
 };
 
 /// A violation of the rules of graph IR.
@@ -51,6 +51,14 @@ pub fn verify(module: &Module) -> Result<(), Vec<Fault>> {
         }
         if let FuncData::Graph(func) = func {
             faults.extend(verify_func(module, func));
+        }
+    }
+    for data_type in module.data_types.values() {
+        let mut constructors = HashSet::new();
+        let mut names = data_type.constructors.iter().map(|c| c.name.as_str());
+        if names.any(|name| !constructors.insert(name)) {
+            let reason = "two constructors have one name".to_string();
+            faults.push(Fault { func: data_type.name.clone(), location: String::new(), reason });
         }
     }
     if faults.is_empty() { Ok(()) } else { Err(faults) }
@@ -186,7 +194,8 @@ impl Verifier<'_> {
             | Node::Leaf(_)
             | Node::CallTir { .. }
             | Node::Tuple(_)
-            | Node::TupleGet(..) => NewDims::MustBeBound,
+            | Node::TupleGet(..)
+            | Node::Data { .. } => NewDims::MustBeBound,
         };
         binding.outputs.iter().for_each(|v| self.define(*v, dims));
     }
@@ -219,6 +228,7 @@ impl Verifier<'_> {
                 self.same_types(&[Type::Tuple(types)], outs);
             }
             Node::TupleGet(tuple, index) => self.tuple_get(*tuple, *index, outs),
+            Node::Data { op, constructor, args } => self.data(*op, *constructor, args, outs),
             Node::MatchCast(_) if outs.len() == 1 => {}
             Node::MatchCast(_) => self.fault("a match_cast has one output"),
             Node::MatchShape { value, .. } => {
@@ -291,6 +301,26 @@ impl Verifier<'_> {
         }
     }
 
+    fn data(&mut self, op: DataOp, constructor: ConstructorRef, args: &[Value], outs: &[Value]) {
+        let Some(arity) = self.module.constructor(constructor).map(|c| c.arity) else {
+            return self.fault("a constructor that does not exist");
+        };
+        let name = self.module.constructor_name(constructor);
+        let (operands, ty) = match op {
+            DataOp::Construct => (arity, Type::Object),
+            DataOp::Is => (1, Type::Prim(DType::BOOL)),
+            DataOp::Field(index) if index < arity => (1, Type::Object),
+            DataOp::Field(index) => {
+                return self.fault(format!("{name} has {arity} fields, not one at {index}"));
+            }
+        };
+        if args.len() != operands {
+            let count = args.len();
+            return self.fault(format!("{op:?} of {name} takes {operands} operands, not {count}"));
+        }
+        self.same_types(&[ty], outs);
+    }
+
     fn inferred_types(&mut self, op: &Op, args: &[TensorType], outs: &[TensorType]) {
         let inferred = match infer(op, &args.iter().collect::<Vec<_>>()) {
             Ok(types) => types,
@@ -360,8 +390,6 @@ impl Verifier<'_> {
 
 #[cfg(test)]
 mod tests {
-    use reflex_tir::DType;
-
     use super::*;
     use crate::Unary;
     use crate::builder::FuncBuilder;

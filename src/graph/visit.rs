@@ -21,6 +21,7 @@ macro_rules! node_dims {
             | Node::Loop(_)
             | Node::Tuple(_)
             | Node::TupleGet(..)
+            | Node::Data { .. }
             | Node::MatchCast(_) => {}
         }
     };
@@ -71,6 +72,7 @@ impl Node {
             | Node::CallTir { args, .. }
             | Node::CallFunc { args, .. }
             | Node::CallPacked { args, .. }
+            | Node::Data { args, .. }
             | Node::Tuple(args) => args.iter().copied().for_each(f),
             Node::Const(_) | Node::Leaf(_) => {}
             Node::If { cond, .. } => f(*cond),
@@ -90,6 +92,7 @@ impl Node {
             | Node::CallTir { args, .. }
             | Node::CallFunc { args, .. }
             | Node::CallPacked { args, .. }
+            | Node::Data { args, .. }
             | Node::Tuple(args) => args.iter_mut().for_each(f),
             Node::Const(_) | Node::Leaf(_) => {}
             Node::If { cond, .. } => f(cond),
@@ -144,7 +147,8 @@ impl Node {
             | Node::Leaf(_)
             | Node::CallTir { .. }
             | Node::Tuple(_)
-            | Node::TupleGet(..) => false,
+            | Node::TupleGet(..)
+            | Node::Data { .. } => false,
         }
     }
 }

@@ -8,9 +8,11 @@ use super::dim::eval_dim;
 use super::error::{EvalError, Result};
 use super::movement::{concat, reshape, scalar_i64, scalar_true};
 use super::op::eval_op;
+use super::packed;
 use super::scalar::ints;
 use crate::ir::{
-    Binding, Body, Func, FuncData, FuncId, Loop, Module, Node, TensorType, Type, Value,
+    Binding, Body, ConstructorRef, DataOp, Func, FuncData, FuncId, LeafExpr, Loop, Module, Node,
+    TensorType, Type, Value,
 };
 use crate::literal::Literal;
 
@@ -23,6 +25,26 @@ pub enum EvalValue {
     Shape(Vec<i64>),
     /// Tuple.
     Tuple(Vec<EvalValue>),
+    /// Value of a data type.
+    Data {
+        /// The constructor that made it.
+        constructor: ConstructorRef,
+        /// Its fields.
+        fields: Vec<EvalValue>,
+    },
+    /// A bool that is no tensor.
+    Bool(bool),
+    /// A function with the values bound to its last parameters.
+    Closure {
+        /// The function.
+        func: FuncId,
+        /// The bound values.
+        bound: Vec<EvalValue>,
+    },
+    /// A string.
+    Str(String),
+    /// The state of the virtual machine, which packed functions take.
+    VmState,
 }
 
 impl EvalValue {
@@ -30,7 +52,13 @@ impl EvalValue {
     pub fn as_tensor(&self) -> Option<&Literal> {
         match self {
             EvalValue::Tensor(l) => Some(l),
-            EvalValue::Shape(_) | EvalValue::Tuple(_) => None,
+            EvalValue::Shape(_)
+            | EvalValue::Tuple(_)
+            | EvalValue::Data { .. }
+            | EvalValue::Bool(_)
+            | EvalValue::Closure { .. }
+            | EvalValue::Str(_)
+            | EvalValue::VmState => None,
         }
     }
 }
@@ -114,7 +142,9 @@ impl Frame<'_> {
                     self.unify(dim, *n)?;
                 }
             }
-            (_, Type::Object) => {}
+            (EvalValue::Bool(_), Type::Prim(DType::BOOL))
+            | (EvalValue::Closure { .. }, Type::Func)
+            | (_, Type::Object) => {}
             (result, ty) => {
                 return Err(EvalError::new(format!("{value} is {result:?}, declared {ty:?}")));
             }
@@ -150,6 +180,11 @@ impl Frame<'_> {
                 Ok(results.into_iter().map(EvalValue::Tensor).collect())
             }
             Node::Const(c) => Ok(vec![EvalValue::Tensor(self.module.consts[*c].clone())]),
+            Node::Leaf(LeafExpr::Func(func)) => {
+                Ok(vec![EvalValue::Closure { func: *func, bound: vec![] }])
+            }
+            Node::Leaf(LeafExpr::Str(text)) => Ok(vec![EvalValue::Str(text.clone())]),
+            Node::Leaf(LeafExpr::VmState) => Ok(vec![EvalValue::VmState]),
             Node::Leaf(leaf) => Err(EvalError::new(format!("{leaf:?} has no reference meaning"))),
             Node::CallTir { func, .. } => {
                 let name = self.module.funcs[*func].name();
@@ -160,12 +195,28 @@ impl Frame<'_> {
                     args.iter().map(|v| self.get(*v).cloned()).collect::<Result<_>>()?;
                 eval_func(self.module, *func, &args)
             }
-            Node::CallPacked { name, .. } => {
-                Err(EvalError::new(format!("packed function {name} has no reference meaning")))
+            Node::CallPacked { name, args, ints } if ints.is_empty() => {
+                let args: Vec<EvalValue> =
+                    args.iter().map(|v| self.get(*v).cloned()).collect::<Result<_>>()?;
+                let result = packed::call(self.module, name, args)?;
+                match (result, binding.outputs.len()) {
+                    (result, 1) => Ok(vec![result]),
+                    (EvalValue::Tuple(items), _) => Ok(items),
+                    (result, _) => Ok(vec![result]),
+                }
             }
+            Node::CallPacked { name, .. } => Err(packed::unknown(name)),
             Node::If { cond, then, otherwise } => {
-                let taken = if truth(self.tensor(*cond)?)? { then } else { otherwise };
-                self.body(taken)
+                let taken = match self.get(*cond)? {
+                    EvalValue::Bool(taken) => *taken,
+                    _ => truth(self.tensor(*cond)?)?,
+                };
+                self.body(if taken { then } else { otherwise })
+            }
+            Node::Data { op, constructor, args } => {
+                let args: Vec<EvalValue> =
+                    args.iter().map(|v| self.get(*v).cloned()).collect::<Result<_>>()?;
+                Ok(vec![data(self.module, *op, *constructor, args)?])
             }
             Node::Loop(l) => self.run_loop(l, binding),
             Node::Tuple(items) => {
@@ -242,6 +293,32 @@ impl Frame<'_> {
         let rows: Vec<Literal> =
             values.iter().map(|l| reshape(l, [&[1], l.shape()].concat())).collect::<Result<_>>()?;
         concat(&rows.iter().collect::<Vec<_>>(), 0)
+    }
+}
+
+/// An operation on a value of a data type.
+fn data(
+    module: &Module,
+    op: DataOp,
+    constructor: ConstructorRef,
+    args: Vec<EvalValue>,
+) -> Result<EvalValue> {
+    let wrong = |value: &EvalValue| {
+        let name = module.constructor_name(constructor);
+        EvalError::new(format!("{op:?} of {name} for {value:?}"))
+    };
+    match (op, args.as_slice()) {
+        (DataOp::Construct, _) => Ok(EvalValue::Data { constructor, fields: args }),
+        (DataOp::Is, [EvalValue::Data { constructor: made_by, .. }]) => {
+            Ok(EvalValue::Bool(*made_by == constructor))
+        }
+        (DataOp::Field(index), [value @ EvalValue::Data { constructor: made_by, fields }])
+            if *made_by == constructor =>
+        {
+            fields.get(index).cloned().ok_or_else(|| wrong(value))
+        }
+        (DataOp::Is | DataOp::Field(_), [value, ..]) => Err(wrong(value)),
+        (DataOp::Is | DataOp::Field(_), []) => Err(EvalError::new("a value is missing")),
     }
 }
 

@@ -10,7 +10,9 @@ use super::context::Printer;
 use super::dims::DimPrinter;
 use super::list::tuple;
 use super::names::Names;
-use crate::{Binding, Body, Const, Func, FuncData, FuncId, LeafExpr, Loop, Node, Type, Value};
+use crate::{
+    Binding, Body, Const, DataOp, Func, FuncData, FuncId, LeafExpr, Loop, Node, Type, Value,
+};
 
 pub(super) struct FuncPrinter<'p, 'm> {
     cx: &'p mut Printer<'m>,
@@ -428,6 +430,20 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
                 _ => tuple(&self.list(items)),
             },
             Node::TupleGet(value, index) => format!("{}[{index}]", self.value(*value)),
+            Node::Data { op, constructor, args } => {
+                let mut list = self.list(args);
+                let name = string(&self.cx.module.constructor_name(*constructor));
+                list.insert(0, name);
+                let function = match op {
+                    DataOp::Construct => "construct",
+                    DataOp::Is => "is_constructor",
+                    DataOp::Field(index) => {
+                        list.push(index.to_string());
+                        "field"
+                    }
+                };
+                format!("R.reflex.{function}({})", list.join(", "))
+            }
             Node::MatchCast(value) => {
                 let types: Vec<&Type> =
                     binding.outputs.iter().map(|v| &self.func.values[*v].ty).collect();

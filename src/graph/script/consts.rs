@@ -13,7 +13,7 @@ use crate::{Literal, Op, Value};
 
 /// One element as it is written.
 #[derive(Clone, Copy)]
-enum Number {
+pub(crate) enum Number {
     Int(i128),
     Float(f64),
     Bool(bool),
@@ -111,7 +111,7 @@ impl FuncParser<'_, '_> {
 }
 
 /// Appends the bytes of one element; false when the type cannot hold it.
-fn push(dtype: DType, number: Number, out: &mut Vec<u8>) -> bool {
+pub(crate) fn push(dtype: DType, number: Number, out: &mut Vec<u8>) -> bool {
     let as_float = match number {
         Number::Int(i) => i as f64,
         Number::Float(x) => x,

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use ruff_python_ast::Expr as Py;
 
 use super::types::Annotation;
-use crate::{Func, FuncId, Literal, Type};
+use crate::{ConstructorRef, Func, FuncId, Literal, Type};
 
 /// The parts of a module that its functions refer to.
 pub(super) struct ModuleContext {
@@ -16,6 +16,8 @@ pub(super) struct ModuleContext {
     pub class: String,
     /// Functions of the class by name.
     pub globals: HashMap<String, GlobalFunc>,
+    /// Constructors of the class's data types, as `List.Cons`.
+    pub constructors: HashMap<String, ConstructorRef>,
     /// Constants of the metadata table.
     pub constants: Option<Vec<Literal>>,
     /// Functions that were defined inside of others, after those of the class.

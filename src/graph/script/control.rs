@@ -125,6 +125,7 @@ impl FuncParser<'_, '_> {
                 }
                 (a, b) if a == b => a,
                 _ if self.vm_lowered => Type::Object,
+                (Type::Object, _) | (_, Type::Object) => Type::Object,
                 (a, b) => {
                     let message = format!("the branches give {a:?} and {b:?}");
                     return Err(self.source.refuse(at.start(), message));

@@ -54,7 +54,7 @@ fn list(data: &Json) -> Result<&Vec<Json>, String> {
 }
 
 /// A tensor as TVM saves it.
-fn tensor(bytes: &[u8]) -> Option<Literal> {
+pub(crate) fn tensor(bytes: &[u8]) -> Option<Literal> {
     let mut rest = bytes;
     let mut take = |count: usize| {
         let (head, tail) = rest.split_at_checked(count)?;
@@ -82,7 +82,8 @@ fn tensor(bytes: &[u8]) -> Option<Literal> {
     Literal::new(dtype, shape, Arc::new(data))
 }
 
-fn unbase64(text: &str) -> Option<Vec<u8>> {
+/// The bytes of a text in base64.
+pub(crate) fn unbase64(text: &str) -> Option<Vec<u8>> {
     let text = text.trim_end_matches('=');
     let mut out = Vec::with_capacity(text.len() / 4 * 3 + 2);
     let (mut word, mut bits) = (0u32, 0);

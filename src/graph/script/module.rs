@@ -7,6 +7,7 @@ use ruff_python_ast::{self as ast, Expr as Py, Stmt};
 use ruff_text_size::Ranged;
 
 use super::context::{GlobalFunc, GlobalFuncKind, ModuleContext};
+use super::data::{data_type_call, data_types};
 use super::metadata;
 use super::packed::packed_kernel;
 use super::parser::FuncParser;
@@ -21,6 +22,7 @@ pub(super) fn module(source: Source<'_>, body: &[Stmt]) -> Result<Module> {
         symbols: HashSet::new(),
         class: String::new(),
         globals: HashMap::new(),
+        constructors: HashMap::new(),
         constants: None,
         lifted: Default::default(),
         count: 0,
@@ -49,9 +51,11 @@ pub(super) fn module(source: Source<'_>, body: &[Stmt]) -> Result<Module> {
         return Err(source.refuse(class.name.start(), "the class has no `@I.ir_module`"));
     }
     cx.class = class.name.to_string();
+    let mut module = Module::default();
+    data_types(source, class, &mut module, &mut cx)?;
     let defs = definitions(source, class)?;
     globals(source, &defs, &mut cx)?;
-    functions(source, &defs, &cx)
+    functions(source, &defs, &cx, module)
 }
 
 /// `n = TypeVar("n")` or `metadata = tvm.ir.load_json(...)`.
@@ -103,6 +107,7 @@ fn definitions<'a>(
     for stmt in &class.body {
         match stmt {
             Stmt::Pass(_) => {}
+            stmt if data_type_call(stmt).is_some() => {}
             Stmt::Expr(e) if e.value.is_string_literal_expr() => {}
             Stmt::FunctionDef(def) => {
                 let decorator = def.decorator_list.iter().find_map(|d| match &d.expression {
@@ -179,8 +184,12 @@ fn scalar_kernel(source: Source<'_>, def: &ast::StmtFunctionDef) -> Result<Globa
     Ok(GlobalFuncKind::Scalar { params, value: value.ok_or_else(missing)? })
 }
 
-fn functions(source: Source<'_>, defs: &[Definition<'_>], cx: &ModuleContext) -> Result<Module> {
-    let mut module = Module::default();
+fn functions(
+    source: Source<'_>,
+    defs: &[Definition<'_>],
+    cx: &ModuleContext,
+    mut module: Module,
+) -> Result<Module> {
     let symbols: Vec<String> = cx.symbols.iter().cloned().collect();
     for Definition { def, ir } in defs {
         if *ir == Ir::Relax {

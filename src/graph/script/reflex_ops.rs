@@ -54,6 +54,7 @@ impl FuncParser<'_, '_> {
                 self.emit1(at, Op::Dims { values, scalar: true }, &[])
             }
             "match_shape" => self.match_shape(call),
+            "construct" | "is_constructor" | "field" => self.data(name, call),
             "rnn" | "lstm" | "gru" => self.reflex_rnn(name, call),
             _ => Err(self.source.unsupported(call)),
         }

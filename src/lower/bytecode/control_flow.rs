@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use reflex_graph::{Body, Loop, Value};
+use reflex_graph::{Body, Loop, Type, Value};
 use reflex_vm::bytecode::{Arg, Reg};
 
 use super::emit::{Emitter, Result};
@@ -29,8 +29,11 @@ impl Emitter<'_> {
     }
 
     fn condition(&mut self, cond: Value) -> Result<Reg> {
-        let cond = self.arg(cond)?;
-        self.read_condition(cond)
+        let is_bool = matches!(self.func.values[cond].ty, Type::Prim(_));
+        match self.arg(cond)? {
+            Arg::Reg(reg) if is_bool => Ok(reg),
+            cond => self.read_condition(cond),
+        }
     }
 
     fn read_condition(&mut self, cond: Arg) -> Result<Reg> {

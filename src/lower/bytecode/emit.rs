@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use reflex_graph::{
-    Binding, Body, Const, Func, FuncData, FuncId, LeafExpr, Module, Node, Op, Type, Value,
+    Binding, Body, Const, DataOp, Func, FuncData, FuncId, LeafExpr, Module, Node, Op, Type, Value,
 };
 use reflex_tir::{DType, Expr, PrimFunc, Var};
 use reflex_vm::builder::ExecBuilder;
@@ -229,6 +229,11 @@ impl<'a> Emitter<'a> {
                 self.at.insert(outputs[0], item);
                 Ok(())
             }
+            Node::Data { op, constructor, args } => {
+                let value = self.data(*op, constructor.index as i64, args)?;
+                self.at.insert(outputs[0], value);
+                Ok(())
+            }
             Node::MatchCast(value) => {
                 let arg = self.arg(*value)?;
                 self.at.insert(outputs[0], arg);
@@ -238,6 +243,25 @@ impl<'a> Emitter<'a> {
                 let arg = self.arg(*value)?;
                 self.at.insert(outputs[0], arg);
                 self.match_elements(outputs[0], dims, &binding.source)
+            }
+        }
+    }
+
+    /// A value of a data type is a tuple, headed by the number of its constructor.
+    fn data(&mut self, op: DataOp, tag: i64, args: &[Value]) -> Result<Arg> {
+        let mut args = self.args(args)?;
+        match op {
+            DataOp::Construct => {
+                args.insert(0, self.b.int(tag));
+                self.call("vm.builtin.make_tuple", &args)
+            }
+            DataOp::Is => {
+                args.push(self.b.int(tag));
+                self.call("relay.is", &args)
+            }
+            DataOp::Field(index) => {
+                args.push(self.b.int(index as i64 + 1));
+                self.call("vm.builtin.tuple_getitem", &args)
             }
         }
     }

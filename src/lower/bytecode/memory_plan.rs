@@ -211,6 +211,7 @@ impl Liveness<'_> {
             Node::Const(_) | Node::Leaf(_) => {}
             Node::CallFunc { args, .. } | Node::CallPacked { args, .. } => self.escape(args),
             Node::Tuple(items) => self.escape(items),
+            Node::Data { args, .. } => self.escape(args),
             Node::TupleGet(..) => {}
             Node::If { then, otherwise, .. } => {
                 for side in [then, otherwise] {

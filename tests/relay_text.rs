@@ -1,0 +1,114 @@
+//! Relay text, end to end: every case of `tests/relay_text/cases` compiles, and gives TVM's answers in
+//! every mode. `record.py` in that folder records them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use reflex::stats::Difference;
+use reflex::{Array, DType, Engine, ErrorKind, Feed, Mode, ModelFormat, ModelSource};
+use serde_json::Value as Json;
+
+const RTOL: f64 = 1e-4;
+const ATOL: f64 = 1e-5;
+
+fn files() -> Vec<PathBuf> {
+    let entries = fs::read_dir("tests/relay_text/cases").expect("the cases");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let mut files: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|e| e == "relay")).collect();
+    files.sort();
+    files
+}
+
+fn array(json: &Json) -> Array {
+    let dtype: DType = json["dtype"].as_str().expect("a type").parse().expect("a type");
+    let dims = json["shape"].as_array().expect("a shape");
+    let shape = dims.iter().map(|d| d.as_i64().expect("a dimension")).collect();
+    let bytes = |value: &Json| match dtype {
+        DType::F32 => (value.as_f64().expect("a number") as f32).to_le_bytes().to_vec(),
+        DType::I64 => value.as_i64().expect("an integer").to_le_bytes().to_vec(),
+        DType::I32 => (value.as_i64().expect("an integer") as i32).to_le_bytes().to_vec(),
+        DType::BOOL => vec![u8::from(value.as_bool().expect("a bool"))],
+        _ => panic!("{dtype} in a case"),
+    };
+    let values = json["values"].as_array().expect("values");
+    Array { dtype, shape, data: values.iter().flat_map(bytes).collect() }
+}
+
+fn check(path: &Path, mode: Mode) -> Result<(), String> {
+    let text = fs::read_to_string(path.with_extension("json")).expect("the answers");
+    let case: Json = serde_json::from_str(&text).expect("JSON");
+    let told = |e: reflex::Error| format!("{}, {mode}: {e}", path.display());
+    let program = Engine::new().and_then(|e| e.load(path)).map_err(told)?;
+    let inputs = program.signature("main").map_err(told)?.inputs;
+    let values = case["inputs"].as_array().expect("inputs").iter().map(array);
+    let feed: Feed = inputs.iter().map(|port| port.name.clone()).zip(values).collect();
+    let prepared = program.prepare("main", &feed).map_err(told)?;
+    let mut session = program.session(mode).map_err(told)?;
+    // Hot enough for traces.
+    for _ in 0..3 {
+        let outputs = session.call(&prepared).and_then(|o| o.arrays());
+        if case["fails"].as_bool() == Some(true) {
+            let error = outputs.err().map(|e| e.to_string()).unwrap_or_default();
+            let expected = "no arm of a `match` in `hd` handles `Nil`";
+            return match error.contains(expected) {
+                true => Ok(()),
+                false => Err(format!("{}, {mode}: {error:?}", path.display())),
+            };
+        }
+        let expected: Vec<Array> =
+            case["outputs"].as_array().expect("outputs").iter().map(array).collect();
+        let outputs = outputs.map_err(told)?;
+        assert_eq!(outputs.len(), expected.len(), "{}", path.display());
+        for ((name, found), expected) in outputs.iter().zip(&expected) {
+            let difference = Difference::of(found, expected, RTOL, ATOL)?;
+            if !difference.matches() {
+                return Err(format!("{}, {mode}, {name}: {difference:?}", path.display()));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn compiled_texts_give_the_answers_of_tvm() {
+    let (files, mut wrong) = (files(), vec![]);
+    for path in &files {
+        for mode in Mode::ALL {
+            wrong.extend(check(path, mode).err());
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(files.len() >= 16, "only {} cases were run", files.len());
+}
+
+const TEXT: &str = "#[version = \"0.0.5\"]\n\
+                    def @main(%x: Tensor[(2), float32]) -> Tensor[(2), float32] {\n  nn.relu(%x)\n}\n";
+
+#[test]
+fn a_text_is_known_by_its_name_or_its_first_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["model.relay", "model.txt", "model"] {
+        let path = folder.path().join(name);
+        fs::write(&path, TEXT).expect("written");
+        let info = Engine::info(&path).expect("a model");
+        assert_eq!(
+            (info.kind.as_str(), info.inputs[0].to_string()),
+            ("Relay module", "x: float32[2]".to_string())
+        );
+        assert_eq!(Engine::script(&path).expect("a text"), TEXT);
+    }
+    let source = ModelSource::bytes(ModelFormat::Relay, TEXT);
+    assert!(Engine::info(source).is_ok());
+}
+
+#[test]
+fn errors_name_file_line_and_column() {
+    let text = TEXT.replace("nn.relu(%x)", "nn.relu(%y)");
+    let error = Engine::info(ModelSource::bytes(ModelFormat::Relay, text).named("m.relay"));
+    let error = error.expect_err("an unknown variable");
+    assert_eq!(error.kind(), ErrorKind::Model);
+    assert!(error.to_string().contains("m.relay:3:11: `%y` is not defined here"), "{error}");
+    let bytes = ModelSource::bytes(ModelFormat::Relay, vec![0xFF, 0xFE]);
+    assert!(Engine::info(bytes).expect_err("not text").to_string().contains("not UTF-8"));
+}
