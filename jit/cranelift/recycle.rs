@@ -284,6 +284,8 @@ impl EntryAssignment {
             | Lowering::MakePrimValue
             | Lowering::ReadIfCond
             | Lowering::TupleItem
+            | Lowering::TagTest
+            | Lowering::EqualScalars
             | Lowering::CheckType
             | Lowering::ZeroOffset
             | Lowering::Elided

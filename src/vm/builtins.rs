@@ -1,4 +1,4 @@
-//! The `vm.builtin.*` functions: one table of facts, and the modules with their code.
+//! The `vm.builtin.*` and `relay.*` functions: one table of facts, and the modules with their code.
 //!
 //! A row has a name, a signature (for the verifier), the kind of its results, whether it may
 //! re-enter the session, the code the interpreter runs, an extra verifier rule, and its lowering:
@@ -20,6 +20,7 @@ mod closure;
 mod code;
 mod memory;
 mod registry;
+mod relay;
 mod shape;
 mod shape_codes;
 mod signature;
@@ -78,6 +79,10 @@ pub enum Lowering {
     ReadIfCond,
     /// Inline: a load of an item.
     TupleItem,
+    /// Inline: a comparison of a tuple's first item with a constant.
+    TagTest,
+    /// Inline: a comparison of scalars.
+    EqualScalars,
     /// Inline: comparisons of a value's type.
     CheckType,
     /// Inline where nothing is to be copied: a second reference.
@@ -122,13 +127,14 @@ impl Lowering {
     /// Number of leading arguments whose type the inline form relies on.
     pub const fn typed_args(self) -> usize {
         match self {
-            Lowering::MatchShape | Lowering::MatchPrimValue => 2,
+            Lowering::MatchShape | Lowering::MatchPrimValue | Lowering::EqualScalars => 2,
             Lowering::CheckTensor
             | Lowering::CheckShape
             | Lowering::CheckTuple
             | Lowering::MakePrimValue
             | Lowering::ReadIfCond
             | Lowering::TupleItem
+            | Lowering::TagTest
             | Lowering::ZeroOffset => 1,
             Lowering::Elided
             | Lowering::CheckType
@@ -247,6 +253,28 @@ macro_rules! for_each_builtin {
             /// `()`: result_kind memory that is kept for reuse back to the system.
             ClearMemory = "vm.builtin.memory_manager.clear" [] Rest::Fixed => None in Leaf,
                 registry.clear_memory, signature::none, Call;
+            /// `(a, b)`: whether two integers or scalar tensors agree in their low 32 bits.
+            RelayEqual = "relay.equal" [Any, Any] Rest::Fixed => Bool in Leaf,
+                relay.equal, signature::none, EqualScalars;
+            /// `(value, tag)`: whether a data type's value, a tuple that begins with a tag, has this one.
+            RelayIs = "relay.is" [Any, Int] Rest::Fixed => Bool in Leaf,
+                relay.is, signature::none, TagTest;
+            /// `(value, bits)`: an integer tensor of shape [1].
+            RelayInt = "relay.int" [Int, Int] Rest::Fixed => Tensor in Leaf,
+                relay.integer, signature::none, Call;
+            /// `(x)`: an integer from a scalar tensor.
+            RelayScalar = "relay.scalar" [Any] Rest::Fixed => Int in Leaf,
+                relay.scalar, signature::none, Call;
+            /// `(function, outputs, args...)`: a call with the fields of data types' values in their place; none if
+            /// the only output is empty.
+            RelayCall = "relay.call" [Func, Int] Rest::Variadic => Any in MayReenter,
+                relay.call, signature::none, Call;
+            /// `(tensor)`: its shape, as an int64 vector.
+            RelayShape = "relay.shape" [Any] Rest::Fixed => Tensor in Leaf,
+                relay.shape, signature::none, Call;
+            /// `(place?)`: an error.
+            RelayFatal = "relay.fatal" [Text] Rest::Optional(1) => None in Leaf,
+                relay.fatal, signature::none, Call;
         }
     };
 }
@@ -306,7 +334,7 @@ for_each_builtin!(facts);
 impl Builtin {
     /// The builtin called `name`.
     pub fn from_name(name: &str) -> Option<Builtin> {
-        if !name.starts_with("vm.builtin.") {
+        if !name.starts_with("vm.builtin.") && !name.starts_with("relay.") {
             return None;
         }
         Builtin::ALL.iter().copied().find(|builtin| builtin.name() == name)

@@ -16,6 +16,7 @@ use reflex_vm::builtins::{Builtin, Lowering};
 
 use crate::emit::{Bits, Emit, Slot, trusted};
 
+mod adt;
 mod checks;
 mod shapes;
 
@@ -77,6 +78,8 @@ impl FastPath<'_, '_> {
             Lowering::MakePrimValue => self.make_prim_value(args),
             Lowering::ReadIfCond => self.read_if_cond(args),
             Lowering::TupleItem => self.tuple_item(args),
+            Lowering::TagTest => self.tag_test(args),
+            Lowering::EqualScalars => self.equal_scalars(args),
             Lowering::CheckType => self.check_type(builtin, args),
             Lowering::ZeroOffset => self.zero_offset(args),
             Lowering::Elided => Some(FastResult::None),
