@@ -22,6 +22,9 @@ pub enum ModelFormat {
     Script,
     /// A shared library, `.so`: an artifact, or an executable that TVM exported.
     Library,
+    /// An executable of TVM's Relay virtual machine, `.ro`, whose kernels are in a library of their
+    /// own.
+    Relay,
 }
 
 /// The extension of the format's files.
@@ -31,6 +34,7 @@ impl fmt::Display for ModelFormat {
             ModelFormat::Onnx => "onnx",
             ModelFormat::Script => "py",
             ModelFormat::Library => "so",
+            ModelFormat::Relay => "ro",
         })
     }
 }
@@ -45,9 +49,10 @@ impl FromStr for ModelFormat {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<ModelFormat, String> {
-        let all = [ModelFormat::Onnx, ModelFormat::Script, ModelFormat::Library];
+        use ModelFormat::{Library, Onnx, Relay, Script};
+        let all = [Onnx, Script, Library, Relay];
         let found = all.into_iter().find(|format| format.to_string() == text);
-        found.ok_or_else(|| format!("a model of format {text:?}; expected onnx, py or so"))
+        found.ok_or_else(|| format!("a model of format {text:?}; expected onnx, py, so or ro"))
     }
 }
 
@@ -58,6 +63,7 @@ impl ModelFormat {
             ModelFormat::Onnx => "the ONNX model in memory",
             ModelFormat::Script => "the TVMScript in memory",
             ModelFormat::Library => "the library in memory",
+            ModelFormat::Relay => "the Relay executable in memory",
         }
     }
 
@@ -65,7 +71,7 @@ impl ModelFormat {
     pub(crate) fn of_path(path: &Path) -> Result<ModelFormat> {
         let extension = path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
         extension.and_then(|extension| extension.parse().ok()).ok_or_else(|| {
-            let what = "not a model by its name; expected .onnx, .py or .so";
+            let what = "not a model by its name; expected .onnx, .py, .so or .ro";
             Error::new(ErrorKind::Unsupported, format!("{}: {what}", path.display()))
         })
     }
@@ -84,7 +90,25 @@ impl ModelFormat {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct ModelSource(Place);
+pub struct ModelSource {
+    place: Place,
+    relay: RelayFiles,
+}
+
+/// The files beside an executable of Relay's virtual machine.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RelayFiles {
+    /// The library with its kernels.
+    pub(crate) kernels: Option<PathBuf>,
+    /// Its late-bound constants.
+    pub(crate) params: Option<PathBuf>,
+}
+
+impl From<Place> for ModelSource {
+    fn from(place: Place) -> ModelSource {
+        ModelSource { place, relay: RelayFiles::default() }
+    }
+}
 
 #[derive(Clone, Debug)]
 enum Place {
@@ -94,13 +118,13 @@ enum Place {
 
 impl<P: AsRef<Path> + ?Sized> From<&P> for ModelSource {
     fn from(path: &P) -> ModelSource {
-        ModelSource(Place::File(path.as_ref().to_path_buf()))
+        Place::File(path.as_ref().to_path_buf()).into()
     }
 }
 
 impl From<PathBuf> for ModelSource {
     fn from(path: PathBuf) -> ModelSource {
-        ModelSource(Place::File(path))
+        Place::File(path).into()
     }
 }
 
@@ -113,7 +137,7 @@ impl From<String> for ModelSource {
 /// The path, or the name that errors use for a model in memory.
 impl fmt::Display for ModelSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
+        match &self.place {
             Place::File(path) => path.display().fmt(f),
             Place::Memory { name, .. } => f.write_str(name),
         }
@@ -135,7 +159,7 @@ impl ModelSource {
     pub fn bytes(format: ModelFormat, bytes: impl Into<Vec<u8>>) -> ModelSource {
         let bytes = FileBytes::from(bytes.into());
         let name = format.in_memory().to_owned();
-        ModelSource(Place::Memory { format, bytes, name, external_data: None })
+        Place::Memory { format, bytes, name, external_data: None }.into()
     }
 
     /// A model that is read to its end, such as from an archive or an encrypted file.
@@ -164,7 +188,7 @@ impl ModelSource {
     /// ```
     #[must_use]
     pub fn named(mut self, new: impl Into<String>) -> ModelSource {
-        if let Place::Memory { name, .. } = &mut self.0 {
+        if let Place::Memory { name, .. } = &mut self.place {
             *name = new.into();
         }
         self
@@ -180,15 +204,49 @@ impl ModelSource {
     /// ```
     #[must_use]
     pub fn external_data(mut self, folder: impl AsRef<Path>) -> ModelSource {
-        if let Place::Memory { external_data, .. } = &mut self.0 {
+        if let Place::Memory { external_data, .. } = &mut self.place {
             *external_data = Some(folder.as_ref().to_path_buf());
         }
         self
     }
 
+    /// Sets the library with the kernels of an executable of TVM's Relay virtual machine. Without it,
+    /// those of a `.ro` file are in the `.so` of the same name, if there is one, and otherwise
+    /// registered functions.
+    ///
+    /// ```
+    /// use reflex::ModelSource;
+    ///
+    /// let source = ModelSource::from("model.ro").kernels("lib.so").params("model.params");
+    /// ```
+    #[must_use]
+    pub fn kernels(mut self, library: impl AsRef<Path>) -> ModelSource {
+        self.relay.kernels = Some(library.as_ref().to_path_buf());
+        self
+    }
+
+    /// Sets the file with the late-bound constants of an executable of TVM's Relay virtual machine,
+    /// as TVM's `save_params` and `move_late_bound_consts` write them. Every one needs a value.
+    ///
+    /// ```
+    /// use reflex::ModelSource;
+    ///
+    /// let source = ModelSource::from("model.ro").params("model.params");
+    /// ```
+    #[must_use]
+    pub fn params(mut self, file: impl AsRef<Path>) -> ModelSource {
+        self.relay.params = Some(file.as_ref().to_path_buf());
+        self
+    }
+
+    /// The files beside an executable of Relay's virtual machine.
+    pub(crate) fn relay(&self) -> &RelayFiles {
+        &self.relay
+    }
+
     /// Returns the format: of a file, by its extension.
     pub(crate) fn format(&self) -> Result<ModelFormat> {
-        match &self.0 {
+        match &self.place {
             Place::File(path) => ModelFormat::of_path(path),
             Place::Memory { format, .. } => Ok(*format),
         }
@@ -196,7 +254,7 @@ impl ModelSource {
 
     /// Returns the path of a file, or else the bytes.
     pub(crate) fn path_or_bytes(&self) -> std::result::Result<&Path, &FileBytes> {
-        match &self.0 {
+        match &self.place {
             Place::File(path) => Ok(path),
             Place::Memory { bytes, .. } => Err(bytes),
         }
@@ -204,7 +262,7 @@ impl ModelSource {
 
     /// Returns all bytes of the model's own file.
     pub(crate) fn read(&self) -> Result<Vec<u8>> {
-        match &self.0 {
+        match &self.place {
             Place::File(path) => std::fs::read(path).map_err(|e| Error::io(path, &e)),
             Place::Memory { bytes, .. } => Ok(bytes.as_ref().to_vec()),
         }
@@ -212,7 +270,7 @@ impl ModelSource {
 
     /// Returns the number of bytes of the model's own file.
     pub(crate) fn size(&self) -> u64 {
-        match &self.0 {
+        match &self.place {
             Place::File(path) => path.metadata().map_or(0, |meta| meta.len()),
             Place::Memory { bytes, .. } => bytes.as_ref().len() as u64,
         }
@@ -220,7 +278,7 @@ impl ModelSource {
 
     /// Returns the summary of an ONNX model.
     pub(crate) fn onnx_info(&self) -> Result<reflex_onnx::ModelInfo> {
-        Ok(match &self.0 {
+        Ok(match &self.place {
             Place::File(path) => reflex_onnx::ModelInfo::read(path)?,
             Place::Memory { bytes, external_data, .. } => {
                 reflex_onnx::ModelInfo::of_bytes(bytes.clone(), external_data.as_deref())?
@@ -230,7 +288,7 @@ impl ModelSource {
 
     /// Reads TVMScript as it is written.
     pub(crate) fn script(&self) -> Result<Script> {
-        Ok(match &self.0 {
+        Ok(match &self.place {
             Place::File(path) => Script::read_file(path)?,
             Place::Memory { bytes, name, .. } => {
                 let text = std::str::from_utf8(bytes.as_ref())
@@ -259,7 +317,7 @@ impl ModelSource {
     /// Imports a module; also returns the files that it was read from.
     fn import_files(&self, options: &ImportOptions) -> Result<(Module, Vec<SourceFile>)> {
         let is_script = self.format()? == ModelFormat::Script;
-        match &self.0 {
+        match &self.place {
             Place::File(path) if is_script => {
                 let stamp = || FileStamp::at(path).map_err(|e| Error::io(path, &e));
                 let before = stamp()?;
@@ -281,7 +339,7 @@ impl ModelSource {
     /// The same source whatever the current folder is later.
     fn absolute(&self) -> Result<ModelSource> {
         let mut source = self.clone();
-        match &mut source.0 {
+        match &mut source.place {
             Place::File(path) => *path = absolute(path)?,
             Place::Memory { external_data: Some(folder), .. } => *folder = absolute(folder)?,
             Place::Memory { .. } => {}

@@ -10,9 +10,10 @@ use std::process::Command;
 use imports::Imports;
 
 /// Crate, and the reflex crates it may depend on directly (outside tests).
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 14] = [
     ("reflex-runtime", &[]),
     ("reflex-vm", &["reflex-runtime"]),
+    ("reflex-relay", &["reflex-vm", "reflex-runtime"]),
     ("reflex-tir", &["reflex-runtime"]),
     ("reflex-graph", &["reflex-tir", "reflex-runtime"]),
     ("reflex-onnx", &["reflex-graph", "reflex-tir", "reflex-runtime"]),
@@ -28,6 +29,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
             "reflex",
             "reflex-cranelift",
             "reflex-vm",
+            "reflex-relay",
             "reflex-lower",
             "reflex-graph",
             "reflex-tir",
@@ -40,6 +42,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
         &[
             "reflex-runtime",
             "reflex-vm",
+            "reflex-relay",
             "reflex-tir",
             "reflex-graph",
             "reflex-onnx",
@@ -52,7 +55,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
 ];
 
 /// Crates whose source may hold no `unsafe`.
-const SAFE: [&str; 5] = ["src/tir", "src/graph", "src/onnx", "src/lower", "tests/ptx"];
+const SAFE: [&str; 6] = ["src/relay", "src/tir", "src/graph", "src/onnx", "src/lower", "tests/ptx"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -191,6 +194,16 @@ const LAYOUTS: [Layout; 13] = [
         circle: 3,
     },
     Layout {
+        dir: "src/relay",
+        layers: &[
+            "executable host instr",
+            "bytes kernels print read",
+            "params text verify write",
+            "builder lower",
+        ],
+        circle: 4,
+    },
+    Layout {
         dir: "src/tir",
         layers: &[
             "half_float",
@@ -311,7 +324,7 @@ const LAYOUTS: [Layout; 13] = [
         layers: &[
             "dig host kernels mutate programs rpc schedules scripts",
             "blobs graphs oracles",
-            "facade",
+            "facade relay",
         ],
         circle: 2,
     },

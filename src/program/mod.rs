@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use reflex_cranelift::CraneliftTier;
+use reflex_relay::lower::RESERVED;
 use reflex_vm::executable::FuncKind;
 use reflex_vm::{program as vm_program, text};
 
@@ -76,7 +77,9 @@ impl Program {
     pub fn functions(&self) -> Vec<String> {
         let functions = self.loaded.executable().functions.iter();
         let variants = &self.loaded.resources().variants;
-        let general = |name: &str| variants.iter().all(|v| v.variant != name);
+        let general = |name: &str| {
+            !name.starts_with(RESERVED) && variants.iter().all(|v| v.variant != name)
+        };
         let functions = functions.filter(|f| f.kind != FuncKind::Packed && general(&f.name));
         functions.map(|f| f.name.clone()).collect()
     }
@@ -220,10 +223,11 @@ impl Program {
         Program::check_save_path(&path)?;
         let resources = self.loaded.resources();
         let objects = resources.objects.as_ref().ok_or_else(|| {
-            Error::new(
-                ErrorKind::Unsupported,
-                "a .so is compiled already; compile the model itself",
-            )
+            let why = match resources.listing {
+                None => "a .so is compiled already; compile the model itself",
+                Some(_) => "an executable of Relay's virtual machine is shipped as it is, with its kernels",
+            };
+            Error::new(ErrorKind::Unsupported, why)
         })?;
         let failed = |e: &dyn Display| Error::new(ErrorKind::Compile, e.to_string());
         let exec = verified(writer::aligned(self.loaded.executable())?)?;
@@ -263,6 +267,20 @@ impl Program {
     /// ```
     pub fn as_text(&self) -> String {
         text::as_text(self.loaded.executable())
+    }
+
+    /// Returns the listing of an executable of TVM's Relay virtual machine, in TVM's form: tables of
+    /// devices, kernels and constants, then the functions. `None` for other programs.
+    /// [`Program::as_text`] is the bytecode that it was lowered to.
+    ///
+    /// ```
+    /// # use reflex::Engine;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
+    /// assert!(program.relay_listing().is_none());
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn relay_listing(&self) -> Option<&str> {
+        self.loaded.resources().listing.as_deref()
     }
 
     /// Returns the bytecode as a Python program for TVM's `ExecBuilder`.

@@ -23,11 +23,11 @@ impl Dialect {
     /// Every dialect, the oldest first.
     pub const ALL: [Dialect; 3] = [Dialect::V8, Dialect::V9, Dialect::V14];
 
-    /// The dialect of files that a version of TVM writes, such as `0.16.dev0`; None for those that
-    /// this crate does not know.
+    /// The dialect of files that a version of TVM writes, such as `0.16.dev0` or `0.8.0`; None for
+    /// those that this crate does not know, and for `0.14` alone, which Relax's files have.
     pub fn of_version(version: &str) -> Option<Dialect> {
         let mut parts = version.split('.');
-        let (major, minor) = (parts.next()?, parts.next()?);
+        let (major, minor, _patch) = (parts.next()?, parts.next()?, parts.next()?);
         let minor: u32 = minor.parse().ok()?;
         match (major, minor) {
             ("0", 8) => Some(Dialect::V8),
