@@ -153,7 +153,7 @@ fn files_are_opened_with_what_is_beside_them() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("program.ro");
     std::fs::write(&path, write(&programs::late_bound())).unwrap();
-    let engine = Engine::new().unwrap();
+    let engine = programs::engine();
     let error = engine.load(&path).err().unwrap().to_string();
     assert!(error.contains("late-bound constants without a value: c"), "{error}");
     let constants = folder.path().join("program.params");

@@ -170,7 +170,7 @@ fn ret(result: Reg) -> Instr {
 
 /// A tensor in register `base + 3`, as TVM allocates it: size, storage, offset, tensor.
 fn alloc(b: &mut Builder, dtype: DType, shape: &[i64], base: Reg) -> Vec<Instr> {
-    let bytes = shape.iter().product::<i64>() * i64::from(dtype.bits).div_ceil(8);
+    let bytes = shape.iter().product::<i64>() * dtype.itemsize() as i64;
     let (size, zero) = (b.constant(int(bytes)), b.constant(int(0)));
     let (storage, size_of) = (base + 1, StorageSize::Bytes(base));
     vec![

@@ -456,7 +456,7 @@ def add_scalars():
 @subject
 def add_float16():
     x, y = scalar("x", "float16"), scalar("y", "float16")
-    return of([x, y], x + y), [[np.float16(10).reshape(()), np.float16(0.5).reshape(())]]
+    return of([x, y], x + y), [[np.array(10, "float16"), np.array(0.5, "float16")]]
 
 
 @subject
