@@ -37,18 +37,49 @@ pub unsafe fn increment(object: *const TVMFFIObject) {
 /// `object` points to a live object; the caller owns the reference that is released.
 #[inline(always)]
 pub unsafe fn decrement(object: *mut TVMFFIObject) {
+    // SAFETY: the caller's reference is the one that is released.
+    if let Some(before) = unsafe { release_strong(object) } {
+        // SAFETY: that was the last strong reference.
+        unsafe { destroy(object, before) };
+    }
+}
+
+/// Releases a strong reference; the combined count before, if it was the last.
+///
+/// # Safety
+/// As for [`decrement`]; after the last, the caller destroys the object.
+#[inline(always)]
+unsafe fn release_strong(object: *mut TVMFFIObject) -> Option<u64> {
     // SAFETY: the caller owns a strong reference, so the object is live.
     let count = unsafe { &(*object).combined_ref_count };
     // No other thread can add a reference to an object whose only one is ours, so there is no
     // race; this path saves the locked subtraction.
     if count.load(Ordering::Acquire) == BOTH_ONE {
-        // SAFETY: that is the last reference of any kind.
-        return unsafe { destroy(object, BOTH_ONE) };
+        return Some(BOTH_ONE);
     }
     let before = count.fetch_sub(STRONG_ONE, Ordering::Release);
-    if before == BOTH_ONE || before as u32 == 1 {
-        // SAFETY: the subtraction took the strong count from one to zero.
-        unsafe { destroy(object, before) };
+    (before == BOTH_ONE || before as u32 == 1).then_some(before)
+}
+
+/// Releases a strong reference. If it was the last and there is no weak one, the object is the
+/// caller's to take apart.
+///
+/// # Safety
+/// As for [`decrement`].
+#[inline]
+pub(crate) unsafe fn release_to_owner(object: *mut TVMFFIObject) -> bool {
+    // SAFETY: the caller's reference is the one that is released.
+    match unsafe { release_strong(object) } {
+        Some(BOTH_ONE) => {
+            fence(Ordering::Acquire);
+            true
+        }
+        Some(before) => {
+            // SAFETY: that was the last strong reference.
+            unsafe { destroy(object, before) };
+            false
+        }
+        None => false,
     }
 }
 
@@ -236,7 +267,7 @@ unsafe impl ObjectType for ObjectRef {
 /// An object that this crate made: header, then the cell of its type.
 #[repr(C)]
 pub(crate) struct Body<C> {
-    header: TVMFFIObject,
+    pub(crate) header: TVMFFIObject,
     pub(crate) cell: C,
 }
 
@@ -311,12 +342,21 @@ pub(crate) unsafe extern "C" fn delete<C>(this: *mut c_void, flags: c_int) {
 pub trait RustObject: Send + Sync + 'static {
     /// The key under which the type is registered, such as `vm.Storage`.
     const KEY: &'static str;
+
+    /// Drops the value but for one object, which the caller releases. Where values own objects that
+    /// own such values, a chain of them is then released link by link and not by recursion.
+    fn into_link(self) -> Option<ObjectRef>
+    where
+        Self: Sized,
+    {
+        None
+    }
 }
 
 /// The cell of an object with a Rust value.
 #[repr(C)]
 struct RustCell<T> {
-    drop_value: unsafe fn(*mut c_void),
+    drop_value: unsafe fn(*mut c_void) -> Option<ObjectRef>,
     id: TypeId,
     value: T,
 }
@@ -365,21 +405,52 @@ pub fn get<T: RustObject>(object: &ObjectRef) -> Option<&T> {
 
 /// # Safety
 /// `this` is an object made by `wrap::<T>` whose value is used no more.
-unsafe fn drop_value<T>(this: *mut c_void) {
+unsafe fn drop_value<T: RustObject>(this: *mut c_void) -> Option<ObjectRef> {
     let body = this.cast::<Body<RustCell<T>>>();
     // SAFETY: the caller passes an object made by `wrap::<T>`, whose value is used no more.
-    unsafe { std::ptr::drop_in_place(&raw mut (*body).cell.value) };
+    unsafe { (&raw mut (*body).cell.value).read() }.into_link()
+}
+
+/// The way in which an object is released.
+pub(crate) enum Release {
+    /// It was the last reference to an object made by [`wrap`], which has been destroyed but for this
+    /// object: the caller releases it.
+    Link(ObjectRef),
+    /// The reference has been released.
+    Done,
+    /// Nothing has been released: the object was not made by [`wrap`].
+    Other(ObjectRef),
+}
+
+/// Releases an object that was made by [`wrap`].
+pub(crate) fn release_rust(object: ObjectRef) -> Release {
+    if !has_mark(&object, RUST_DELETER) {
+        return Release::Other(object);
+    }
+    let object = object.into_raw();
+    // SAFETY: `object` was a strong reference; if it was the last, the value is used no more.
+    unsafe {
+        if !release_to_owner(object.as_ptr()) {
+            return Release::Done;
+        }
+        let cell = object.as_ptr().cast::<Body<RustCell<()>>>();
+        let link = ((*cell).cell.drop_value)(object.as_ptr().cast());
+        pool::free(object.cast());
+        link.map_or(Release::Done, Release::Link)
+    }
 }
 
 unsafe extern "C" fn delete_rust(this: *mut c_void, flags: c_int) {
+    let mut link = None;
     if flags & DELETE_STRONG != 0 {
         let cell = this.cast::<Body<RustCell<()>>>();
         // SAFETY: `wrap` made the object; the function was made for its type, and
         // this is the last strong reference.
-        unsafe { ((*cell).cell.drop_value)(this) };
+        link = unsafe { ((*cell).cell.drop_value)(this) };
     }
     if flags & DELETE_WEAK != 0 {
         // SAFETY: no reference is left; the memory came from the pool.
         unsafe { pool::free(NonNull::new_unchecked(this.cast())) };
     }
+    drop(link);
 }

@@ -110,6 +110,22 @@ fn bad_shape(shape: &[i64], dtype: DType) -> Error {
     Error::value_error(format!("no {dtype} tensor can have the shape {shape:?}"))
 }
 
+impl Drop for Cell {
+    /// Releases the owner, and the owners of tensors that only views held, by a loop: a view may be of
+    /// a view, and so on.
+    fn drop(&mut self) {
+        let mut owner = std::mem::replace(&mut self.owner, Owner::Nothing);
+        while let Owner::Object(object) = &mut owner {
+            if !object::has_mark(object, DELETER) || !object.is_unique() {
+                return;
+            }
+            // SAFETY: the mark says that the object has a `Cell`, and there is no other reference to it.
+            let inner = unsafe { &mut (*object.cell::<Cell>()).owner };
+            owner = std::mem::replace(inner, Owner::Nothing);
+        }
+    }
+}
+
 /// Marks tensors that have a [`Cell`].
 static DELETER: Deleter = object::delete::<Cell>;
 

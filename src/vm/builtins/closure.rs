@@ -1,7 +1,7 @@
 //! Closures: functions of a program with captured values, as objects.
 
 use reflex_runtime::array::Array;
-use reflex_runtime::object::{self, ObjectRef, RustObject};
+use reflex_runtime::object::{self, ObjectRef, ObjectType, RustObject};
 use reflex_runtime::value::{Any, AnyView};
 
 use crate::abi::{CLOSURE_CAPTURED, CLOSURE_FUNC, CLOSURE_PROGRAM};
@@ -28,6 +28,10 @@ const _: () = {
 impl RustObject for Closure {
     // Not TVM's `relax.vm.Closure`, whose layout is another one.
     const KEY: &'static str = "reflex.vm.Closure";
+
+    fn into_link(self) -> Option<ObjectRef> {
+        Some(self.captured.into_object())
+    }
 }
 
 impl Closure {

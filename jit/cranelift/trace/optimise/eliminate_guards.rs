@@ -2,9 +2,11 @@
 //!
 //! Values are tracked from register to register, through calls. The tracked facts never change: type,
 //! rank, element type and dimensions of a tensor or shape, items of a tuple, device and contiguity of
-//! a tensor. The results of allocations have known facts from the start (`results`).
+//! a tensor. The results of allocations have known facts from the start (`results`); tests of tags
+//! tell which constructor made a value (`tags`).
 
 mod results;
+mod tags;
 
 use std::collections::HashMap;
 
@@ -13,7 +15,7 @@ use reflex_runtime::dtype::DType;
 use reflex_vm::builtins::{Builtin, match_code};
 use reflex_vm::program::Program;
 
-use super::super::ir::{Arg, BuiltinResult, DimOf, FrameId, Ins, Scalar, Trace, VReg};
+use super::super::ir::{Arg, BuiltinResult, DimOf, FrameId, Ins, Scalar, Trace, VReg, Var};
 use crate::facts::tensor::{TensorFact, dtype_bits};
 
 /// Known facts about a value.
@@ -35,6 +37,9 @@ struct ValueFacts {
     all_count: bool,
     /// Dimensions that equal those of other values: the dimension, the value, its dimension.
     alike: Vec<(u32, usize, u32)>,
+    /// The tag of an ADT value, and tags that it does not have.
+    adt: Option<i64>,
+    other_adts: Vec<i64>,
 }
 
 /// Values in registers, and the facts about them.
@@ -44,6 +49,10 @@ struct KnownValues {
     /// Values in result slots, if known.
     results: HashMap<FrameId, usize>,
     known: Vec<ValueFacts>,
+    /// Variables that say whether a value has a tag.
+    tested: HashMap<Var, (usize, i64)>,
+    /// Variables that are constants.
+    constants: HashMap<Var, i64>,
 }
 
 impl KnownValues {
@@ -73,6 +82,7 @@ pub(super) fn eliminate_guards(program: &Program, trace: &mut Trace) {
         let made = values.made(program, ins);
         values.simplify_condition(ins);
         values.fold_dim(ins);
+        values.fold_tag_test(ins);
         let drop = values.is_redundant(ins);
         if let Some((vreg, known)) = made {
             values.put(vreg, known);
@@ -91,6 +101,7 @@ fn int(arg: Option<&Arg>) -> Option<i64> {
 impl KnownValues {
     /// Returns true if an instruction is a guard whose outcome is known; tracks its effect otherwise.
     fn is_redundant(&mut self, ins: &Ins) -> bool {
+        self.forget_tags(ins);
         match ins {
             Ins::GuardType { vreg, tag, .. } => {
                 return self.learn(*vreg, |known| known.tag = Some(*tag));
@@ -105,6 +116,15 @@ impl KnownValues {
             Ins::GuardSameDim { vreg, dim, other, at, .. } => {
                 return self
                     .same_dim(DimOf { vreg: *vreg, dim: *dim }, DimOf { vreg: *other, dim: *at });
+            }
+            Ins::GuardTruth { var, expected, .. } => return self.truth(*var, *expected),
+            Ins::Let { var, value: Scalar::Const { bits, .. } } => {
+                self.constants.insert(*var, *bits);
+                return false;
+            }
+            Ins::CallBuiltin { builtin: Builtin::RelayIs, args, result, .. } => {
+                self.test_tag(args, *result);
+                return false;
             }
             Ins::CallBuiltin { builtin, inline: true, args, .. } => {
                 return self.check(*builtin, args).unwrap_or(false);

@@ -124,11 +124,16 @@ impl<'t> EscapeAnalysis<'t> {
             Ins::Allocate { .. } | Ins::MakeView { .. } => self.elides_allocation(at, ins),
             Ins::CallBuiltin { frame, builtin, args, result, exit, .. } => {
                 self.numbers(*builtin, args, *result, *exit)
+                    || self.tests_tag(*builtin, args, *result)
                     || self.makes_aggregate(at, *frame, *builtin, args)
                     || self.reads_aggregate(*frame, *builtin, args)
             }
             Ins::GuardClosure { vreg, func, captured, .. } => {
                 self.is_closure(*vreg, *func, *captured)
+            }
+            Ins::GuardTruth { var, expected, .. } => {
+                let known = self.resolved(Scalar::number(*var));
+                matches!(known, Scalar::Const { bits, .. } if (bits != 0) == *expected)
             }
             Ins::GuardType { vreg, tag, .. } => {
                 self.virtuals.get(vreg).is_some_and(|&object| self.tag(object) == *tag)

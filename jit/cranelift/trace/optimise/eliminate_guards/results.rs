@@ -90,6 +90,12 @@ impl KnownValues {
                 let (cpu, dtype) = from.map_or((false, None), |from| (from.cpu, from.dtype));
                 Some(ValueFacts { cpu, dtype, ..self.tensor(program, args.get(1)) })
             }
+            Builtin::MakeTuple => Some(ValueFacts {
+                tag: Some(type_index::ARRAY),
+                rank: Some(args.len() as i64),
+                adt: int(args.first()),
+                ..ValueFacts::default()
+            }),
             Builtin::MakeShape => {
                 let rank = int(args.get(1))?;
                 Some(ValueFacts {

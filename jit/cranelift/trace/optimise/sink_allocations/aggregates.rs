@@ -4,7 +4,7 @@ use reflex_runtime::abi::type_index;
 use reflex_vm::builtins::{Builtin, Closure};
 
 use super::super::super::ir::{
-    Arg, FrameId, Ins, Item, LoadMode, Object, OwnedValue, Scalar, VReg,
+    Arg, BuiltinResult, FrameId, Ins, Item, LoadMode, Object, OwnedValue, Scalar, VReg,
 };
 use super::EscapeAnalysis;
 
@@ -103,6 +103,30 @@ impl EscapeAnalysis<'_> {
             (Builtin::CheckFuncInfo, Some(Object::Closure { .. })) => true,
             _ => false,
         }
+    }
+
+    /// Returns true if a builtin tests the tag of a virtual tuple that is headed by a constant.
+    pub(super) fn tests_tag(
+        &mut self,
+        builtin: Builtin,
+        args: &[Arg],
+        result: BuiltinResult,
+    ) -> bool {
+        let (Builtin::RelayIs, BuiltinResult::Var(_, var)) = (builtin, result) else {
+            return false;
+        };
+        let &[Arg::Reg(vreg, _), Arg::Scalar(wanted)] = args else { return false };
+        let Some(&object) = self.virtuals.get(&vreg) else { return false };
+        let (Object::Tuple { items }, Scalar::Const { bits: wanted, .. }) =
+            (self.object(object), wanted)
+        else {
+            return false;
+        };
+        let holds = match items.first() {
+            Some(Item::Scalar(Scalar::Const { tag: type_index::INT, bits })) => *bits == wanted,
+            _ => return false,
+        };
+        self.bind(var, Some(Scalar::Const { tag: type_index::BOOL, bits: i64::from(holds) }))
     }
 
     /// Returns true if a register holds a virtual closure of this function.

@@ -51,7 +51,7 @@ impl EscapeAnalysis<'_> {
     }
 
     /// Binds a variable to a value, if there is one.
-    fn bind(&mut self, var: Var, value: Option<Scalar>) -> bool {
+    pub(super) fn bind(&mut self, var: Var, value: Option<Scalar>) -> bool {
         if let Some(value) = value {
             self.lets.insert(var, value);
             self.emit(Ins::Let { var, value });
