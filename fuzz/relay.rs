@@ -58,7 +58,8 @@ fn reads_back(exec: &Executable) {
     };
     if exec.functions.iter().all(named) {
         let printed = text::listing(exec);
-        let again = text::parse(&printed, exec.dialect).unwrap_or_else(|e| panic!("{e}\n{printed}"));
+        let again =
+            text::parse(&printed, exec.dialect).unwrap_or_else(|e| panic!("{e}\n{printed}"));
         let code = |functions: &[reflex_relay::executable::Function]| -> Vec<Vec<Instr>> {
             functions.iter().map(|f| f.code.clone()).collect()
         };

@@ -104,7 +104,8 @@ impl Server {
                 (program, file)
             }
             (ModelFormat::Relay, ..) => {
-                let why = "a .ro is not opened at a server, which needs its kernels too; export one .so";
+                let why =
+                    "a .ro is not opened at a server, which needs its kernels too; export one .so";
                 return Err(Error::new(ErrorKind::Unsupported, why).at(model.display()));
             }
             // The program here says what the inputs and outputs are.

@@ -163,7 +163,7 @@ struct Layout {
     circle: usize,
 }
 
-const LAYOUTS: [Layout; 13] = [
+const LAYOUTS: [Layout; 14] = [
     Layout {
         dir: "src/runtime",
         layers: &[

@@ -24,7 +24,10 @@ const TURNS: usize = 12;
 
 fn script(python: &str, name: &str, folder: &Path) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/relay").join(name);
-    let output = Command::new(python).arg(script).arg(folder).output().expect("python runs");
+    std::fs::create_dir_all(folder).expect("a folder");
+    // TVM leaves files where it runs.
+    let output = Command::new(python).arg(script).arg(folder).current_dir(folder).output();
+    let output = output.expect("python runs");
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{name}: {error}");
     String::from_utf8_lossy(&output.stdout).into_owned()
@@ -97,7 +100,9 @@ fn difference(session: &mut Session, call: &Value) -> Option<String> {
             let words = words.split("expected").last().unwrap_or_default().trim();
             (!error.to_string().contains(words)).then(|| format!("{error} is not {expected}"))
         }
-        (Ok(value), _, Some(expected)) => Some(format!("{} is not the error {expected}", shown(&value))),
+        (Ok(value), _, Some(expected)) => {
+            Some(format!("{} is not the error {expected}", shown(&value)))
+        }
         (Err(error), expected, None) => Some(format!("the error {error} is not {expected}")),
     }
 }
@@ -143,7 +148,10 @@ fn programs_that_tvm_compiled_answer_as_in_its_virtual_machine() {
             }
         }
     }
-    println!("relay: {} programs, {calls} calls, from two kinds of files in three modes", names.len());
+    println!(
+        "relay: {} programs, {calls} calls, from two kinds of files in three modes",
+        names.len()
+    );
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
@@ -174,7 +182,8 @@ fn files_and_listings_are_those_of_tvm() {
         assert_eq!(text::parse(&listing, Dialect::V14).as_ref(), Ok(&exec.functions), "{name}");
         let ours = text::listing(&exec);
         let pairs = listing.lines().zip(ours.lines()).filter(|(theirs, ours)| theirs != ours);
-        let differ = pairs.filter(|(theirs, _)| !theirs.contains("alloc_storage")).collect::<Vec<_>>();
+        let differ =
+            pairs.filter(|(theirs, _)| !theirs.contains("alloc_storage")).collect::<Vec<_>>();
         assert!(differ.is_empty(), "{name}: {differ:?}");
         assert_eq!(listing.lines().count(), ours.lines().count(), "{name}");
     }

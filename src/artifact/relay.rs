@@ -93,7 +93,7 @@ pub(crate) fn link(
         listing: Some(listing.into()),
         variants: Arc::new([]),
         execution: execution.clone(),
-        origin: format!("compiled by TVM {} for the Relay virtual machine", exec.version),
+        origin: format!("compiled by TVM {}", exec.version),
         operations: Arc::new(KernelOperations::new()),
     };
     let hinted = |e: Error| Error::new(e.kind(), format!("{e}{hint}"));
@@ -102,7 +102,8 @@ pub(crate) fn link(
 
 /// The names of parameters; the file does not say what they and results are.
 fn signatures(exec: &Verified) -> BTreeMap<String, Signature> {
-    let input = |name: &String| TensorInfo { name: name.clone(), dtype: DType::VOID, shape: vec![] };
+    let input =
+        |name: &String| TensorInfo { name: name.clone(), dtype: DType::VOID, shape: vec![] };
     let signature = |params: &[String]| {
         let inputs = params.iter().map(input).collect();
         Signature { inputs, outputs: vec![] }

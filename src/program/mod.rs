@@ -77,9 +77,8 @@ impl Program {
     pub fn functions(&self) -> Vec<String> {
         let functions = self.loaded.executable().functions.iter();
         let variants = &self.loaded.resources().variants;
-        let general = |name: &str| {
-            !name.starts_with(RESERVED) && variants.iter().all(|v| v.variant != name)
-        };
+        let general =
+            |name: &str| !name.starts_with(RESERVED) && variants.iter().all(|v| v.variant != name);
         let functions = functions.filter(|f| f.kind != FuncKind::Packed && general(&f.name));
         functions.map(|f| f.name.clone()).collect()
     }
@@ -225,7 +224,9 @@ impl Program {
         let objects = resources.objects.as_ref().ok_or_else(|| {
             let why = match resources.listing {
                 None => "a .so is compiled already; compile the model itself",
-                Some(_) => "an executable of Relay's virtual machine is shipped as it is, with its kernels",
+                Some(_) => {
+                    "an executable of Relay's virtual machine is shipped as it is, with its kernels"
+                }
             };
             Error::new(ErrorKind::Unsupported, why)
         })?;
@@ -385,7 +386,9 @@ impl Program {
     pub(crate) fn info(&self) -> ModelInfo {
         let resources = self.loaded.resources();
         let main = resources.signatures.get("main").cloned().unwrap_or_default();
-        let info = ModelInfo::of_executable(&resources.origin, main, self.loaded.executable());
+        let form = if resources.listing.is_some() { "Relay executable" } else { "shared library" };
+        let kind = format!("{form}, {}", resources.origin);
+        let info = ModelInfo::of_executable(kind, main, self.loaded.executable());
         let variants = resources.variants.iter().map(ToString::to_string).collect();
         ModelInfo { variants, ..info }
     }

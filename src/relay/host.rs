@@ -84,9 +84,7 @@ fn leaf(value: Any) -> Result<Any, Error> {
             })?;
             Tensor::from_slice(&[], &[number])
         }
-        type_index::FLOAT => {
-            Tensor::from_slice(&[], &[view.as_float().unwrap_or_default() as f32])
-        }
+        type_index::FLOAT => Tensor::from_slice(&[], &[view.as_float().unwrap_or_default() as f32]),
         type_index::BOOL => {
             Tensor::from_bytes(&[], DType::BOOL, &[u8::from(view.as_bool() == Some(true))])
         }

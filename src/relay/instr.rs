@@ -18,7 +18,10 @@ pub enum StorageSize {
 
 /// One instruction. Indices and registers are as the file has them; the verifier bounds them.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[expect(missing_docs, reason = "the fields are those of TVM's instructions, explained per variant")]
+#[expect(
+    missing_docs,
+    reason = "the fields are those of TVM's instructions, explained per variant"
+)]
 pub enum Instr {
     /// `dst = from`.
     Move { from: Reg, dst: Reg },
@@ -149,7 +152,9 @@ impl Instr {
                 let dtype = dtype(code, bits, lanes)?;
                 Instr::AllocTensorReg { storage, offset, shape, dtype, dst }
             }
-            7 => f.counted(1).map(|([tag, _, dst], fields)| Instr::AllocAdt { tag, fields, dst })?,
+            7 => {
+                f.counted(1).map(|([tag, _, dst], fields)| Instr::AllocAdt { tag, fields, dst })?
+            }
             8 => {
                 let ([func, _, dst], free) = f.counted(1)?;
                 Instr::AllocClosure { func, free, dst }
@@ -181,9 +186,7 @@ impl Instr {
                 let [src, src_device, dst_device, dst] = f.exactly()?;
                 Instr::DeviceCopy { src, src_device, dst_device, dst }
             }
-            20 if dialect != Dialect::V8 => {
-                f.exactly().map(|[dst]| Instr::KillRegister { dst })?
-            }
+            20 if dialect != Dialect::V8 => f.exactly().map(|[dst]| Instr::KillRegister { dst })?,
             _ => return Err(BadInstr::Opcode(opcode)),
         })
     }
@@ -326,7 +329,9 @@ impl Instr {
             }
             Instr::AllocTensor { storage: a, offset: b, .. }
             | Instr::If { test: a, target: b, .. }
-            | Instr::ReshapeTensor { tensor: a, shape: b, .. } => [*a, *b].into_iter().for_each(read),
+            | Instr::ReshapeTensor { tensor: a, shape: b, .. } => {
+                [*a, *b].into_iter().for_each(read)
+            }
             Instr::AllocTensorReg { storage, offset, shape, .. } => {
                 [*storage, *offset, *shape].into_iter().for_each(read);
             }

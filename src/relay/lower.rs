@@ -73,7 +73,9 @@ pub enum LowerError {
         scope: String,
     },
     /// A name that the lowered program needs for itself, or that is used twice.
-    #[error("the name `{0}` cannot be a function's and a kernel's, nor begin with `relay.` or `vm.builtin.`")]
+    #[error(
+        "the name `{0}` cannot be a function's and a kernel's, nor begin with `relay.` or `vm.builtin.`"
+    )]
     Name(String),
     /// The bytecode cannot say it.
     #[error(transparent)]

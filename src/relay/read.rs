@@ -115,9 +115,8 @@ fn body(mut c: Cursor<'_>, version: &str, dialect: Dialect) -> Result<Executable
     let constant_devices = c.words()?;
     c.section = Section::Primitives;
     let primitives = c.list(8, Cursor::string)?;
-    let attributes = c.list(16, |c| {
-        Ok((c.u64()?, c.list(16, |c| Ok((c.string()?, c.string()?)))?))
-    })?;
+    let attributes =
+        c.list(16, |c| Ok((c.u64()?, c.list(16, |c| Ok((c.string()?, c.string()?)))?)))?;
     c.section = Section::Code;
     let functions = c.list(40, |c| function(c, dialect))?;
     if c.remaining() != 0 {

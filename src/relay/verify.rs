@@ -156,7 +156,8 @@ impl<'e> Checker<'e> {
             }
             Constant::Late(_) => Ok(()),
             Constant::Tensor(tensor) => {
-                let size = reflex_vm::executable::TensorConst::stored_bytes(tensor.dtype, &tensor.shape);
+                let size =
+                    reflex_vm::executable::TensorConst::stored_bytes(tensor.dtype, &tensor.shape);
                 match size {
                     Some(size) if size == tensor.data.bytes().len() => dtype(tensor.dtype),
                     _ => Err("its bytes do not fit its shape and type".to_owned()),
@@ -208,7 +209,8 @@ impl<'e> Checker<'e> {
             return self.fault(Section::Code, place(function), reason);
         }
         if function.param_devices.len() != params {
-            let reason = format!("{} devices for {params} parameters", function.param_devices.len());
+            let reason =
+                format!("{} devices for {params} parameters", function.param_devices.len());
             self.fault(Section::Code, place(function), reason);
         }
         for device in &function.param_devices {
@@ -218,7 +220,9 @@ impl<'e> Checker<'e> {
         let mut defined = vec![false; function.registers as usize];
         defined[..params].fill(true);
         for dst in function.code.iter().filter(|i| !matches!(i, Instr::KillRegister { .. })) {
-            if let Some(slot) = dst.dst().and_then(|dst| defined.get_mut(usize::try_from(dst).ok()?)) {
+            if let Some(slot) =
+                dst.dst().and_then(|dst| defined.get_mut(usize::try_from(dst).ok()?))
+            {
                 *slot = true;
             }
         }
@@ -230,7 +234,10 @@ impl<'e> Checker<'e> {
             }
         }
         let ends = |instr: &Instr| {
-            matches!(instr, Instr::Ret { .. } | Instr::Fatal | Instr::Goto { .. } | Instr::If { .. })
+            matches!(
+                instr,
+                Instr::Ret { .. } | Instr::Fatal | Instr::Goto { .. } | Instr::If { .. }
+            )
         };
         if !function.code.last().is_some_and(ends) {
             self.fault(Section::Code, place(function), "its code runs past its end");
@@ -323,7 +330,11 @@ impl<'e> Checker<'e> {
             Arity::Exactly => given == takes,
             Arity::AtMost => given <= takes,
         };
-        if fits { Ok(()) } else { Err(format!("{given} values for the {takes} of `{}`", callee.name)) }
+        if fits {
+            Ok(())
+        } else {
+            Err(format!("{given} values for the {takes} of `{}`", callee.name))
+        }
     }
 }
 

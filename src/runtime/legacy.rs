@@ -309,7 +309,8 @@ fn executable(bytes: &[u8]) -> Result<Range<usize>, Error> {
         let word = bytes.get(*at..).and_then(<[u8]>::first_chunk::<8>);
         let word = word.ok_or_else(|| bad("it ends in a number", *at))?;
         *at += 8;
-        usize::try_from(u64::from_le_bytes(*word)).map_err(|_| bad("a number out of range", *at - 8))
+        usize::try_from(u64::from_le_bytes(*word))
+            .map_err(|_| bad("a number out of range", *at - 8))
     };
     let text = |at: &mut usize| -> Result<Range<usize>, Error> {
         let size = word(at)?;

@@ -78,9 +78,10 @@ pub fn f32s(shape: &[i64], values: &[f32]) -> Any {
 /// A list of float32 tensors as a caller has it.
 pub fn list(values: &[f32]) -> Any {
     let nil = Any::from(Tuple::new([Any::from(NIL)]));
-    values.iter().rev().fold(nil, |rest, value| {
-        Tuple::new([Any::from(CONS), f32s(&[1], &[*value]), rest]).into()
-    })
+    values
+        .iter()
+        .rev()
+        .fold(nil, |rest, value| Tuple::new([Any::from(CONS), f32s(&[1], &[*value]), rest]).into())
 }
 
 // --- kernels --------------------------------------------------------------------------------
@@ -177,7 +178,13 @@ fn alloc(b: &mut Builder, dtype: DType, shape: &[i64], base: Reg) -> Vec<Instr> 
         load_const(size, base),
         Instr::AllocStorage { size: size_of, alignment: 64, dtype, device: 0, dst: storage },
         load_const(zero, base + 2),
-        Instr::AllocTensor { storage, offset: base + 2, dtype, shape: shape.to_vec(), dst: base + 3 },
+        Instr::AllocTensor {
+            storage,
+            offset: base + 2,
+            dtype,
+            shape: shape.to_vec(),
+            dst: base + 3,
+        },
         Instr::KillRegister { dst: storage },
     ]
 }

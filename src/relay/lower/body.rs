@@ -36,7 +36,7 @@ impl<'l, 'e> Body<'l, 'e> {
         self.lowering.builder.function_with_params(&name, &params)?;
         let targets = facts::targets(function);
         self.unneeded =
-            facts::unneeded(function, &targets, |fact| scalar(&*self.lowering, fact).is_some());
+            facts::unneeded(function, &targets, |fact| scalar(self.lowering, fact).is_some());
         for &target in &targets {
             let label = self.lowering.builder.label()?;
             self.labels.insert(target, label);
@@ -81,7 +81,7 @@ impl<'l, 'e> Body<'l, 'e> {
 
     /// The integer in a register, if it is known.
     fn known(&self, register: Reg) -> Option<i64> {
-        scalar(&*self.lowering, self.facts.of(register)?)
+        scalar(self.lowering, self.facts.of(register)?)
     }
 
     /// A register that nothing else uses.
@@ -156,9 +156,9 @@ impl<'l, 'e> Body<'l, 'e> {
                 // No code follows an error, which the verifier does not know.
                 self.lowering.builder.emit_ret(Register::VOID)
             }
-            Instr::AllocTensor { .. } | Instr::AllocTensorReg { .. } | Instr::AllocStorage { .. } => {
-                self.memory(instr)
-            }
+            Instr::AllocTensor { .. }
+            | Instr::AllocTensorReg { .. }
+            | Instr::AllocStorage { .. } => self.memory(instr),
             Instr::ShapeOf { tensor, dst } => {
                 let tensor = self.arg(*tensor);
                 self.call("relay.shape", &[tensor], *dst)
@@ -258,7 +258,8 @@ impl<'l, 'e> Body<'l, 'e> {
     fn test(&mut self, test: Reg, target: Reg) -> Result {
         let condition = self.spare(0);
         for (tag, value) in [(test, target), (target, test)] {
-            if let (Some(Fact::Tag(object)), Some(value)) = (self.facts.of(tag), self.known(value)) {
+            if let (Some(Fact::Tag(object)), Some(value)) = (self.facts.of(tag), self.known(value))
+            {
                 let object = self.arg(object);
                 let value = Arg::Imm(i64::from(value as i32));
                 return self.call_into("relay.is", &[object, value], condition);
@@ -284,8 +285,8 @@ impl<'l, 'e> Body<'l, 'e> {
             return self.lowering.builder.emit_if(condition, unequal);
         }
         self.lowering.builder.emit_if_by(condition, 2)?;
-        self.goto_always(at, equal)?;
-        self.goto_always(at, unequal)
+        self.goto(at, equal)?;
+        self.goto(at, unequal)
     }
 
     fn label(&self, at: usize, offset: i64) -> Label {
@@ -293,10 +294,6 @@ impl<'l, 'e> Body<'l, 'e> {
     }
 
     fn goto(&mut self, at: usize, offset: i64) -> Result {
-        self.goto_always(at, offset)
-    }
-
-    fn goto_always(&mut self, at: usize, offset: i64) -> Result {
         let label = self.label(at, offset);
         self.lowering.builder.emit_goto(label)
     }

@@ -22,13 +22,8 @@ fn every_instruction(dialect: Dialect) -> Executable {
     let device = i64::from(dialect == Dialect::V8);
     let (size, kernel) = (b.constant(scalar(64)), b.primitive("vm_mod_add"));
     let (main, inner) = (b.declare("main"), b.declare("inner"));
-    let storage = |size, dst| Instr::AllocStorage {
-        size,
-        alignment: 64,
-        dtype: DType::F32,
-        device,
-        dst,
-    };
+    let storage =
+        |size, dst| Instr::AllocStorage { size, alignment: 64, dtype: DType::F32, device, dst };
     let dtype = DType::F32;
     let mut code = vec![
         Instr::LoadConst { constant: size, device: 0, dst: 1 },
