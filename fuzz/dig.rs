@@ -37,7 +37,7 @@ fn main() {
         if programs % on_threads == 0 {
             total += oracles::threads(&case);
         }
-        assert_eq!(live(), before, "bytes of tensors that nobody gave up, in program {programs}");
+        assert_eq!(live(), before, "bytes of tensors that no run released, in program {programs}");
         programs += 1;
     }
     let rate = programs as f64 / processor_seconds();

@@ -1,4 +1,4 @@
-//! The place where this library is installed.
+//! The path where this library is installed.
 
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;

@@ -32,7 +32,7 @@ pub struct ModelInfo {
     pub operators: Vec<(String, usize)>,
     /// Unsupported operators and attributes, each with its node.
     pub unsupported: Vec<String>,
-    /// What the file says of itself: of ONNX its domain, version and description where it has them,
+    /// The file's own description: of ONNX its domain, version and description where it has them,
     /// then its properties (`metadata_props`).
     pub metadata: Vec<(String, String)>,
     /// Elements of the constant tensors, which are weights for the most part.

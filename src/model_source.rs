@@ -91,7 +91,7 @@ impl ModelFormat {
 /// ```
 #[derive(Clone, Debug)]
 pub struct ModelSource {
-    place: Place,
+    origin: Origin,
     relay: RelayFiles,
 }
 
@@ -104,27 +104,27 @@ pub(crate) struct RelayFiles {
     pub(crate) params: Option<PathBuf>,
 }
 
-impl From<Place> for ModelSource {
-    fn from(place: Place) -> ModelSource {
-        ModelSource { place, relay: RelayFiles::default() }
+impl From<Origin> for ModelSource {
+    fn from(origin: Origin) -> ModelSource {
+        ModelSource { origin, relay: RelayFiles::default() }
     }
 }
 
 #[derive(Clone, Debug)]
-enum Place {
+enum Origin {
     File(PathBuf),
     Memory { format: ModelFormat, bytes: FileBytes, name: String, external_data: Option<PathBuf> },
 }
 
 impl<P: AsRef<Path> + ?Sized> From<&P> for ModelSource {
     fn from(path: &P) -> ModelSource {
-        Place::File(path.as_ref().to_path_buf()).into()
+        Origin::File(path.as_ref().to_path_buf()).into()
     }
 }
 
 impl From<PathBuf> for ModelSource {
     fn from(path: PathBuf) -> ModelSource {
-        Place::File(path).into()
+        Origin::File(path).into()
     }
 }
 
@@ -137,9 +137,9 @@ impl From<String> for ModelSource {
 /// The path, or the name that errors use for a model in memory.
 impl fmt::Display for ModelSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.place {
-            Place::File(path) => path.display().fmt(f),
-            Place::Memory { name, .. } => f.write_str(name),
+        match &self.origin {
+            Origin::File(path) => path.display().fmt(f),
+            Origin::Memory { name, .. } => f.write_str(name),
         }
     }
 }
@@ -159,7 +159,7 @@ impl ModelSource {
     pub fn bytes(format: ModelFormat, bytes: impl Into<Vec<u8>>) -> ModelSource {
         let bytes = FileBytes::from(bytes.into());
         let name = format.in_memory().to_owned();
-        Place::Memory { format, bytes, name, external_data: None }.into()
+        Origin::Memory { format, bytes, name, external_data: None }.into()
     }
 
     /// A model that is read to its end, such as from an archive or an encrypted file.
@@ -188,7 +188,7 @@ impl ModelSource {
     /// ```
     #[must_use]
     pub fn named(mut self, new: impl Into<String>) -> ModelSource {
-        if let Place::Memory { name, .. } = &mut self.place {
+        if let Origin::Memory { name, .. } = &mut self.origin {
             *name = new.into();
         }
         self
@@ -204,7 +204,7 @@ impl ModelSource {
     /// ```
     #[must_use]
     pub fn external_data(mut self, folder: impl AsRef<Path>) -> ModelSource {
-        if let Place::Memory { external_data, .. } = &mut self.place {
+        if let Origin::Memory { external_data, .. } = &mut self.origin {
             *external_data = Some(folder.as_ref().to_path_buf());
         }
         self
@@ -246,41 +246,41 @@ impl ModelSource {
 
     /// Returns the format: of a file, by its extension.
     pub(crate) fn format(&self) -> Result<ModelFormat> {
-        match &self.place {
-            Place::File(path) => ModelFormat::of_path(path),
-            Place::Memory { format, .. } => Ok(*format),
+        match &self.origin {
+            Origin::File(path) => ModelFormat::of_path(path),
+            Origin::Memory { format, .. } => Ok(*format),
         }
     }
 
     /// Returns the path of a file, or else the bytes.
     pub(crate) fn path_or_bytes(&self) -> std::result::Result<&Path, &FileBytes> {
-        match &self.place {
-            Place::File(path) => Ok(path),
-            Place::Memory { bytes, .. } => Err(bytes),
+        match &self.origin {
+            Origin::File(path) => Ok(path),
+            Origin::Memory { bytes, .. } => Err(bytes),
         }
     }
 
     /// Returns all bytes of the model's own file.
     pub(crate) fn read(&self) -> Result<Vec<u8>> {
-        match &self.place {
-            Place::File(path) => std::fs::read(path).map_err(|e| Error::io(path, &e)),
-            Place::Memory { bytes, .. } => Ok(bytes.as_ref().to_vec()),
+        match &self.origin {
+            Origin::File(path) => std::fs::read(path).map_err(|e| Error::io(path, &e)),
+            Origin::Memory { bytes, .. } => Ok(bytes.as_ref().to_vec()),
         }
     }
 
     /// Returns the number of bytes of the model's own file.
     pub(crate) fn size(&self) -> u64 {
-        match &self.place {
-            Place::File(path) => path.metadata().map_or(0, |meta| meta.len()),
-            Place::Memory { bytes, .. } => bytes.as_ref().len() as u64,
+        match &self.origin {
+            Origin::File(path) => path.metadata().map_or(0, |meta| meta.len()),
+            Origin::Memory { bytes, .. } => bytes.as_ref().len() as u64,
         }
     }
 
     /// Returns the summary of an ONNX model.
     pub(crate) fn onnx_info(&self) -> Result<reflex_onnx::ModelInfo> {
-        Ok(match &self.place {
-            Place::File(path) => reflex_onnx::ModelInfo::read(path)?,
-            Place::Memory { bytes, external_data, .. } => {
+        Ok(match &self.origin {
+            Origin::File(path) => reflex_onnx::ModelInfo::read(path)?,
+            Origin::Memory { bytes, external_data, .. } => {
                 reflex_onnx::ModelInfo::of_bytes(bytes.clone(), external_data.as_deref())?
             }
         })
@@ -288,9 +288,9 @@ impl ModelSource {
 
     /// Reads TVMScript as it is written.
     pub(crate) fn script(&self) -> Result<Script> {
-        Ok(match &self.place {
-            Place::File(path) => Script::read_file(path)?,
-            Place::Memory { bytes, name, .. } => {
+        Ok(match &self.origin {
+            Origin::File(path) => Script::read_file(path)?,
+            Origin::Memory { bytes, name, .. } => {
                 let text = std::str::from_utf8(bytes.as_ref())
                     .map_err(|e| Error::new(ErrorKind::Model, e.to_string()))?;
                 Script::read(text, name)?
@@ -317,8 +317,8 @@ impl ModelSource {
     /// Imports a module; also returns the files that it was read from.
     fn import_files(&self, options: &ImportOptions) -> Result<(Module, Vec<SourceFile>)> {
         let is_script = self.format()? == ModelFormat::Script;
-        match &self.place {
-            Place::File(path) if is_script => {
+        match &self.origin {
+            Origin::File(path) if is_script => {
                 let stamp = || FileStamp::at(path).map_err(|e| Error::io(path, &e));
                 let before = stamp()?;
                 let module = self.script()?.lower()?;
@@ -327,9 +327,9 @@ impl ModelSource {
                     false => Err(changed(path, "while it was read")),
                 }
             }
-            Place::Memory { .. } if is_script => Ok((self.script()?.lower()?, vec![])),
-            Place::File(path) => Ok(reflex_onnx::import_files(path, options)?),
-            Place::Memory { bytes, external_data, .. } => {
+            Origin::Memory { .. } if is_script => Ok((self.script()?.lower()?, vec![])),
+            Origin::File(path) => Ok(reflex_onnx::import_files(path, options)?),
+            Origin::Memory { bytes, external_data, .. } => {
                 let folder = external_data.as_deref();
                 Ok(reflex_onnx::import_memory(bytes.clone(), folder, options)?)
             }
@@ -339,10 +339,10 @@ impl ModelSource {
     /// The same source whatever the current folder is later.
     fn absolute(&self) -> Result<ModelSource> {
         let mut source = self.clone();
-        match &mut source.place {
-            Place::File(path) => *path = absolute(path)?,
-            Place::Memory { external_data: Some(folder), .. } => *folder = absolute(folder)?,
-            Place::Memory { .. } => {}
+        match &mut source.origin {
+            Origin::File(path) => *path = absolute(path)?,
+            Origin::Memory { external_data: Some(folder), .. } => *folder = absolute(folder)?,
+            Origin::Memory { .. } => {}
         }
         Ok(source)
     }

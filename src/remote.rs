@@ -29,7 +29,7 @@ const MAX_ITEMS: i64 = 4096;
 
 /// Where a server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Endpoint {
     /// An address, and the key of the server.
     Server {
         /// `host:port`.
@@ -59,17 +59,17 @@ impl Server {
     /// Starts a session.
     ///
     /// ```no_run
-    /// use reflex::remote::{Place, Server};
+    /// use reflex::remote::{Endpoint, Server};
     ///
     /// let (address, key) = ("127.0.0.1:9090".to_owned(), String::new());
-    /// let server = Server::connect(&Place::Server { address, key })?;
+    /// let server = Server::connect(&Endpoint::Server { address, key })?;
     /// # Ok::<(), reflex::Error>(())
     /// ```
-    pub fn connect(place: &Place) -> Result<Server> {
+    pub fn connect(endpoint: &Endpoint) -> Result<Server> {
         let greeting = |key: &str| Greeting { key: key.to_owned(), timeout: None };
-        let session = match place {
-            Place::Server { address, key } => RemoteSession::connect(address, &greeting(key))?,
-            Place::Tracker { address, key, wait } => {
+        let session = match endpoint {
+            Endpoint::Server { address, key } => RemoteSession::connect(address, &greeting(key))?,
+            Endpoint::Tracker { address, key, wait } => {
                 let found = TrackerClient::connect(address)?.request(key, 1, *wait)?;
                 RemoteSession::connect(&found.address, &greeting(&found.match_key))?
             }
@@ -85,11 +85,11 @@ impl Server {
     /// Compiles a model with these options for the server's CPU, and loads it there.
     ///
     /// ```no_run
-    /// use reflex::remote::{Place, Server};
+    /// use reflex::remote::{Endpoint, Server};
     /// use reflex::Engine;
     ///
     /// let (address, key) = ("127.0.0.1:9090".to_owned(), String::new());
-    /// let server = Server::connect(&Place::Server { address, key })?;
+    /// let server = Server::connect(&Endpoint::Server { address, key })?;
     /// let program = server.open(Engine::builder(), "model.onnx".as_ref())?;
     /// # Ok::<(), reflex::Error>(())
     /// ```

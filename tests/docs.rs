@@ -296,6 +296,17 @@ fn the_glossary_names_places_that_exist() {
 }
 
 #[test]
+fn a_term_of_the_glossary_has_one_row() {
+    let text = read("docs/glossary.md");
+    let mut seen = BTreeSet::new();
+    let mut twice = vec![];
+    for row in rows(&text).filter(|row| row[0] != "term") {
+        twice.extend(row[0].split(", ").filter(|term| !seen.insert(*term)).map(str::to_owned));
+    }
+    assert!(twice.is_empty(), "terms with more than one row: {twice:?}");
+}
+
+#[test]
 fn the_mission_counts_what_it_lists() {
     let text = read("docs/mission.md");
     let mut counted: BTreeMap<String, [usize; 3]> = BTreeMap::new();
@@ -433,6 +444,14 @@ fn private_words_stay_out() {
     }
     let count = wrong.len();
     assert!(wrong.is_empty(), "{count} private words:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn doc_comments_say_what_a_thing_is() {
+    let opens = |line: &str| [" What ", " How "].iter().any(|word| line.starts_with(word));
+    let found = said().into_iter().filter(|(at, line)| at.contains(".rs:") && opens(line));
+    let wrong: Vec<String> = found.map(|(at, line)| format!("{at}:{line}")).collect();
+    assert!(wrong.is_empty(), "doc comments that open with a question:\n{}", wrong.join("\n"));
 }
 
 #[test]

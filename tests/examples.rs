@@ -81,13 +81,13 @@ fn the_python_example_runs() {
 /// An example in Rust, called with the arguments of its command line.
 type Example = fn(&[String], &mut dyn Write) -> Result<(), Box<dyn Error>>;
 
-/// What an example with a model needs.
+/// The files and programs that an example with a model needs.
 struct Setting {
     name: &'static str,
     model: PathBuf,
     /// The model compiled.
     library: PathBuf,
-    /// What `tests/examples/media.py` wrote.
+    /// The files that `tests/examples/media.py` wrote.
     folder: PathBuf,
 }
 

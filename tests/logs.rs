@@ -1,4 +1,4 @@
-//! What `tracing` events say of specialisation and of slow calls. The subscriber is the process's.
+//! The `tracing` events of specialisation and of slow calls. The subscriber is the process's.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

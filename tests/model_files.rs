@@ -57,7 +57,7 @@ fn first(program: &Program, session: &mut Session, rows: i64) -> f32 {
     values[0]
 }
 
-/// What deployment by `cp new.onnx model.onnx` does: the same file gets other contents.
+/// Deploys as `cp new.onnx model.onnx` does: the same file gets other contents.
 fn overwrite(path: &Path, bytes: &[u8]) {
     std::fs::write(path, bytes).expect("writes");
 }
@@ -119,7 +119,7 @@ fn a_file_that_is_replaced_changes_no_result() {
     }
 }
 
-/// What is not changed is read again for new shapes, external data included.
+/// A file that is not changed is read again for new shapes, external data included.
 #[test]
 fn a_file_that_stays_serves_new_shapes() {
     let folder = tempfile::tempdir().expect("a folder");

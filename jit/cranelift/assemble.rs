@@ -39,9 +39,9 @@ use crate::options::TierOptions;
 const ALIGN: usize = 16;
 
 /// Instructions of a function of calls above which it is not optimised.
-const CALLS: usize = 400;
+const MOSTLY_CALLS_LIMIT: usize = 400;
 /// Instructions per call, exits included, in a function that does little but call.
-const PER_CALL: usize = 32;
+const INSTRUCTIONS_PER_CALL: usize = 32;
 
 /// Returns true if a function does little but call, which leaves little to optimise.
 fn is_mostly_calls(function: &ir::Function) -> bool {
@@ -49,7 +49,7 @@ fn is_mostly_calls(function: &ir::Function) -> bool {
     let usual = layout.blocks().filter(|&block| !layout.is_cold(block));
     let instructions = usual.flat_map(|block| layout.block_insts(block));
     let calls = instructions.filter(|&at| function.dfg.insts[at].opcode().is_call()).count();
-    calls * PER_CALL >= function.dfg.num_insts()
+    calls * INSTRUCTIONS_PER_CALL >= function.dfg.num_insts()
 }
 
 /// Functions that are compiled and published together.
@@ -144,7 +144,7 @@ impl CompiledUnit {
 #[derive(Debug)]
 pub(crate) struct PublishedCode {
     // Declared before the code: it must be unregistered while the code still exists.
-    _announced: Option<Registered>,
+    _registration: Option<Registered>,
     code: Code,
     pub(crate) reservation: Arc<Reservation>,
     len: usize,
@@ -237,7 +237,8 @@ impl Assembler {
             let start = text.len();
             offsets.push(start);
             let count = function.dfg.num_insts();
-            let long = count > self.optimise_limit || count > CALLS && is_mostly_calls(&function);
+            let long = count > self.optimise_limit
+                || count > MOSTLY_CALLS_LIMIT && is_mostly_calls(&function);
             let isa = if long { &*self.quick } else { &*self.isa };
             let mut context = Context::for_function(function);
             let compiled = context
@@ -285,18 +286,25 @@ impl Assembler {
     ) -> Result<PublishedCode, JitError> {
         let CompiledUnit { label, mut text, offsets, relocations, generated } = assembled;
         for relocation in relocations {
-            let word = program.and_then(|program| relocation.symbol.word(program));
+            let word = program.and_then(|program| relocation.symbol.value(program));
             let filled = word.and_then(|word| relocation.apply(&mut text, word));
-            filled
-                .ok_or_else(|| JitError::backend(format!("nothing for {:?}", relocation.symbol)))?;
+            filled.ok_or_else(|| {
+                JitError::backend(format!("no value for {:?}", relocation.symbol))
+            })?;
         }
         let mut draft =
             self.space.draft(&SegmentSizes { text: text.len(), ..SegmentSizes::default() })?;
         let at = draft.text().start;
         draft.bytes_mut()[at..at + text.len()].copy_from_slice(&text);
         let code = draft.publish()?;
-        let announced = announce(&*self.isa, &label, code.text(), &generated)?;
-        Ok(PublishedCode { _announced: announced, code, reservation, len: text.len(), offsets })
+        let registration = announce(&*self.isa, &label, code.text(), &generated)?;
+        Ok(PublishedCode {
+            _registration: registration,
+            code,
+            reservation,
+            len: text.len(),
+            offsets,
+        })
     }
 }
 
@@ -345,7 +353,9 @@ fn symbol_relocation(
     let FinalizedRelocTarget::ExternalName(ExternalName::User(name)) = &relocation.target else {
         return Ok(None);
     };
-    let Some(symbol) = Symbol::named(&params.user_named_funcs()[*name]) else { return Ok(None) };
+    let Some(symbol) = Symbol::from_name(&params.user_named_funcs()[*name]) else {
+        return Ok(None);
+    };
     match (relocation.kind, relocation.addend) {
         (Reloc::Abs8, 0) => {
             let at = u32::try_from(start + relocation.offset as usize);

@@ -1,8 +1,8 @@
-//! The vocabulary of generated code: registers, reference counts, libcalls.
+//! Instruction sequences that methods and traces share: registers, reference counts, libcalls.
 //!
 //! All code that depends on a memory layout is emitted here, and every layout comes from
-//! `reflex_runtime::abi` and `reflex_vm::abi` by name. Methods and traces are both emitted with this
-//! vocabulary, so they treat values alike.
+//! `reflex_runtime::abi` and `reflex_vm::abi` by name. Methods and traces are both emitted with these
+//! sequences, so they treat values alike.
 
 pub(crate) mod fast_path;
 pub(crate) mod kernel_call;

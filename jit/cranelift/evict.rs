@@ -23,8 +23,8 @@ use crate::store::{CodeStore, Resident, ResidentKind};
 use crate::usage::Usage;
 
 /// Times that the background thread waits for sessions to leave evicted code, and for how long.
-const ROUNDS: usize = 8;
-const PATIENCE: Duration = Duration::from_millis(1);
+const RECLAIM_ROUNDS: usize = 8;
+const RECLAIM_WAIT: Duration = Duration::from_millis(1);
 
 /// Makes the requesting session release evicted code, as far as it can.
 pub(crate) type Quiesce<'a> = &'a dyn Fn();
@@ -99,13 +99,13 @@ impl CodeStore {
     /// Frees evicted code that no session is inside of; returns true if `bytes` fit now.
     fn reclaim(&self, programs: &[Arc<Program>], bytes: usize) -> bool {
         let waits = self.compile_mode == CompileMode::Background;
-        for _ in 0..if waits { ROUNDS } else { 1 } {
+        for _ in 0..if waits { RECLAIM_ROUNDS } else { 1 } {
             programs.iter().for_each(|program| _ = program.reclaim());
             if self.budget.fits(bytes) {
                 break;
             }
             if waits {
-                std::thread::sleep(PATIENCE);
+                std::thread::sleep(RECLAIM_WAIT);
             }
         }
         self.budget.fits(bytes)

@@ -1,6 +1,6 @@
 //! Machine code for VM functions, by Cranelift: a tracing compiler and a method compiler.
 //!
-//! Both share one vocabulary of generated code (`emit`). `method` compiles functions as a unit, ahead of
+//! Both emit the same instruction sequences (`emit`). `method` compiles functions as a unit, ahead of
 //! time or because traces do not cover them. `trace` compiles what the interpreter recorded.
 //! `assemble` turns Cranelift functions into published code, and `trampolines` connect it with Rust.
 //! `compiler` takes a recording or a function all the way to installed code; `store` and `evict`

@@ -65,24 +65,24 @@ pub(crate) fn compile(
     let mut context = FunctionBuilderContext::new();
     let entry = unit.declare();
     let most = unit.body_limit;
-    let parts = MethodBodies::declare(&mut unit, func, most);
+    let bodies = MethodBodies::declare(&mut unit, func, most);
     let (returns, loops) = (after_calls(func), loops(func));
-    thunk(&mut unit, &mut context, entry, parts.first(), EntryPoint::Start, runs);
+    thunk(&mut unit, &mut context, entry, bodies.first(), EntryPoint::Start, runs);
     let mut at_pc = |wanted: bool, runs| {
         wanted.then(|| {
             let id = unit.declare();
-            thunk(&mut unit, &mut context, id, parts.first(), EntryPoint::Current, runs);
+            thunk(&mut unit, &mut context, id, bodies.first(), EntryPoint::Current, runs);
             id
         })
     };
     let resume = at_pc(!returns.is_empty(), None);
     let at_loop = at_pc(!loops.is_empty(), runs);
     let points = returns.into_iter().chain(loops.iter().map(|&(_, pc)| pc));
-    let entered = parts.entered(func, points);
+    let entered = bodies.entered(func, points);
     let facts = RegFacts::of(program, func);
     let plans = ReusePlans::of(program, func, &facts);
     let mut state = BodyState::default();
-    for (id, range) in parts.iter() {
+    for (id, range) in bodies.iter() {
         let mut function = unit.function(id, body_signature());
         let mut b = FunctionBuilder::new(&mut function, &mut context);
         let start = b.create_block();
@@ -94,9 +94,9 @@ pub(crate) fn compile(
         let resume = resume.map(|id| CodeUnit::import(b.func, id, native_signature()));
         let e = Emit::new(b, session, regs);
         let mut body = MethodBody { e, program, func, blocks, resume, plans: &plans, state };
-        body.dispatch(&parts, pc, &entered);
+        body.dispatch(&bodies, pc, &entered);
         range.for_each(|pc| body.next(&facts, pc));
-        body.jump_to_others(&parts);
+        body.jump_to_others(&bodies);
         let MethodBody { e: Emit { mut b, .. }, state: after, .. } = body;
         b.seal_all_blocks();
         b.finalize(unit.frontend);
@@ -136,7 +136,7 @@ impl MethodBody<'_, '_> {
     fn next(&mut self, facts: &RegFacts, pc: usize) {
         let (program, func) = (self.program, self.func);
         facts.enter(pc, self.state.reached, &mut self.state.registers);
-        if facts.meets(pc) || self.state.reached == Reached::ByJumps {
+        if facts.is_merge_point(pc) || self.state.reached == Reached::ByJumps {
             self.state.checked = CheckedTensors::default();
         }
         self.op(pc);

@@ -119,13 +119,13 @@ impl CraneliftTier {
         session: Option<&Session>,
         disassemble: Option<Disassemble<'_>>,
     ) -> Overview {
-        let (traces, whole) = (self.traces(program), self.methods(program));
+        let (traces, methods) = (self.traces(program), self.methods(program));
         let histories = self.store().penalties.of(program.id());
         let mut reasons: BTreeMap<SiteId, BTreeMap<&'static str, u64>> = BTreeMap::new();
         for ((site, name), count) in program.bailouts_by_site() {
             reasons.entry(site).or_default().insert(name, count);
         }
-        let place = |(at, site): (&reflex_vm::decode::Site, SiteId)| {
+        let site_overview = |(at, site): (&reflex_vm::decode::Site, SiteId)| {
             let key = SiteKey { program: program.id(), site };
             let mut not_compiled = reasons.get(&site).cloned().unwrap_or_default();
             if let Some(reason) = self.unreported_failure(key) {
@@ -151,13 +151,13 @@ impl CraneliftTier {
         let sites = || program.code().sites.iter().zip((0..).map(SiteId));
         let functions = program.code().functions.iter().flatten().map(|func| {
             let saved = self.store().saved_function(program.id(), func.index);
-            let own = whole.iter().filter(|code| code.func == func.index);
+            let own = methods.iter().filter(|code| code.func == func.index);
             FunctionOverview {
                 name: program.name(func.index).to_owned(),
                 operations: func.ops.len(),
                 saved_entries: saved.map(|sites| sites.len()),
                 methods: own.map(|code| code.overview(disassemble)).collect(),
-                sites: sites().filter(|(at, _)| at.func == func.index).map(place).collect(),
+                sites: sites().filter(|(at, _)| at.func == func.index).map(site_overview).collect(),
             }
         });
         let functions = functions.collect();

@@ -55,6 +55,7 @@ pub(crate) enum Decision {
 pub(crate) enum Attempt {
     /// It may be aborted in favour of a better one.
     MayRetry,
+    /// It is the last one, so any trace is better than none.
     Last,
 }
 

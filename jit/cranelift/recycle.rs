@@ -102,7 +102,7 @@ impl FreeListEntry {
         self.plan.tag()
     }
 
-    /// The release of its objects.
+    /// The free-list entry that released objects return to, and the references they drop first.
     pub(crate) fn on_release(&self) -> FreeListReturn {
         let owns = match self.plan {
             ReusePlan::Tuple { items } => OwnedContents::Items(items),

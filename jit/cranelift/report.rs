@@ -49,7 +49,7 @@ impl MethodReport {
 /// A side exit of a trace, from which a side trace starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParentExit {
-    /// Number of the trace, of those of this process.
+    /// Number of the trace, unique in this process.
     pub trace: u64,
     /// The exit of that trace.
     pub exit: u32,
@@ -72,7 +72,7 @@ pub struct TraceReport {
     pub program: u64,
     /// The site where the trace, or the root of its tree, starts.
     pub site: SiteId,
-    /// Number of the trace, of those of this process.
+    /// Number of the trace, unique in this process.
     pub number: u64,
     /// The side exit that this trace starts from, if it is a side trace.
     pub parent: Option<ParentExit>,

@@ -128,7 +128,7 @@ pub(crate) fn serialise(
         }
         text.extend_from_slice(&assembled.text);
     }
-    let (trampoline_text, offsets) = trampolines::parts()?;
+    let (trampoline_text, offsets) = trampolines::text_and_offsets()?;
     let image = SerialisedCode {
         level: &assembler.level(),
         program: program.fingerprint(),

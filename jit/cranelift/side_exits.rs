@@ -37,7 +37,7 @@ pub(crate) trait MethodCompiler: fmt::Debug + Send + Sync {
     fn request_method(&self, program: &Arc<Program>, func: u32);
 }
 
-/// The back-off of a side exit that had or may get a side trace.
+/// When a side exit whose side trace is gone may get another one.
 #[derive(Clone, Copy, Debug, Default)]
 struct BackOff {
     /// Side traces that were evicted, or did not fit the code-cache budget.
@@ -65,7 +65,7 @@ pub(crate) struct SideExits {
     func: u32,
     /// The site where the trace, or the root of its tree, was recorded.
     pub(crate) site: SiteId,
-    /// Number of the trace, of those of this process.
+    /// Number of the trace, unique in this process.
     pub(crate) id: u64,
     /// Counts the runs and iterations of the trace, and whether it was evicted.
     pub(crate) usage: Arc<Usage>,
@@ -85,7 +85,7 @@ pub(crate) struct ExitRef {
     pub(crate) exit: u32,
 }
 
-/// The continuation of an exit without a side trace.
+/// Where exits without a side trace lead, and when they become hot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ExitPolicy {
     /// Code that returns to the interpreter.
@@ -167,8 +167,8 @@ impl SideExits {
         (number >> EXIT_BITS, (number & ((1 << EXIT_BITS) - 1)) as u32)
     }
 
-    /// Called by generated code when `exit` is taken for time number `taken`, a multiple of the
-    /// exit threshold. Asks the session to record a side trace if the exit is hot.
+    /// Called by generated code when `exit` has been taken `taken` times, a multiple of the exit
+    /// threshold. Asks the session to record a side trace if the exit is hot.
     ///
     /// # Safety
     /// `this` points to the exits of a trace that runs in `session`, and `session` is live.

@@ -32,7 +32,7 @@ pub(crate) struct CodeStore {
     pub(crate) penalties: Penalties,
     pub(crate) exit_policy: ExitPolicy,
     pub(crate) compile_mode: CompileMode,
-    /// Reentrancy that new code is credited with: as many as made its site hot.
+    /// Runs that new code is credited with: as many as made its site hot.
     pub(crate) initial_heat: u64,
     traces: Mutex<Vec<TraceReport>>,
     methods: Mutex<Vec<MethodReport>>,
@@ -53,7 +53,7 @@ pub(crate) struct Resident {
     pub(crate) reservation: Arc<Reservation>,
     /// Decayed number of runs, as of the last eviction.
     pub(crate) heat: u64,
-    /// Reentrancy counted at the last eviction.
+    /// Runs counted at the last eviction.
     pub(crate) counted: u64,
 }
 

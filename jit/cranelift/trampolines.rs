@@ -27,7 +27,7 @@ pub(crate) fn trampolines() -> Result<Trampolines, JitError> {
 }
 
 /// The code of the trampolines, and the offset of each.
-pub(crate) fn parts() -> Result<(&'static [u8], [u32; FUNCTIONS]), JitError> {
+pub(crate) fn text_and_offsets() -> Result<(&'static [u8], [u32; FUNCTIONS]), JitError> {
     compiled().map(|trampolines| (trampolines.code.text(), trampolines.offsets))
 }
 

@@ -47,7 +47,7 @@ struct Verdict {
     reason: Option<String>,
 }
 
-/// What is checked.
+/// The session under check.
 enum Caller {
     Local(Session),
     Remote(RemoteMachine),

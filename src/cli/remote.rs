@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use reflex::Result;
-use reflex::remote::{Place, RemoteProgram, Server};
+use reflex::remote::{Endpoint, RemoteProgram, Server};
 
 use super::args::EngineArgs;
 
@@ -30,17 +30,17 @@ pub struct RemoteArgs {
 impl RemoteArgs {
     /// Opens a model at the server that was asked for, if one was.
     pub fn open(&self, engine: &EngineArgs, model: &Path) -> Result<Option<RemoteProgram>> {
-        let place = match (&self.remote, &self.tracker, &self.key) {
+        let endpoint = match (&self.remote, &self.tracker, &self.key) {
             (Some(remote), ..) => {
                 let (address, key) = remote.split_once('/').unwrap_or((remote, ""));
-                Place::Server { address: address.to_owned(), key: key.to_owned() }
+                Endpoint::Server { address: address.to_owned(), key: key.to_owned() }
             }
             (None, Some(tracker), Some(key)) => {
-                Place::Tracker { address: tracker.clone(), key: key.clone(), wait: Some(WAIT) }
+                Endpoint::Tracker { address: tracker.clone(), key: key.clone(), wait: Some(WAIT) }
             }
             _ => return Ok(None),
         };
-        let server = Server::connect(&place)?;
+        let server = Server::connect(&endpoint)?;
         server.open(engine.builder()?, model).map(Some)
     }
 }

@@ -1,4 +1,4 @@
-//! What a compilation aims at: speed or size, a CPU or a GPU.
+//! The aim of a compilation: speed or size, a CPU or a GPU.
 
 use std::str::FromStr;
 

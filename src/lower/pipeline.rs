@@ -84,7 +84,7 @@ impl Options {
         }
     }
 
-    /// What kernels for `cpu` are scheduled for.
+    /// The device that kernels for `cpu` are scheduled for.
     pub fn target(&self, cpu: &Cpu) -> Target {
         match &self.schedule_for {
             Some(gpu) => Target::Gpu(gpu.clone()),

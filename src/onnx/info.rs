@@ -24,7 +24,7 @@ pub struct ModelInfo {
     pub producer: String,
     /// File format version.
     pub ir_version: i64,
-    /// What the file says of itself: domain, version and description where it has them, then its
+    /// The file's own description: domain, version and description where it has them, then its
     /// properties (`metadata_props`) in order.
     pub metadata: Vec<(String, String)>,
     /// Its constant tensors, those of subgraphs included.

@@ -106,7 +106,7 @@ fn graphs(module: &Module) -> impl Iterator<Item = &Func> {
     })
 }
 
-/// The place of a parameter.
+/// The index of a parameter.
 fn param(func: &Func, name: &str) -> Option<usize> {
     func.params.iter().position(|value| func.values[*value].name == name)
 }

@@ -1,6 +1,6 @@
 //! The client: a session at a server, whose functions, modules and tensors are values here.
 //!
-//! A remote function is an ordinary [`Function`] ([`RemoteFunction::to_function`]). Remote tensors
+//! A remote function is an ordinary [`Function`](reflex_runtime::function::Function) ([`RemoteFunction::to_function`]). Remote tensors
 //! are handles with shape and type; their bytes travel when they are asked for.
 
 use std::io::{BufReader, Read, Write};
@@ -47,7 +47,7 @@ struct Connection {
     broken: Option<Error>,
 }
 
-/// What came back.
+/// The server's reply.
 enum Reply {
     Items(Vec<Item>),
     Bytes(Vec<u8>),

@@ -17,7 +17,7 @@ pub enum Fault {
     Connection(io::Error),
     /// A request is refused; the connection goes on with the next packet.
     Request(Error),
-    /// The place in the stream is lost: the connection ends.
+    /// The position in the stream is lost: the connection ends.
     Stream(Error),
 }
 

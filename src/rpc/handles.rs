@@ -1,6 +1,6 @@
 //! Handles: checked numbers for what a session holds. None is an address.
 //!
-//! A handle has its kind, a place in the table, how often that place was used before, and salt of
+//! A handle has its kind, an index in the table, how often that index was used before, and salt of
 //! the session: one that was guessed, freed, or made by another session is refused.
 
 use std::hash::{BuildHasher, RandomState};
@@ -15,13 +15,13 @@ use crate::limits::{Limits, check};
 use crate::module::Module;
 use crate::wire::item::TensorRef;
 
-/// Bits of a handle: the place in the table, the kind, the generation, the salt.
-const PLACE_BITS: u32 = 24;
+/// Bits of a handle: the index in the table, the kind, the generation, the salt.
+const INDEX_BITS: u32 = 24;
 const KIND_BITS: u32 = 4;
 const GENERATION_BITS: u32 = 16;
-const SALT_BITS: u32 = 64 - PLACE_BITS - KIND_BITS - GENERATION_BITS;
+const SALT_BITS: u32 = 64 - INDEX_BITS - KIND_BITS - GENERATION_BITS;
 
-/// What a handle stands for.
+/// The object behind a handle.
 #[derive(Clone)]
 pub enum Held {
     /// A function.
@@ -87,45 +87,45 @@ impl Handles {
     pub fn insert(&mut self, held: Held) -> Result<u64, Error> {
         let bytes = self.tensor_bytes.saturating_add(held.tensor_bytes());
         check("tensor bytes", bytes, self.limits.tensor_bytes)?;
-        let most = self.limits.handles.min(1 << PLACE_BITS) as u64;
+        let most = self.limits.handles.min(1 << INDEX_BITS) as u64;
         check("handles", self.count() as u64 + 1, most)?;
-        let place = self.vacant.pop().unwrap_or_else(|| {
+        let index = self.vacant.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());
             self.slots.len() - 1
         });
         self.tensor_bytes = bytes;
         let (kind, _) = held.kind();
-        self.slots[place].held = Some(held);
-        Ok(self.handle(place, kind))
+        self.slots[index].held = Some(held);
+        Ok(self.handle(index, kind))
     }
 
-    fn handle(&self, place: usize, kind: u64) -> u64 {
-        let generation = self.slots[place].generation & ((1 << GENERATION_BITS) - 1);
+    fn handle(&self, index: usize, kind: u64) -> u64 {
+        let generation = self.slots[index].generation & ((1 << GENERATION_BITS) - 1);
         let salted = (self.salt << GENERATION_BITS) | generation;
-        (((salted << KIND_BITS) | kind) << PLACE_BITS) | place as u64
+        (((salted << KIND_BITS) | kind) << INDEX_BITS) | index as u64
     }
 
-    /// The place of a handle that is in use.
-    fn place(&self, handle: u64) -> Option<usize> {
-        let place = usize::try_from(handle & ((1 << PLACE_BITS) - 1)).ok()?;
-        let (kind, _) = self.slots.get(place)?.held.as_ref()?.kind();
-        (self.handle(place, kind) == handle).then_some(place)
+    /// The table index of a handle that is in use.
+    fn index(&self, handle: u64) -> Option<usize> {
+        let index = usize::try_from(handle & ((1 << INDEX_BITS) - 1)).ok()?;
+        let (kind, _) = self.slots.get(index)?.held.as_ref()?.kind();
+        (self.handle(index, kind) == handle).then_some(index)
     }
 
-    /// What a handle stands for.
+    /// The object behind a handle.
     pub fn get(&self, handle: u64) -> Result<&Held, Error> {
-        let held = self.place(handle).and_then(|place| self.slots[place].held.as_ref());
+        let held = self.index(handle).and_then(|index| self.slots[index].held.as_ref());
         held.ok_or_else(|| unknown(handle))
     }
 
     /// Releases a handle.
     pub fn remove(&mut self, handle: u64) -> Result<Held, Error> {
-        let place = self.place(handle).ok_or_else(|| unknown(handle))?;
-        let slot = &mut self.slots[place];
+        let index = self.index(handle).ok_or_else(|| unknown(handle))?;
+        let slot = &mut self.slots[index];
         slot.generation += 1;
         let held = slot.held.take().ok_or_else(|| unknown(handle))?;
         self.tensor_bytes -= held.tensor_bytes();
-        self.vacant.push(place);
+        self.vacant.push(index);
         Ok(held)
     }
 

@@ -17,7 +17,7 @@ const MISMATCH: i32 = MAGIC + 2;
 /// Most bytes of a key.
 const MAX_KEY: u64 = 4096;
 
-/// What a client asks for.
+/// A client's opening request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Greeting {
     /// The key, without `client:` and options.
@@ -101,7 +101,7 @@ fn refused(what: &str) -> Fault {
 mod tests {
     use super::*;
 
-    /// What one side reads, and what it has written.
+    /// The bytes that one side reads, and those that it has written.
     struct Pipe<'a>(&'a [u8], Vec<u8>);
 
     impl Read for Pipe<'_> {

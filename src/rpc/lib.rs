@@ -1,7 +1,7 @@
 //! TVM's RPC protocol 0.8.0: packets, values and handles, a server's state machine, a client, and
 //! the tracker that hands servers to clients.
 //!
-//! What is here: bytes, values and handles over any `Read` and `Write`. What is not here: programs,
+//! Moves bytes, values and handles over any `Read` and `Write`. Not in this crate: programs,
 //! processes and listeners. This crate has never heard of bytecode or models.
 //!
 //! Everything from the network is hostile: handles are checked numbers and never addresses, tensors

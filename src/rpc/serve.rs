@@ -28,7 +28,7 @@ pub mod timing;
 /// Bytes that are read from the connection at once; larger values go past the buffer.
 const BUFFER: usize = 64 << 10;
 
-/// What a server has for its clients.
+/// The functions and modules that a server has for its clients.
 pub trait Host {
     /// The global function called `name`, if clients may have it.
     fn global(&mut self, name: &str) -> Result<Option<Function>, Error>;
@@ -51,7 +51,7 @@ pub enum End {
     Closed,
 }
 
-/// What goes back.
+/// The reply to the client.
 enum Reply {
     /// A `Return` of these values.
     Items(Vec<Item>),

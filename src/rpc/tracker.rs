@@ -21,7 +21,7 @@ pub const MAX_MESSAGE: u64 = 1 << 20;
 /// Most bytes of a key.
 const MAX_KEY: u64 = 256;
 
-/// What is asked of a tracker.
+/// A request to a tracker.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
     /// Whether it is there.
@@ -30,11 +30,11 @@ pub enum Request {
     Stop,
     /// A server that is free.
     Put {
-        /// What clients ask for.
+        /// The key that clients ask for.
         key: String,
         /// The server's port.
         port: u16,
-        /// What the client will say to the server.
+        /// The key that the client will send to the server.
         match_key: String,
         /// The server's address, if it is not the one that it connects from.
         address: Option<String>,
@@ -73,8 +73,8 @@ impl Request {
             1 => Request::Ping,
             2 => Request::Stop,
             3 => {
-                let place = message.get(2).and_then(Value::as_array).ok_or_else(malformed)?;
-                let [port, match_key] = &place[..] else { return Err(malformed()) };
+                let offer = message.get(2).and_then(Value::as_array).ok_or_else(malformed)?;
+                let [port, match_key] = &offer[..] else { return Err(malformed()) };
                 let port = port.as_u64().and_then(|port| u16::try_from(port).ok());
                 let match_key = match_key.as_str().ok_or_else(malformed)?.to_owned();
                 check("key bytes", match_key.len() as u64, MAX_KEY)?;

@@ -18,7 +18,7 @@ use item::Item;
 /// The version that a client names, compared as text.
 pub const VERSION: &str = "0.8.0";
 
-/// What answers a request.
+/// The kind of reply to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Nothing: the connection ends, or the packet is an answer itself.
@@ -31,7 +31,7 @@ pub enum Answer {
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $number:literal, $answer:ident;)*) => {
-        /// What a packet is.
+        /// The kind of a packet.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Code {
             $($(#[$doc])* $name = $number,)*

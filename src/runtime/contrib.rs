@@ -1,6 +1,7 @@
 //! Packed functions that programs and kernels of TVM call by name and that TVM's own libraries and
-//! Python package register: sorting, and what has no kernel (printing, assertions, sets). They are found like registered ones, and registering another under the name of
-//! one of them replaces it.
+//! Python package register: sorting, and what has no kernel (printing, assertions, `unique` and
+//! `nonzero`). They are found like registered ones, and registering another under the name of one of
+//! them replaces it.
 
 mod host_tensor;
 mod relax_run;
@@ -36,7 +37,7 @@ pub fn get(name: &str) -> Option<Function> {
     MADE.iter().find(|(known, _)| *known == name).map(|(_, function)| function.clone())
 }
 
-/// Whether TVM's Python package registers `name`: then it has the first word in a process with TVM.
+/// Whether TVM's Python package registers `name`: in a process with TVM, its function is used.
 pub fn is_of_python(name: &str) -> bool {
     name.starts_with("relax.run.")
 }

@@ -1,6 +1,6 @@
 //! Values, objects and functions in tvm-ffi's C layout, implemented in Rust.
 //!
-//! What is here: element types, the `Any` value, reference-counted objects, tensors
+//! Provides element types, the `Any` value, reference-counted objects, tensors
 //! over pooled memory, packed functions and their registry, loading of TVM-built
 //! libraries, and parallel launch. The C ABI is in [`abi`]; no C++ library is
 //! linked. What is not here: programs. This crate has never heard of bytecode or

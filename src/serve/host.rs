@@ -19,7 +19,7 @@ use super::virtual_machine::ExecutableModule;
 use crate::error::Error;
 use crate::model_source::ModelFormat;
 
-/// What the clients of a session find.
+/// The functions and files that the clients of a session find.
 pub(super) struct ModelHost {
     store: Store,
     load: Arc<builtins::Load>,

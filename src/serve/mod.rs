@@ -1,4 +1,4 @@
-//! What a server has for RPC clients: the files of a session, and programs that are loaded from
+//! Serving RPC clients: the files of a session, and programs that are loaded from
 //! them, with the functions of TVM's virtual machine.
 //!
 //! Machine code that a client uploads runs only if [`ServeOptions::allow_code`] says so. Models are

@@ -51,7 +51,7 @@ impl Timing {
     }
 }
 
-/// What a measurement calls.
+/// The function that a measurement calls.
 #[derive(Clone, Copy)]
 enum Timed<'a> {
     /// A function of the program.

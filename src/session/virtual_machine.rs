@@ -217,7 +217,7 @@ impl Session {
         }
     }
 
-    /// Returns the place of the call of `name` that [`Session::set_input`] stored.
+    /// Returns the index of the call of `name` that [`Session::set_input`] stored.
     fn bound_call(&self, name: &str) -> Result<usize> {
         let func = self.function_index(name)?;
         let missing = || Error::input(format!("no inputs are set for function `{name}`"));

@@ -14,7 +14,7 @@ use crate::{Buffer, Expr, PrimFunc, Var};
 /// Version of the request and response encoding; a mismatch is an error, never a guess.
 pub const PROTOCOL: u32 = 5;
 
-/// What kernels are scheduled for.
+/// The kind of device that kernels are scheduled for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Target {
     /// A CPU.
@@ -118,7 +118,7 @@ pub struct Request {
     pub protocol: u32,
     /// Functions in lowered form, for a GPU with loops over blocks and threads.
     pub funcs: Vec<PrimFunc>,
-    /// What code is for.
+    /// The device that code is generated for.
     pub target: Target,
     /// Optimisation level.
     pub opt: OptLevel,

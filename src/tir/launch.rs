@@ -24,7 +24,7 @@ pub struct Launch<'f> {
     pub shared: Vec<Buffer>,
     /// Loops over threads, outermost first.
     pub threads: Vec<&'f For>,
-    /// What one thread does.
+    /// The statement of one thread.
     pub body: &'f Stmt,
 }
 

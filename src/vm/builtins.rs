@@ -8,7 +8,7 @@
 //! This file holds the facts alone, so that the decoder, the verifier and the tiers read them
 //! without the code; `code.rs` makes the rows callable.
 //!
-//! What is not here: the KV-cache, sampling, tensor-cache and disco groups.
+//! Not in this module: the KV-cache, sampling, tensor-cache and disco groups.
 //! A program that needs one is refused at load, by name, unless the host registered a
 //! global function of that name.
 //!
@@ -250,7 +250,7 @@ macro_rules! for_each_builtin {
             /// `(none, name, line, args...)`: calls a global function on all from the line on.
             InvokeDebugFunc = "vm.builtin.invoke_debug_func" [] Rest::Variadic => None in MayReenter,
                 registry.invoke_debug_func, signature::none, Call;
-            /// `()`: result_kind memory that is kept for reuse back to the system.
+            /// `()`: returns memory that is kept for reuse to the system.
             ClearMemory = "vm.builtin.memory_manager.clear" [] Rest::Fixed => None in Leaf,
                 registry.clear_memory, signature::none, Call;
             /// `(a, b)`: whether two integers or scalar tensors agree in their low 32 bits.

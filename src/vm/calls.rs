@@ -1,4 +1,4 @@
-//! Calls out of a frame, as the interpreter and the callbacks of machine code make them.
+//! Calls out of a frame, as the interpreter and the libcalls of machine code make them.
 
 use std::ffi::c_void;
 

@@ -12,9 +12,9 @@ use crate::decode::Source;
 /// The operands of an operation.
 #[derive(Clone, Copy)]
 pub struct Operands<'a> {
-    /// By [`Source::kind`].
+    /// The base address of each kind of source, by [`Source::kind`].
     pub bases: [*const TVMFFIAny; 4],
-    /// Of the operation.
+    /// The source operands of the operation.
     pub sources: &'a [Source],
 }
 

@@ -1,8 +1,8 @@
-//! The interpreter: what every program means.
+//! The interpreter, which defines the meaning of programs.
 //!
-//! One loop over dense operations, in four variants that differ in what happens at
-//! function entries and backward jumps: nothing, enter native code, count arrivals (hot
-//! counters), or record a trace. Calls between VM functions push frames and stay in the loop; the native
+//! One loop over dense operations, in five variants ([`Variant`]): without hooks, with entry into
+//! native code at sites, with hot counters that count arrivals there too, with a trace recorder,
+//! or with an instrument. Calls between VM functions push frames and stay in the loop; the native
 //! stack does not grow. In steady state nothing is allocated beyond what builtins make,
 //! and no atomic is touched beyond counts of values that are copied or dropped.
 

@@ -1,10 +1,10 @@
 //! The Relax virtual machine: bytecode, its verifier, the interpreter, and the
 //! contract (`tier`, `abi`) through which machine-code tiers take over.
 //!
-//! What is here: TVM's four-opcode bytecode and its serialized form, a builder, a
+//! Provides TVM's four-opcode bytecode and its serialized form, a builder, a
 //! text form, a verifier, decoding into dense operations, programs (shared) and
 //! sessions (one per thread), and the `vm.builtin.*` functions.
-//! What is not: graphs, operators, loops, shapes as expressions, or any emitter of
+//! Not in this crate: graphs, operators, loops, shapes as expressions, or any emitter of
 //! machine code. This crate has never heard of them.
 
 pub mod abi;

@@ -108,7 +108,10 @@ impl Session {
         let tier = match options.mode {
             Mode::Bytecode => None,
             Mode::Compiled | Mode::Tiered => Some(program.tier().cloned().ok_or_else(|| {
-                Error::value_error("this mode needs a code generator, and the program has none")
+                Error::value_error(
+                    "this mode needs a code generator, and the program has none: attach a tier \
+                     before the session is made, or use the mode `bytecode`",
+                )
             })?),
         };
         let stack = Stack::reserve(options.stack_slots)?;

@@ -1,7 +1,7 @@
 //! The inside of a session: frames, values in registers, errors, sites.
 //!
 //! Everything here works on raw frames and is shared by the interpreter and the
-//! callbacks of machine code, so that both do the same thing. Functions take
+//! libcalls of machine code, so that both do the same thing. Functions take
 //! `*mut State`: machine code holds the same pointer, so no long-lived reference to the
 //! whole state is made while frames run.
 

@@ -69,16 +69,12 @@ pub(crate) fn instr_text(exec: &Executable, instr: Instr<'_>) -> String {
         Instr::Call { dst, callee, args } => {
             let callee = func_name(exec, callee);
             let args = args_text(exec, args);
-            format!("  {:<6}{callee:<16} in: {args:<12} dst: {}", "call", dst_text(dst))
+            format!("  {:<6}{callee:<16} in: {args:<12} dst: {dst}", "call")
         }
         Instr::Ret { result } => format!("  {:<6}{result}", "ret"),
         Instr::Goto { offset } => format!("  {:<6}{offset}", "goto"),
         Instr::If { cond, false_offset } => format!("  {:<6}{cond}, {false_offset}", "If"),
     }
-}
-
-fn dst_text(dst: Reg) -> String {
-    dst.to_string()
 }
 
 /// Name of a function table entry, or a mark that there is none.

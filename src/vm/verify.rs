@@ -339,6 +339,6 @@ fn check_tensor(t: &TensorConst) -> Result<(), String> {
     }
     match t.elements() {
         Some(_) => Ok(()),
-        None => Err(format!("the form of constants holds no {dtype} elements whole")),
+        None => Err(format!("the serialized form cannot hold elements of type {dtype}")),
     }
 }

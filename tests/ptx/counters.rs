@@ -1,4 +1,4 @@
-//! What a launch did, in numbers that bound its time on a device.
+//! Counters of the work of a launch, in numbers that bound its time on a device.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -106,7 +106,7 @@ impl Sectors {
         *self.pages.entry(self.last.0).or_default() |= self.last.1;
     }
 
-    /// How many there are.
+    /// The number of them.
     pub fn count(&mut self) -> u64 {
         self.flush();
         self.pages.values().map(|mask| u64::from(mask.count_ones())).sum()

@@ -1,4 +1,4 @@
-//! What stops a launch, and where.
+//! Faults: the errors that stop a launch, and their positions.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub enum Space {
     Generic,
 }
 
-/// What went wrong.
+/// The error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// An access that is not inside one allocation.
@@ -80,7 +80,7 @@ pub enum FaultKind {
         barrier: u32,
         /// Who has arrived.
         arrived: u32,
-        /// How many have to arrive.
+        /// The threads that have to arrive.
         expected: u32,
     },
     /// A collective instruction without all lanes of its mask.
@@ -99,7 +99,7 @@ pub enum FaultKind {
     Mbarrier {
         /// The address.
         address: u64,
-        /// What is wrong.
+        /// The mistake.
         problem: &'static str,
     },
     /// An asynchronous access to bytes that a thread wrote, without a fence between the proxies.
@@ -109,7 +109,7 @@ pub enum FaultKind {
     },
     /// Nothing can run, and threads wait.
     Deadlock {
-        /// How many threads wait.
+        /// The threads that wait.
         waiting: u32,
     },
     /// The launch ran more instructions than allowed.
@@ -123,12 +123,12 @@ pub enum FaultKind {
     },
     /// An operand that the instruction does not allow.
     Operand {
-        /// What is wrong.
+        /// The mistake.
         problem: &'static str,
     },
     /// A launch that is refused before it starts.
     Launch {
-        /// What is wrong.
+        /// The mistake.
         problem: String,
     },
 }
@@ -144,7 +144,7 @@ pub struct Other {
     pub write: bool,
 }
 
-/// What went wrong, with its place.
+/// An error of a launch, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Name of the kernel.
@@ -157,7 +157,7 @@ pub struct Fault {
     pub line: u32,
     /// The instruction, without operands.
     pub instruction: String,
-    /// What went wrong.
+    /// The error.
     pub kind: FaultKind,
 }
 

@@ -33,7 +33,7 @@ pub struct Dst {
 pub struct Addr {
     /// The address of a register or variable.
     pub base: Src,
-    /// What is added.
+    /// The offset that is added.
     pub offset: i64,
 }
 
@@ -87,7 +87,7 @@ pub enum Special {
     Fixed(u32),
 }
 
-/// What an atomic instruction does.
+/// The operation of an atomic instruction.
 #[derive(Clone, Copy, Debug)]
 pub enum AtomicOp {
     /// A function of the old value and the operand.
@@ -115,7 +115,7 @@ pub enum Shuffle {
     Index,
 }
 
-/// What a vote gives.
+/// The result of a vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vote {
     /// `.all`.
@@ -128,7 +128,7 @@ pub enum Vote {
     Ballot,
 }
 
-/// What threads tell each other at a barrier.
+/// The reduction of predicates at a barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BarrierResult {
     /// The count of true predicates.
@@ -323,7 +323,7 @@ pub const KINDS: [Kind; 13] = [
 /// An operation with its guard and its place in the text.
 #[derive(Clone, Debug)]
 pub struct Inst {
-    /// What it does.
+    /// The operation.
     pub op: Op,
     /// The predicate register, or [`ALWAYS`].
     pub guard: u32,

@@ -1,4 +1,4 @@
-//! How a launch runs.
+//! Options of a launch.
 
 /// The order in which warps and blocks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum Arch {
     Sm90a,
 }
 
-/// What a doubtful access does.
+/// The consequence of a doubtful access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// It is a fault.
@@ -36,9 +36,9 @@ pub struct LaunchOptions {
     pub order: Order,
     /// The architecture.
     pub arch: Arch,
-    /// What reads of unwritten bytes do.
+    /// The consequence of reading unwritten bytes.
     pub uninitialised: Policy,
-    /// What accesses without order do.
+    /// The consequence of unordered accesses.
     pub races: Policy,
     /// The most instructions of all threads together.
     pub fuel: u64,
@@ -56,7 +56,7 @@ impl Default for LaunchOptions {
     }
 }
 
-/// What a device has.
+/// The resources of a device.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Bytes of global memory.

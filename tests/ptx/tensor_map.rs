@@ -2,7 +2,7 @@
 //!
 //! The device's encoding is not published. A kernel only passes the 128 bytes on.
 
-/// How rows are permuted in shared memory, by chunks of 16 bytes.
+/// The permutation of rows in shared memory, by chunks of 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Swizzle {
     /// Not at all.
@@ -50,7 +50,7 @@ pub struct TensorMap {
     pub strides: Vec<u64>,
     /// Extents of the box.
     pub extents: Vec<u16>,
-    /// How shared memory is permuted.
+    /// The permutation of shared memory.
     pub swizzle: Swizzle,
 }
 

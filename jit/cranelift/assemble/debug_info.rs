@@ -27,8 +27,8 @@ pub(crate) struct DebugListeners {
 impl DebugListeners {
     /// The listeners of this process.
     pub(crate) fn of_process() -> &'static DebugListeners {
-        static AUDIENCE: OnceLock<DebugListeners> = OnceLock::new();
-        AUDIENCE.get_or_init(|| {
+        static LISTENERS: OnceLock<DebugListeners> = OnceLock::new();
+        LISTENERS.get_or_init(|| {
             let wanted = std::env::var("REFLEX_JIT_SYMBOLS").unwrap_or_default();
             let wants = |name: &str| wanted.split(',').any(|word| word.trim() == name);
             // Without the map, a profile lacks names, nothing else.
@@ -59,8 +59,8 @@ pub(crate) fn announce(
     text: std::ops::Range<usize>,
     functions: &[GeneratedFunction],
 ) -> Result<Option<Registered>, JitError> {
-    let audience = DebugListeners::of_process();
-    if audience.perf.is_none() && audience.dump.is_none() && !audience.gdb {
+    let listeners = DebugListeners::of_process();
+    if listeners.perf.is_none() && listeners.dump.is_none() && !listeners.gdb {
         return Ok(None);
     }
     let symbols: Vec<Symbol> = functions
@@ -72,18 +72,18 @@ pub(crate) fn announce(
             size: function.size,
         })
         .collect();
-    if let Some(perf) = &audience.perf {
+    if let Some(perf) = &listeners.perf {
         let names = symbols.iter().map(|s| (s.name.as_str(), s.address, s.size));
         // As above: a profile lacks names.
         let _ = perf.add(names);
     }
-    if let Some(dump) = audience.dump {
+    if let Some(dump) = listeners.dump {
         let names = symbols.iter().map(|s| (s.name.as_str(), s.address, s.size));
         // SAFETY: the functions have just been published at these addresses, and the caller keeps
         // them mapped during this call. If the file cannot be written, a profile lacks names.
         let _ = unsafe { dump.add(names) };
     }
-    if !audience.gdb {
+    if !listeners.gdb {
         return Ok(None);
     }
     let frames = debug_frame(isa, text.start, functions)?;

@@ -50,7 +50,7 @@ impl Symbol {
     }
 
     /// The symbol of a name in Cranelift.
-    pub(crate) fn named(name: &UserExternalName) -> Option<Symbol> {
+    pub(crate) fn from_name(name: &UserExternalName) -> Option<Symbol> {
         match name.namespace {
             CODE => Some(Symbol::Code(name.index)),
             THIS => Some(Symbol::This(name.index)),
@@ -62,7 +62,7 @@ impl Symbol {
     }
 
     /// The value of the symbol in code for `program`; `None` if the program has no such function.
-    pub(crate) fn word(self, program: &Program) -> Option<u64> {
+    pub(crate) fn value(self, program: &Program) -> Option<u64> {
         Some(match self {
             Symbol::Code(callee) => program.packed(callee)?.call as usize as u64,
             Symbol::This(callee) => program.packed(callee)?.this as usize as u64,

@@ -194,7 +194,7 @@ impl FastPath<'_, '_> {
         self.e.b.ins().uload8(types::I64, trusted(), at, 0)
     }
 
-    /// Leaves unless `tag` is that of an integer or a boolean, which are neighbours.
+    /// Jumps to `slow` unless `tag` is that of an integer or a boolean, which are neighbours.
     fn require_scalar(&mut self, tag: Value) {
         let above = self.e.b.ins().iadd_imm_s(tag, -i64::from(type_index::INT));
         let scalar = self.e.b.ins().icmp_imm_u(

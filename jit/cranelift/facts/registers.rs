@@ -30,7 +30,7 @@ pub(crate) enum RegFact {
 impl RegFact {
     pub(crate) const NONE: RegFact = RegFact::Tag(type_index::NONE);
 
-    /// Returns if the value is an object; `None` if that is unknown.
+    /// Whether the value is an object; `None` if that is unknown.
     pub(crate) fn is_object(self) -> Option<bool> {
         match self {
             RegFact::Unknown => None,
@@ -52,7 +52,7 @@ impl RegFact {
 /// The facts where control flow merges; [`apply`] derives those in between.
 pub(crate) struct RegFacts {
     /// By operation; `None` where control flow does not merge.
-    meeting: Vec<Option<Box<[RegFact]>>>,
+    at_merges: Vec<Option<Box<[RegFact]>>>,
     num_regs: usize,
 }
 
@@ -60,19 +60,19 @@ impl RegFacts {
     /// Computes the facts of a function.
     pub(crate) fn of(program: &Program, func: &FuncCode) -> RegFacts {
         let num_regs = func.num_regs as usize;
-        let mut facts = RegFacts { meeting: vec![None; func.ops.len()], num_regs };
+        let mut facts = RegFacts { at_merges: vec![None; func.ops.len()], num_regs };
         let leaders = leaders(func);
         let count = leaders.iter().filter(|&&leader| leader).count();
         if count.saturating_mul(num_regs) > MAX_FACTS {
-            facts.meeting.fill_with(|| None);
+            facts.at_merges.fill_with(|| None);
             for (pc, _) in leaders.iter().enumerate().filter(|(_, leader)| **leader) {
-                facts.meeting[pc] = Some(Box::default());
+                facts.at_merges[pc] = Some(Box::default());
             }
             return facts;
         }
         let mut entry = vec![RegFact::NONE; num_regs];
         entry[..func.num_args as usize].fill(RegFact::Unknown);
-        facts.meeting[0] = Some(entry.into());
+        facts.at_merges[0] = Some(entry.into());
         let mut work = vec![0];
         while let Some(start) = work.pop() {
             facts.block(program, func, &leaders, start, &mut work);
@@ -88,7 +88,7 @@ impl RegFacts {
         start: usize,
         work: &mut Vec<usize>,
     ) {
-        let mut state = self.meeting[start].clone().unwrap_or_default();
+        let mut state = self.at_merges[start].clone().unwrap_or_default();
         for pc in start..func.ops.len() {
             apply(program, func, pc, &mut state);
             let (next, jump) = successors(&func.ops[pc], pc);
@@ -104,7 +104,7 @@ impl RegFacts {
     }
 
     fn meet(&mut self, target: usize, state: &[RegFact], work: &mut Vec<usize>) {
-        match &mut self.meeting[target] {
+        match &mut self.at_merges[target] {
             Some(known) => {
                 let mut changed = false;
                 for (known, new) in known.iter_mut().zip(state) {
@@ -140,13 +140,13 @@ impl RegFacts {
     }
 
     /// Returns true if control flow merges at operation `pc`.
-    pub(crate) fn meets(&self, pc: usize) -> bool {
-        self.meeting[pc].is_some()
+    pub(crate) fn is_merge_point(&self, pc: usize) -> bool {
+        self.at_merges[pc].is_some()
     }
 
     /// Updates `state` from the facts after the previous operation to those before operation `pc`.
     pub(crate) fn enter(&self, pc: usize, from: Reached, state: &mut Vec<RegFact>) {
-        match &self.meeting[pc] {
+        match &self.at_merges[pc] {
             Some(known) if known.len() == self.num_regs => {
                 state.clear();
                 state.extend_from_slice(known);

@@ -1,8 +1,8 @@
 //! Facts about tensors: the properties that the packed entry of a kernel checks, one by one.
 //!
 //! Traces guard the facts that their passes cannot prove. Methods check those that the code does
-//! not prove, and call the packed entry where one does not hold, so that errors are raised in one
-//! function.
+//! not prove, and call the packed entry where one does not hold: only the packed entry raises the
+//! errors.
 
 use std::fmt;
 

@@ -87,7 +87,7 @@ impl<'p> MethodBody<'_, 'p> {
         dst: u32,
     ) {
         self.fill_frame(target, &self.func.args(args)[2..], captured);
-        self.open(pc, target.index, dst);
+        self.enter_callee(pc, target.index, dst);
     }
 
     fn invoke_by_libcall(&mut self, pc: usize, dst: u32, block: Block) {

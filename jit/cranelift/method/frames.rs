@@ -1,8 +1,8 @@
 //! Calls of VM functions and returns: methods push and pop frames inline.
 //!
 //! The inline path applies if the callee is known, its frame fits, there is fuel, and no interrupt is
-//! requested. Otherwise a libcall of the VM does the call, before anything has happened, so that
-//! errors are raised in one function.
+//! requested. Otherwise a libcall of the VM does the call, before anything has happened, and raises
+//! the error if there is one.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
@@ -43,13 +43,13 @@ impl<'p> MethodBody<'_, 'p> {
         let rare = self.e.cold_block();
         self.require_frame(target, rare);
         self.fill_frame(target, self.func.args(args), None);
-        self.open(pc, callee, dst);
+        self.enter_callee(pc, callee, dst);
         self.e.b.switch_to_block(rare);
         self.call_by_libcall(pc, dst);
     }
 
     /// Makes the frame of `callee`, whose registers are written, the current one and enters it.
-    pub(crate) fn open(&mut self, pc: usize, callee: u32, dst: u32) {
+    pub(crate) fn enter_callee(&mut self, pc: usize, callee: u32, dst: u32) {
         let resume = self.continuation();
         let new = self.e.slot_address(self.callee_slot(0));
         let words = [

@@ -94,10 +94,10 @@ impl MethodBody<'_, '_> {
 
     /// Jumps to operation `pc`: the first one of the body, or one of `entered`. The first body
     /// dispatches to all others.
-    pub(super) fn dispatch(&mut self, parts: &MethodBodies, pc: Value, entered: &BTreeSet<usize>) {
+    pub(super) fn dispatch(&mut self, bodies: &MethodBodies, pc: Value, entered: &BTreeSet<usize>) {
         let own = self.blocks.first..self.blocks.first + self.blocks.own.len();
         if own.start == 0 {
-            for (body, range) in parts.iter().skip(1).collect::<Vec<_>>().into_iter().rev() {
+            for (body, range) in bodies.iter().skip(1).collect::<Vec<_>>().into_iter().rev() {
                 let (there, before) = (self.e.b.create_block(), self.e.b.create_block());
                 let start = range.start as i64;
                 let is = self.e.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, pc, start);
@@ -117,11 +117,11 @@ impl MethodBody<'_, '_> {
     }
 
     /// Emits the blocks that jump to other bodies.
-    pub(super) fn jump_to_others(&mut self, parts: &MethodBodies) {
+    pub(super) fn jump_to_others(&mut self, bodies: &MethodBodies) {
         for (pc, block) in std::mem::take(&mut self.blocks.others) {
             self.e.b.switch_to_block(block);
             let at = self.e.i32(pc as i64);
-            self.go_to(parts.of(pc), at);
+            self.go_to(bodies.of(pc), at);
         }
     }
 

@@ -117,8 +117,7 @@ impl Emit<'_> {
         object
     }
 
-    /// Takes the tensor kept in `entry` if it is on the storage in slot `storage`, or goes to
-    /// `miss`.
+    /// Pops the tensor at `entry` if it lies on the storage in slot `storage`, or goes to `miss`.
     pub(super) fn reuse_tensor(
         &mut self,
         entry: u32,
@@ -207,7 +206,8 @@ impl Emit<'_> {
         Some(object)
     }
 
-    /// The tensor object of an operand, or to `miss`.
+    /// The tensor object of an operand; goes to `miss` if its slot holds another type. `None` if
+    /// the operand can be no tensor.
     pub(super) fn tensor(&mut self, operand: Operand, miss: Block) -> Option<Value> {
         match operand {
             Operand::Slot(slot, tag) => {

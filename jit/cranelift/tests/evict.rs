@@ -235,7 +235,7 @@ fn down(bottom: &str, depth: i64) -> Vec<bool> {
     let functions = tier.methods(program);
     assert!(functions.iter().any(|code| code.evicted()), "{}", tier.overview(program, None, None));
     for code in functions.iter().filter(|code| code.evicted()) {
-        assert!(code.machine_code().is_none(), "nobody is inside");
+        assert!(code.machine_code().is_none(), "no session is inside");
     }
     later.lock().unwrap().take();
     let seen = seen.lock().unwrap();

@@ -126,7 +126,7 @@ impl TraceBuilder {
             guarded: HashMap::new(),
         };
         if start.kind == StartKind::Return {
-            builder.active[0].1 = builder.known(program, func, start.pc);
+            builder.active[0].1 = builder.states_before(program, func, start.pc);
         }
         builder
     }

@@ -256,8 +256,8 @@ impl TraceCodegen<'_, '_> {
         let full = self.e.cold_block();
         let limit = self.e.load(types::I64, self.e.session, offset_of!(SessionAbi, stack_limit));
         let end = self.e.slot_address(Slot::offset(slots));
-        let budget = self.e.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, end, limit);
-        self.e.require(budget, full);
+        let fits = self.e.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, end, limit);
+        self.e.require(fits, full);
         let depth = self.e.load(types::I32, self.e.session, offset_of!(SessionAbi, depth));
         let most = self.e.load(types::I32, self.e.session, offset_of!(SessionAbi, depth_limit));
         let (depth, most) =

@@ -155,7 +155,7 @@ pub(crate) enum Ins {
     CallKernel { frame: FrameId, callee: u32, args: Vec<Arg>, exit: ExitId },
     /// Calls a function object; the result is as that of a packed function.
     CallFunction { frame: FrameId, callee: Arg, args: Vec<Arg>, dst: Option<VReg>, exit: ExitId },
-    /// Reentrancy a builtin. Inline, it leaves by `exit` if its fast path does not apply.
+    /// Runs a builtin. Inline, it leaves by `exit` if its fast path does not apply.
     CallBuiltin {
         frame: FrameId,
         builtin: Builtin,

@@ -13,8 +13,7 @@ use reflex_runtime::shape::Shape;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::builtins::{Builtin, Context};
 
-/// Reentrancy builtin number `builtin` of the table in the packed convention; `vm` is the value of
-/// `%vm`.
+/// Runs builtin number `builtin` of the table in the packed convention; `vm` is the value of `%vm`.
 ///
 /// # Safety
 /// `args` are `count` borrowed values, `result` is a writable slot that holds None, and `builtin`

@@ -39,7 +39,7 @@ const PASSES: [(&str, Pass); 12] = [
     ("coalesce_results", coalesce_results::coalesce_results),
 ];
 
-/// Reentrancy every pass.
+/// Runs every pass.
 pub(crate) fn optimise(program: &Program, trace: &mut Trace) {
     for (_, pass) in PASSES {
         pass(program, trace);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use reflex_tir::{Buffer, Expr, ExprKind, PrimFunc, Stmt, Var};
 
-/// What a statement mentions, its own variables and buffers included.
+/// The variables and buffers that a statement mentions, its own variables and buffers included.
 #[derive(Debug, Default)]
 pub struct Uses {
     /// Variables.
@@ -14,7 +14,7 @@ pub struct Uses {
 }
 
 impl Uses {
-    /// What `body` mentions, and the variables in the shapes of the buffers, which indexing needs.
+    /// The uses of `body`, and the variables in the shapes of the buffers, which indexing needs.
     pub fn of(func: &PrimFunc, body: &Stmt) -> Uses {
         let mut uses = Uses::default();
         body.visit(&mut |s| {

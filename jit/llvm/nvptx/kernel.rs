@@ -106,7 +106,7 @@ fn annotate<'c>(
     Ok(())
 }
 
-/// What a launch has from outside: buffers of the device, and variables.
+/// The free names of a launch: buffers of the device, and variables.
 struct Outer {
     buffers: Vec<Buffer>,
     vars: Vec<Var>,

@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const FIRST_LOOK: Duration = Duration::from_millis(1);
 const LAST_LOOK: Duration = Duration::from_millis(50);
 
-/// What the listener's threads share.
+/// The state that the listener's threads share.
 struct Shared<'a> {
     args: &'a ServeArgs,
     timeout: Duration,
@@ -118,7 +118,7 @@ impl Shared<'_> {
     }
 
     /// Counts a session, unless there are too many.
-    fn enter(&self, peer: IpAddr) -> Result<Place<'_>> {
+    fn enter(&self, peer: IpAddr) -> Result<CountedSession<'_>> {
         let limits = &self.args.limits;
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         let (all, own) = (sessions.values().sum::<usize>(), sessions.get(&peer).copied());
@@ -131,7 +131,7 @@ impl Shared<'_> {
             }
         }
         *sessions.entry(peer).or_default() += 1;
-        Ok(Place { sessions: &self.sessions, peer })
+        Ok(CountedSession { sessions: &self.sessions, peer })
     }
 
     fn run_process(&self, number: u64, stream: &TcpStream, greeting: &Greeting) -> Result<Outcome> {
@@ -156,13 +156,13 @@ impl Shared<'_> {
     }
 }
 
-/// A session that counts.
-struct Place<'a> {
+/// A session that counts towards the limits until this is dropped.
+struct CountedSession<'a> {
     sessions: &'a Mutex<HashMap<IpAddr, usize>>,
     peer: IpAddr,
 }
 
-impl Drop for Place<'_> {
+impl Drop for CountedSession<'_> {
     fn drop(&mut self) {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = sessions.get_mut(&self.peer) {

@@ -21,7 +21,7 @@ struct State {
     running: usize,
 }
 
-/// What clients greet with.
+/// The keys by which a client that the tracker sent is known.
 pub struct Offer {
     key: String,
     state: Mutex<State>,

@@ -142,7 +142,7 @@ fn products_of_chosen_rows_stay() {
     assert_eq!(after.0.into_inner().unwrap(), ["[row product; carries 3]"]);
 }
 
-/// What may fail is not moved before a loop, which may not run.
+/// An operator that may fail is not moved before a loop, which may not run.
 #[test]
 fn checked_rows_stay_in_the_loop() {
     for (mode, expected) in [

@@ -43,9 +43,13 @@ fn below_zero(cx: &mut ImportContext, x: &Tensor, low: &Tensor) -> Result<Tensor
 }
 
 fn leaky_relu(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
-    let x = call.input(0)?;
-    let low = cx.binary_num(Binary::Mul, x, call.float("alpha", 0.01)?)?;
-    one(below_zero(cx, x, &low)?)
+    one(leaky(cx, call.input(0)?, call.float("alpha", 0.01)?)?)
+}
+
+/// `alpha * x` where `x` is below zero, else `x`.
+pub(super) fn leaky(cx: &mut ImportContext, x: &Tensor, alpha: f64) -> Result<Tensor> {
+    let low = cx.binary_num(Binary::Mul, x, alpha)?;
+    below_zero(cx, x, &low)
 }
 
 fn prelu(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
@@ -103,11 +107,20 @@ fn clamp01(cx: &mut ImportContext, x: &Tensor) -> Result<Tensor> {
 }
 
 fn hard_sigmoid(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
-    let x = call.input(0)?;
     let (alpha, beta) = (call.float("alpha", 0.2)?, call.float("beta", 0.5)?);
+    one(clamped_line(cx, call.input(0)?, alpha, beta)?)
+}
+
+/// `alpha * x + beta`, held to `0..=1`.
+pub(super) fn clamped_line(
+    cx: &mut ImportContext,
+    x: &Tensor,
+    alpha: f64,
+    beta: f64,
+) -> Result<Tensor> {
     let scaled = cx.binary_num(Binary::Mul, x, alpha)?;
     let line = cx.binary_num(Binary::Add, &scaled, beta)?;
-    one(clamp01(cx, &line)?)
+    clamp01(cx, &line)
 }
 
 fn hard_swish(cx: &mut ImportContext, x: &Tensor) -> Result<Tensor> {
@@ -160,25 +173,36 @@ fn swish_of(cx: &mut ImportContext, call: &Call, x: &Tensor) -> Result<Tensor> {
 
 fn gelu(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
-    let curve = match call.text("approximate", "none")? {
-        "none" => {
-            let scaled = cx.binary_num(Binary::Mul, x, std::f64::consts::FRAC_1_SQRT_2)?;
-            cx.unary(Unary::Erf, &scaled)?
-        }
-        "tanh" => {
-            let square = cx.mul(x, x)?;
-            let cube = cx.mul(&square, x)?;
-            let small = cx.binary_num(Binary::Mul, &cube, 0.044_715)?;
-            let sum = cx.add(x, &small)?;
-            let scale = (2.0 / std::f64::consts::PI).sqrt();
-            let scaled = cx.binary_num(Binary::Mul, &sum, scale)?;
-            cx.unary(Unary::Tanh, &scaled)?
-        }
-        other => return Err(invalid(format!("approximate `{other}`"))),
-    };
-    let gate = cx.binary_num(Binary::Add, &curve, 1.0)?;
+    match call.text("approximate", "none")? {
+        "none" => one(gelu_erf(cx, x)?),
+        "tanh" => one(gelu_tanh(cx, x)?),
+        other => Err(invalid(format!("approximate `{other}`"))),
+    }
+}
+
+/// `x / 2 * (1 + erf(x / sqrt(2)))`
+pub(super) fn gelu_erf(cx: &mut ImportContext, x: &Tensor) -> Result<Tensor> {
+    let scaled = cx.binary_num(Binary::Mul, x, std::f64::consts::FRAC_1_SQRT_2)?;
+    let curve = cx.unary(Unary::Erf, &scaled)?;
+    gelu_gate(cx, x, &curve)
+}
+
+/// `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))`
+pub(super) fn gelu_tanh(cx: &mut ImportContext, x: &Tensor) -> Result<Tensor> {
+    let square = cx.mul(x, x)?;
+    let cube = cx.mul(&square, x)?;
+    let small = cx.binary_num(Binary::Mul, &cube, 0.044_715)?;
+    let sum = cx.add(x, &small)?;
+    let scale = (2.0 / std::f64::consts::PI).sqrt();
+    let scaled = cx.binary_num(Binary::Mul, &sum, scale)?;
+    let curve = cx.unary(Unary::Tanh, &scaled)?;
+    gelu_gate(cx, x, &curve)
+}
+
+fn gelu_gate(cx: &mut ImportContext, x: &Tensor, curve: &Tensor) -> Result<Tensor> {
+    let gate = cx.binary_num(Binary::Add, curve, 1.0)?;
     let half = cx.binary_num(Binary::Mul, x, 0.5)?;
-    one(cx.mul(&half, &gate)?)
+    cx.mul(&half, &gate)
 }
 
 fn shrink(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {

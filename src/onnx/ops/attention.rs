@@ -97,7 +97,7 @@ fn heads(cx: &mut ImportContext, call: &Call) -> Result<Heads> {
 }
 
 /// Keys or values with each head repeated for the query heads that share it.
-fn repeated(cx: &mut ImportContext, x: &Tensor, q: &Tensor) -> Result<Tensor> {
+pub(super) fn repeated(cx: &mut ImportContext, x: &Tensor, q: &Tensor) -> Result<Tensor> {
     let (Some(have), Some(want)) = (x.shape()[1].as_int(), q.shape()[1].as_int()) else {
         return match dims::equal(&x.shape()[1], &q.shape()[1]) {
             Some(true) => Ok(x.clone()),
@@ -174,7 +174,7 @@ fn bias(
 }
 
 /// 0 where allowed, else negative infinity.
-fn masked(cx: &mut ImportContext, allowed: &Tensor, to: DType) -> Result<Tensor> {
+pub(super) fn masked(cx: &mut ImportContext, allowed: &Tensor, to: DType) -> Result<Tensor> {
     let (zero, never) = (cx.num(0.0, to)?, cx.num(f64::NEG_INFINITY, to)?);
     cx.choose(allowed, &zero, &never)
 }
@@ -246,7 +246,9 @@ fn rotary(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
         };
         tables.push(cx.unsqueeze(&table, &[2])?);
     }
-    let rotated = rotate(cx, call, &x, &tables[0], &tables[1], turned)?;
+    let pairs =
+        if call.flag("interleaved")? { RotaryPairs::Neighbours } else { RotaryPairs::Halves };
+    let rotated = rotate(cx, pairs, &x, [&tables[0], &tables[1]], turned)?;
     let rest = cx.slice(&x, 3, &Expr::i64(turned), &Expr::i64(width - turned))?;
     let parts = if turned == width { vec![rotated] } else { vec![rotated, rest] };
     let result = cx.concat(&parts, 3)?;
@@ -256,17 +258,26 @@ fn rotary(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     }
 }
 
-/// Rotates the first `turned` elements two by two: neighbours if interleaved, else one of each
-/// half.
-fn rotate(
+/// The elements that a rotary embedding rotates together.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum RotaryPairs {
+    /// Element `2 i` with `2 i + 1`.
+    Neighbours,
+    /// Element `i` of the first half with element `i` of the second.
+    Halves,
+}
+
+/// Rotates the first `turned` elements of the last axis of `x` `[batch, sequence, heads, width]`
+/// by the angles whose cosines and sines are `tables`, each `[.., turned / 2]` (Su et al. 2021,
+/// RoFormer).
+pub(super) fn rotate(
     cx: &mut ImportContext,
-    call: &Call,
+    pairs: RotaryPairs,
     x: &Tensor,
-    cos: &Tensor,
-    sin: &Tensor,
+    [cos, sin]: [&Tensor; 2],
     turned: i64,
 ) -> Result<Tensor> {
-    let interleaved = call.flag("interleaved")?;
+    let interleaved = pairs == RotaryPairs::Neighbours;
     let mut pair = vec![];
     for i in 0..2 {
         let mut begin = vec![Expr::i64(0); 4];

@@ -16,6 +16,11 @@ pub(super) const TABLE: Table = &[
 ];
 
 fn gemm(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+    one(gemm_of(cx, call)?)
+}
+
+/// `alpha * a * b + beta * c` with the call's attributes.
+pub(super) fn gemm_of(cx: &mut ImportContext, call: &Call) -> Result<Tensor> {
     let (alpha, beta) = (call.float("alpha", 1.0)?, call.float("beta", 1.0)?);
     // Opset 6 asked for the broadcasting that is the rule since.
     call.ignore(&["broadcast"]);
@@ -34,9 +39,9 @@ fn gemm(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     match call.opt(2)? {
         Some(c) if beta != 0.0 => {
             let c = if beta == 1.0 { c.clone() } else { cx.binary_num(Binary::Mul, c, beta)? };
-            one(cx.add(&result, &c)?)
+            cx.add(&result, &c)
         }
-        _ => one(result),
+        _ => Ok(result),
     }
 }
 

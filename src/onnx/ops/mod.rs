@@ -15,6 +15,7 @@
 mod activation;
 mod arithmetic;
 mod attention;
+mod contrib;
 mod control;
 mod dynamic_axis;
 mod index;
@@ -47,6 +48,7 @@ const DEFAULT: &[Table] = &[
     activation::TABLE,
     arithmetic::TABLE,
     attention::TABLE,
+    contrib::IN_DEFAULT_DOMAIN,
     control::TABLE,
     index::TABLE,
     loops::TABLE,
@@ -68,6 +70,7 @@ pub(crate) fn find(domain: &str, name: &str) -> Option<Operator> {
     let tables: &[Table] = match domain {
         "ai.onnx" => DEFAULT,
         "ai.onnx.ml" => &[ml::TABLE],
+        "com.microsoft" => contrib::TABLES,
         _ => return None,
     };
     let found = tables.iter().copied().flatten().find(|(known, _)| *known == name);
@@ -90,6 +93,8 @@ pub(crate) fn unsupported(model: &Model) -> Vec<UnsupportedOperator> {
     missing.map(describe).collect()
 }
 
+#[cfg(test)]
+mod contrib_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

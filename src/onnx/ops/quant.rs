@@ -23,7 +23,7 @@ pub(super) const TABLE: Table = &[
 ];
 
 /// The range of an 8- or 16-bit integer type.
-fn range(to: DType) -> Result<(f64, f64)> {
+pub(super) fn range(to: DType) -> Result<(f64, f64)> {
     match to {
         DType::U8 => Ok((0.0, 255.0)),
         DType::I8 => Ok((-128.0, 127.0)),
@@ -60,7 +60,7 @@ fn laid_out(cx: &mut ImportContext, call: &Call, p: &Tensor, x: &Tensor) -> Resu
     cx.slice(&merged, at, &Expr::i64(0), &x.shape()[at])
 }
 
-fn dequantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+pub(super) fn dequantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let to = match call.int("output_dtype", 0)? {
         0 => scale.dtype(),
@@ -79,7 +79,7 @@ fn dequantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     one(cx.cast(&y, to)?)
 }
 
-fn quantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+pub(super) fn quantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     call.ignore(&["saturate"]);
     let declared = match call.int("output_dtype", 0)? {
@@ -102,7 +102,7 @@ fn quantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
 }
 
 /// `saturate(round(steps) + zero)`; sums of 16-bit numbers are exact in f32.
-fn rounded(
+pub(super) fn rounded(
     cx: &mut ImportContext,
     steps: &Tensor,
     zero: Option<&Tensor>,
@@ -120,7 +120,11 @@ fn rounded(
 }
 
 fn dynamic_quantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
-    let x = call.input(0)?;
+    all(dynamically_quantized(cx, call.input(0)?)?.into())
+}
+
+/// A tensor in uint8 over its own range, with its scale and zero point.
+pub(super) fn dynamically_quantized(cx: &mut ImportContext, x: &Tensor) -> Result<[Tensor; 3]> {
     let axes: Vec<usize> = (0..x.rank()).collect();
     let most = cx.reduce(ReduceKind::Max, x, &axes)?;
     let least = cx.reduce(ReduceKind::Min, x, &axes)?;
@@ -133,11 +137,11 @@ fn dynamic_quantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue
     let zero = rounded(cx, &offset, None, DType::U8)?;
     let steps = cx.div(x, &scale)?;
     let y = rounded(cx, &steps, Some(&zero), DType::U8)?;
-    all(vec![y, scale, zero])
+    Ok([y, scale, zero])
 }
 
 /// `x - zero` in int32; a vector of zero points lies along `axis`.
-fn centred(
+pub(super) fn centred(
     cx: &mut ImportContext,
     x: &Tensor,
     zero: Option<&Tensor>,
@@ -159,13 +163,17 @@ fn centred(
 }
 
 /// A quantised operand.
-struct Quantised<'a> {
-    x: &'a Tensor,
-    zero_point: Option<&'a Tensor>,
+pub(super) struct Quantised<'a> {
+    pub x: &'a Tensor,
+    pub zero_point: Option<&'a Tensor>,
 }
 
 /// Matrix multiplication of quantised operands in int32.
-fn int_matmul(cx: &mut ImportContext, a: Quantised<'_>, b: Quantised<'_>) -> Result<Tensor> {
+pub(super) fn int_matmul(
+    cx: &mut ImportContext,
+    a: Quantised<'_>,
+    b: Quantised<'_>,
+) -> Result<Tensor> {
     let rows = a.x.rank().saturating_sub(2);
     let columns = b.x.rank().saturating_sub(1);
     let a = centred(cx, a.x, a.zero_point, rows)?;
@@ -186,7 +194,7 @@ fn conv_integer(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
 }
 
 /// An int32 accumulator in a new scale.
-fn requantized(
+pub(super) fn requantized(
     cx: &mut ImportContext,
     sum: &Tensor,
     scales: [&Tensor; 3],
@@ -218,7 +226,12 @@ fn qlinear_matmul(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>>
 }
 
 fn qlinear_conv(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
-    let [x, x_scale, x_zero] = [call.input(0)?, call.input(1)?, call.input(2)?];
+    one(qlinear_conv_of(cx, call, call.input(0)?)?)
+}
+
+/// The call's convolution of `x`, which stands for its input 0.
+pub(super) fn qlinear_conv_of(cx: &mut ImportContext, call: &Call, x: &Tensor) -> Result<Tensor> {
+    let [x_scale, x_zero] = [call.input(1)?, call.input(2)?];
     let [w, w_scale, w_zero] = [call.input(3)?, call.input(4)?, call.input(5)?];
     let (y_scale, y_zero) = (call.input(6)?, call.input(7)?);
     let inputs = centred(cx, x, Some(x_zero), 0)?;
@@ -235,5 +248,5 @@ fn qlinear_conv(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let scalar = |cx: &mut ImportContext, t: &Tensor| cx.reshape(t, &[]);
     let (x_scale, y_scale) = (scalar(cx, x_scale)?, scalar(cx, y_scale)?);
     let y_zero = scalar(cx, y_zero)?;
-    one(requantized(cx, &sum, [&x_scale, &w_scale, &y_scale], &y_zero)?)
+    requantized(cx, &sum, [&x_scale, &w_scale, &y_scale], &y_zero)
 }

@@ -35,8 +35,8 @@ fn sequence(call: &Call) -> Result<(Vec<Tensor>, DType)> {
 fn position(call: &Call, index: usize, count: usize, most: usize) -> Result<usize> {
     let given = call.known_ints(index)?.and_then(|v| v.first().copied());
     let given = given.ok_or_else(|| invalid("no position"))?;
-    let place = if given < 0 { given + count as i64 } else { given };
-    let found = usize::try_from(place).ok().filter(|p| *p <= most);
+    let position = if given < 0 { given + count as i64 } else { given };
+    let found = usize::try_from(position).ok().filter(|p| *p <= most);
     found.ok_or_else(|| invalid(format!("position {given} in a sequence of {count}")))
 }
 
@@ -59,22 +59,22 @@ fn at(_: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
 
 fn insert(_: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (mut items, dtype) = sequence(call)?;
-    let place = match call.opt(2)? {
+    let position = match call.opt(2)? {
         Some(_) => position(call, 2, items.len(), items.len())?,
         None => items.len(),
     };
-    items.insert(place, call.input(1)?.clone());
+    items.insert(position, call.input(1)?.clone());
     Ok(vec![OnnxValue::Sequence(items, dtype)])
 }
 
 fn erase(_: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (mut items, dtype) = sequence(call)?;
     let last = items.len().checked_sub(1).ok_or_else(|| invalid("an empty sequence"))?;
-    let place = match call.opt(1)? {
+    let position = match call.opt(1)? {
         Some(_) => position(call, 1, items.len(), last)?,
         None => last,
     };
-    items.remove(place);
+    items.remove(position);
     Ok(vec![OnnxValue::Sequence(items, dtype)])
 }
 

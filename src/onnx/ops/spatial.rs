@@ -275,7 +275,13 @@ fn wanted_pads(
     Ok(pads)
 }
 
-fn pool(cx: &mut ImportContext, call: &Call, x: &Tensor, kind: PoolKind) -> Result<Vec<Tensor>> {
+/// Pooling with the call's attributes.
+pub(super) fn pool(
+    cx: &mut ImportContext,
+    call: &Call,
+    x: &Tensor,
+    kind: PoolKind,
+) -> Result<Vec<Tensor>> {
     let geometry = geometry(call, x, None)?;
     let ceil = call.flag("ceil_mode")?;
     let attrs = |kind: PoolKind, pads_begin: Vec<i64>, pads_end: Vec<i64>| PoolAttrs {

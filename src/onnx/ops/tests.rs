@@ -10,7 +10,7 @@ use crate::proto::*;
 
 /// A model in the making.
 #[derive(Default)]
-struct Build {
+pub(super) struct Build {
     graph: GraphProto,
 }
 
@@ -18,15 +18,15 @@ fn attribute(name: &str) -> AttributeProto {
     AttributeProto { name: name.into(), ..Default::default() }
 }
 
-fn int(name: &str, i: i64) -> AttributeProto {
+pub(super) fn int(name: &str, i: i64) -> AttributeProto {
     AttributeProto { i, r#type: attribute_type::INT, ..attribute(name) }
 }
 
-fn ints(name: &str, ints: &[i64]) -> AttributeProto {
+pub(super) fn ints(name: &str, ints: &[i64]) -> AttributeProto {
     AttributeProto { ints: ints.to_vec(), r#type: attribute_type::INTS, ..attribute(name) }
 }
 
-fn text(name: &str, s: &'static str) -> AttributeProto {
+pub(super) fn text(name: &str, s: &'static str) -> AttributeProto {
     let s = prost::bytes::Bytes::from_static(s.as_bytes());
     AttributeProto { s, r#type: attribute_type::STRING, ..attribute(name) }
 }
@@ -41,7 +41,9 @@ fn value_info(text: &str) -> ValueInfoProto {
     let (dtype, dims) = rest.trim_end_matches(']').split_once('[').unwrap();
     let elem_type = match dtype {
         "f32" => data_type::FLOAT,
+        "i32" => data_type::INT32,
         "i64" => data_type::INT64,
+        "u8" => data_type::UINT8,
         "bool" => data_type::BOOL,
         other => panic!("{other}"),
     };
@@ -59,7 +61,7 @@ fn value_info(text: &str) -> ValueInfoProto {
 }
 
 impl Build {
-    fn inputs(inputs: &[&str]) -> Build {
+    pub(super) fn inputs(inputs: &[&str]) -> Build {
         let input = inputs.iter().map(|i| value_info(i)).collect();
         Build { graph: GraphProto { input, ..Default::default() } }
     }
@@ -87,7 +89,7 @@ impl Build {
     }
 
     /// `y, z = Op(a, b)`
-    fn node(mut self, text: &str, attribute: Vec<AttributeProto>) -> Build {
+    pub(super) fn node(mut self, text: &str, attribute: Vec<AttributeProto>) -> Build {
         let (outputs, call) = text.split_once(" = ").unwrap();
         let (op, inputs) = call.trim_end_matches(')').split_once('(').unwrap();
         let names = |list: &str| list.split(", ").map(String::from).collect::<Vec<_>>();
@@ -101,13 +103,24 @@ impl Build {
         self
     }
 
+    /// The same of the domain com.microsoft; an input `_` is left out.
+    pub(super) fn contrib(self, text: &str, attribute: Vec<AttributeProto>) -> Build {
+        let mut build = self.node(text, attribute);
+        let node = build.graph.node.last_mut().expect("just added");
+        node.domain = "com.microsoft".into();
+        for name in node.input.iter_mut().chain(&mut node.output).filter(|name| *name == "_") {
+            name.clear();
+        }
+        build
+    }
+
     fn body(mut self, outputs: &[&str]) -> GraphProto {
         let info = |name: &&str| ValueInfoProto { name: name.to_string(), r#type: None };
         self.graph.output = outputs.iter().map(info).collect();
         self.graph
     }
 
-    fn import(self, outputs: &[&str]) -> Result<Func, String> {
+    pub(super) fn import(self, outputs: &[&str]) -> Result<Func, String> {
         let module = self.module(outputs)?;
         match module.funcs.values().next() {
             Some(FuncData::Graph(func)) => Ok(func.clone()),
@@ -116,7 +129,8 @@ impl Build {
     }
 
     fn module(self, outputs: &[&str]) -> Result<Module, String> {
-        let opset_import = vec![OperatorSetIdProto { domain: String::new(), version: 18 }];
+        let opset = |domain: &str, version| OperatorSetIdProto { domain: domain.into(), version };
+        let opset_import = vec![opset("", 18), opset("com.microsoft", 1)];
         let graph = Some(self.body(outputs));
         let model = ModelProto { ir_version: 8, opset_import, graph, ..Default::default() };
         let module: Module =
@@ -137,7 +151,7 @@ impl Build {
     }
 
     /// Result types with the names of symbols.
-    fn types(self, outputs: &[&str]) -> String {
+    pub(super) fn types(self, outputs: &[&str]) -> String {
         let func = self.import(outputs).unwrap();
         let types: Vec<String> = func.body.results.iter().map(|v| show(&func, *v)).collect();
         types.join(" ")

@@ -16,7 +16,7 @@ use crate::wire::item::Item;
 /// Bytes of a piece.
 const CHUNK: usize = 1 << 20;
 
-/// What an upload took.
+/// The bytes of an upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Uploaded {
     /// Bytes of the file.

@@ -130,7 +130,7 @@ impl RemoteModule {
     }
 }
 
-/// What a call returned.
+/// The result of a call.
 pub enum RemoteValue {
     /// A value that travelled.
     Local(Any),

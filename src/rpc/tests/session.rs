@@ -70,7 +70,7 @@ fn store(folder: &Path) -> Store {
     Store::new(folder, &folder.join("contents"), Limits::default())
 }
 
-/// How a session ended, and the handles that were left.
+/// The end of a session, and the handles that were left.
 type Served = (Result<End, Fault>, usize);
 
 /// A client, and the thread that serves it.
@@ -201,7 +201,7 @@ fn calls_are_pipelined() {
     }
 }
 
-/// What the server writes when it reads `input`.
+/// The bytes that the server writes when it reads `input`.
 fn answer(input: &[u8], limits: Limits) -> (Result<End, Fault>, Vec<u8>) {
     let mut output = vec![];
     let store = Store::new(Path::new("/nonexistent"), Path::new("/nonexistent"), limits);

@@ -35,7 +35,7 @@ struct Queue {
     waiting: VecDeque<Waiting>,
 }
 
-/// What all connections share.
+/// The state that all connections share.
 #[derive(Default)]
 pub(super) struct Queues {
     keys: BTreeMap<String, Queue>,

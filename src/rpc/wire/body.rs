@@ -13,7 +13,7 @@ use crate::limits::{Limits, check};
 /// Most bytes that are allocated before they have arrived.
 const STEP: u64 = 64 << 10;
 
-/// What is left of a packet.
+/// The bytes of a packet that are not read yet.
 pub struct Body<'a, R> {
     input: &'a mut R,
     left: u64,
@@ -115,7 +115,7 @@ impl<'a, R: Read> Body<'a, R> {
         Ok(DLDevice { device_type: self.i32()?, device_id: self.i32()? })
     }
 
-    /// What describes a tensor.
+    /// The description of a tensor.
     pub fn tensor(&mut self) -> Result<TensorRef, Fault> {
         let (data, device) = (self.u64()?, self.device()?);
         let rank = self.i32()?;

@@ -1,4 +1,4 @@
-//! Values as they travel: a type index, then a payload. Reading and writing are in one place, for
+//! Values as they travel: a type index, then a payload. Reading and writing are in one file, for
 //! the client and the server.
 
 use std::io::Read;
@@ -25,7 +25,7 @@ pub struct TensorRef {
     pub dtype: DType,
     /// The dimensions.
     pub shape: Vec<i64>,
-    /// The first element's place in the data.
+    /// The byte offset of the first element in the data.
     pub byte_offset: u64,
 }
 

@@ -1,5 +1,5 @@
-//! What Relax's operators `print`, `assert_op`, `shape_to_tensor`, `unique` and `nonzero` call, which
-//! TVM writes in Python.
+//! The functions that Relax's operators `print`, `assert_op`, `shape_to_tensor`, `unique` and `nonzero`
+//! call; TVM writes them in Python.
 
 use std::cmp::Ordering;
 use std::io::Write;
@@ -12,7 +12,7 @@ use crate::shape::Shape;
 use crate::tensor::Tensor;
 use crate::value::{Any, AnyView};
 
-/// `shape_to_tensor(shape)`: its extents as an int64 vector.
+/// `shape_to_tensor(shape)`: its dimensions as an int64 vector.
 pub(super) fn shape_to_tensor(args: &[AnyView<'_>]) -> Result<Any, Error> {
     check_arity("relax.run.shape_to_tensor", args, 1)?;
     let extents: Shape = arg(args, 0)?;

@@ -30,17 +30,17 @@ pub(super) fn pages(addresses: &Range<u64>) -> Range<u64> {
 pub(super) struct Segment {
     /// Bytes of the file; may be fewer than of the address range.
     pub file: Range<u64>,
-    /// Addresses, before the library has a place.
+    /// Addresses as the file numbers them, before the load address is added.
     pub addresses: Range<u64>,
     pub align: u64,
     pub writable: bool,
     pub executable: bool,
 }
 
-/// One place to fill in.
+/// One word to fill in.
 pub(super) struct Relocation {
     pub kind: elf::RelocationType,
-    /// The address of the place.
+    /// The address of the word.
     pub at: u64,
     pub symbol: u32,
     pub addend: i64,
@@ -67,9 +67,9 @@ pub(super) struct Definition {
 /// The value of a symbol.
 #[derive(Clone, Copy)]
 pub(super) enum Address {
-    /// Counted from the place of the library.
+    /// Relative to the load address of the library.
     InLibrary(u64),
-    /// Independent of the place.
+    /// Absolute: independent of the load address.
     Absolute(u64),
 }
 
@@ -325,30 +325,30 @@ impl<'d> ElfFile<'d> {
         Ok(all)
     }
 
-    /// Those of `DT_RELR`: an address, then bitmaps of the words behind it. The place's own word is
+    /// Those of `DT_RELR`: an address, then bitmaps of the words behind it. The word's own content is
     /// the addend.
     fn packed_relocations(&self) -> Result<Vec<Relocation>, Reason> {
         const WORD: u64 = 8;
         const BITS: u64 = 63;
         let Some(start) = self.value(elf::DT_RELR) else { return Ok(vec![]) };
         let count = self.value(elf::DT_RELRSZ).unwrap_or(0) as usize / size_of::<u64>();
-        let (mut places, mut next) = (vec![], 0_u64);
+        let (mut words, mut next) = (vec![], 0_u64);
         for entry in self.table::<U64<Endian>>(start, count)? {
             let entry = entry.get(LE);
             if entry & 1 == 0 {
-                places.push(entry);
+                words.push(entry);
                 next = entry.wrapping_add(WORD);
                 continue;
             }
             let set = (0..BITS).filter(|bit| entry >> (bit + 1) & 1 != 0);
-            places.extend(set.map(|bit| next.wrapping_add(bit * WORD)));
+            words.extend(set.map(|bit| next.wrapping_add(bit * WORD)));
             next = next.wrapping_add(BITS * WORD);
         }
         let relocation = |at: u64| {
             let addend = self.table::<U64<Endian>>(at, 1)?[0].get(LE) as i64;
             Ok(Relocation { kind: elf::R_X86_64_RELATIVE, at, symbol: 0, addend })
         };
-        places.into_iter().map(relocation).collect()
+        words.into_iter().map(relocation).collect()
     }
 
     /// The address of the function to run first, and those of the words that name the others.

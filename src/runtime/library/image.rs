@@ -148,7 +148,7 @@ impl Image {
 impl Drop for Image {
     fn drop(&mut self) {
         for function in &self.finalisers {
-            // SAFETY: they are the library's code, which whoever loaded it trusts; nothing that came
+            // SAFETY: they are the library's code, which the caller of `load` trusts; nothing that came
             // from the library is left.
             unsafe {
                 let run: Finaliser = std::mem::transmute(*function);
@@ -176,7 +176,7 @@ fn environment() -> *const *const c_char {
     unsafe extern "C" {
         static environ: *const *const c_char;
     }
-    // SAFETY: the C library defines it; whoever changes the environment meanwhile must not, as
-    // Rust's standard library says.
+    // SAFETY: the C library defines it; no thread may change the environment meanwhile, as Rust's
+    // standard library says of `set_var`.
     unsafe { environ }
 }

@@ -1,5 +1,5 @@
-//! Links a library that is mapped: binds its symbols, and fills in every place that depends on where
-//! it and others are.
+//! Links a library that is mapped: binds its symbols, and fills in every word that depends on the
+//! addresses at which it and others are.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -21,7 +21,7 @@ pub(super) struct Linker<'l> {
     pub needed: Needed,
 }
 
-/// The value of a relocated place.
+/// The value of a relocated word.
 #[derive(Clone, Copy)]
 enum Value {
     Is(usize),
@@ -39,7 +39,7 @@ struct Bound {
 type Resolver = unsafe extern "C" fn() -> usize;
 
 impl Linker<'_> {
-    /// Fills in every place.
+    /// Fills in every word that a relocation names.
     ///
     /// # Safety
     /// The library's code is trusted, and nothing else uses its writable memory.
@@ -49,7 +49,7 @@ impl Linker<'_> {
         for relocation in relocations {
             match self.value(relocation, &bound)? {
                 None => {}
-                // SAFETY: the caller vouches for the memory; the place is the library's own.
+                // SAFETY: the caller vouches for the memory; the word is the library's own.
                 Some(Value::Is(value)) => unsafe { self.memory.write(relocation.at, value)? },
                 Some(Value::From(resolver)) => computed.push((relocation.at, resolver)),
             }
@@ -69,7 +69,7 @@ impl Linker<'_> {
         Ok(())
     }
 
-    /// The value for the place of a relocation; None if there is none, or nothing is found.
+    /// The value for the word of a relocation; None if there is none, or nothing is found.
     fn value(
         &self,
         relocation: &Relocation,
@@ -155,13 +155,12 @@ impl Needed {
         let search = elf.search_path()?.unwrap_or_default();
         for name in elf.needed()? {
             let folders = search.split(':').filter(|part| !part.is_empty() && !name.contains('/'));
-            let places = folders.map(|part| {
+            let paths = folders.map(|part| {
                 let part = part.replace("${ORIGIN}", &folder).replace("$ORIGIN", &folder);
                 format!("{part}/{name}")
             });
-            let there = places.filter(|place| Path::new(place).exists());
-            let mut opened =
-                there.chain([name.to_owned()]).map(|place| system::Handle::open(&place));
+            let there = paths.filter(|path| Path::new(path).exists());
+            let mut opened = there.chain([name.to_owned()]).map(|path| system::Handle::open(&path));
             match opened.find_map(Result::ok) {
                 Some(handle) => needed.handles.push(handle),
                 None => needed.failures.extend(system::Handle::open(name).err()),

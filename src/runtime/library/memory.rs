@@ -48,12 +48,12 @@ impl Memory {
         let reserved = start..start + size;
         let memory = Memory { reserved, bias, segments: segments.to_vec() };
         for segment in segments {
-            memory.place(file, segment).map_err(failed)?;
+            memory.map_segment(file, segment).map_err(failed)?;
         }
         Ok(memory)
     }
 
-    fn place(&self, file: &File, segment: &Segment) -> io::Result<()> {
+    fn map_segment(&self, file: &File, segment: &Segment) -> io::Result<()> {
         let (addresses, bytes) = (&segment.addresses, &segment.file);
         let rights = match (segment.writable, segment.executable) {
             (true, _) => libc::PROT_READ | libc::PROT_WRITE,
@@ -139,7 +139,7 @@ impl Memory {
     /// Writes a word of a writable segment.
     ///
     /// # Safety
-    /// The word is a place for this value, and nothing reads or writes it at the same time.
+    /// The library's relocations give the word this value, and nothing else accesses it meanwhile.
     pub(super) unsafe fn write(&self, address: u64, value: usize) -> Result<(), Reason> {
         let end = address.checked_add(size_of::<usize>() as u64);
         let segment = end.and_then(|end| self.segment(&(address..end)));

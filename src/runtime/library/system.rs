@@ -19,7 +19,7 @@ unsafe impl Sync for Handle {}
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: nothing that came from the library is left: whoever holds addresses of it holds
+        // SAFETY: nothing that came from the library is left: all holders of addresses of it hold
         // the handle.
         unsafe { libc::dlclose(self.0.as_ptr()) };
     }
@@ -33,7 +33,7 @@ impl Handle {
     }
 
     fn open_c(name: &CStr) -> Result<Handle, Reason> {
-        // SAFETY: a C string; whoever opens a library trusts it and those that it names.
+        // SAFETY: a C string; the caller trusts the library and those that it names.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         NonNull::new(handle).map(Handle).ok_or_else(last_error)
     }

@@ -101,7 +101,7 @@ struct Evaluator<'f> {
     fuel: u64,
     /// Of blocks and threads; `None` where loops over them run like others.
     order: Option<ThreadOrder>,
-    /// What threads touched, while some run.
+    /// The accesses of threads, while some run.
     races: Option<Races<'f>>,
 }
 

@@ -126,7 +126,7 @@ impl<'f> Evaluator<'f> {
     }
 }
 
-/// What one thread has for itself.
+/// The private state of one thread.
 #[derive(Default)]
 struct Thread {
     vars: SecondaryMap<Var, Option<Scalar>>,

@@ -26,7 +26,7 @@ pub fn place_barriers(func: &PrimFunc) -> PrimFunc {
             return None;
         }
         let mut pass = PlaceBarriers { func, phases: 0 };
-        Some(pass.stmt(s, &Place::default(), &mut vec![]))
+        Some(pass.stmt(s, &Position::default(), &mut vec![]))
     });
     PrimFunc { body, ..func.clone() }
 }
@@ -42,23 +42,23 @@ struct Access {
     threads: Vec<(ThreadAxis, Var)>,
 }
 
-/// Where a statement stands.
+/// The phase and the loops over threads that a statement is in.
 #[derive(Clone, Default)]
-struct Place {
+struct Position {
     phase: usize,
     threads: Vec<(ThreadAxis, Var)>,
 }
 
-impl Place {
+impl Position {
     /// Inside of a loop over threads: another phase where that binds an axis again, or the first
     /// axis.
-    fn bind(&self, axis: ThreadAxis, l: &For, fresh: usize) -> Place {
+    fn bind(&self, axis: ThreadAxis, l: &For, fresh: usize) -> Position {
         let again = self.threads.is_empty() || self.threads.iter().any(|(a, _)| *a == axis);
         let mut threads = self.threads.clone();
         threads.retain(|(a, _)| *a != axis);
         threads.push((axis, l.var));
         threads.sort();
-        Place { phase: if again { fresh } else { self.phase }, threads }
+        Position { phase: if again { fresh } else { self.phase }, threads }
     }
 }
 
@@ -69,9 +69,9 @@ struct PlaceBarriers<'f> {
 
 impl PlaceBarriers<'_> {
     /// `s` with its barriers. `pending` are the accesses since the last one.
-    fn stmt(&mut self, s: &Stmt, place: &Place, pending: &mut Vec<Access>) -> Stmt {
-        let all = self.accesses(s, place);
-        let here = self.enter(s, place);
+    fn stmt(&mut self, s: &Stmt, at: &Position, pending: &mut Vec<Access>) -> Stmt {
+        let all = self.accesses(s, at);
+        let here = self.enter(s, at);
         let waits = matches!(s, Stmt::Barrier(_));
         if !waits && all.iter().all(|a| a.phase == here.phase) {
             // One phase, in all iterations of its loops.
@@ -134,27 +134,27 @@ impl PlaceBarriers<'_> {
         }
     }
 
-    fn enter(&mut self, s: &Stmt, place: &Place) -> Place {
+    fn enter(&mut self, s: &Stmt, at: &Position) -> Position {
         match (s, axis(s)) {
             (Stmt::For(l), Some(axis)) if axis.level() == ThreadLevel::Thread => {
-                let here = place.bind(axis, l, self.phases + 1);
+                let here = at.bind(axis, l, self.phases + 1);
                 self.phases = self.phases.max(here.phase);
                 here
             }
-            _ => place.clone(),
+            _ => at.clone(),
         }
     }
 
     /// The accesses of a statement and of all below.
-    fn accesses(&mut self, s: &Stmt, place: &Place) -> Vec<Access> {
+    fn accesses(&mut self, s: &Stmt, at: &Position) -> Vec<Access> {
         let phases = self.phases;
-        let found = self.all(s, place);
+        let found = self.all(s, at);
         self.phases = phases;
         found
     }
 
-    fn all(&mut self, s: &Stmt, place: &Place) -> Vec<Access> {
-        let here = self.enter(s, place);
+    fn all(&mut self, s: &Stmt, at: &Position) -> Vec<Access> {
+        let here = self.enter(s, at);
         let mut found = self.own(s, &here);
         for child in s.children() {
             found.extend(self.all(child, &here));
@@ -163,14 +163,14 @@ impl PlaceBarriers<'_> {
     }
 
     /// The accesses of a statement itself.
-    fn own(&self, s: &Stmt, place: &Place) -> Vec<Access> {
+    fn own(&self, s: &Stmt, at: &Position) -> Vec<Access> {
         let mut found = vec![];
         let access = |buffer: Buffer, indices: &[Expr], writes| Access {
             buffer,
             indices: indices.to_vec(),
             writes,
-            phase: place.phase,
-            threads: place.threads.clone(),
+            phase: at.phase,
+            threads: at.threads.clone(),
         };
         for e in s.exprs() {
             e.visit(&mut |e| {
@@ -213,21 +213,21 @@ fn conflicts(pending: &[Access], first: &[Access]) -> bool {
 /// index, in the same dimensions.
 fn same_thread(a: &Access, b: &Access) -> bool {
     let axes = |x: &Access| x.threads.iter().map(|(axis, _)| *axis).collect::<BTreeSet<_>>();
-    let place = |x: &Access, var: Var| x.indices.iter().position(|i| i.as_var() == Some(var));
+    let at = |x: &Access, var: Var| x.indices.iter().position(|i| i.as_var() == Some(var));
     axes(a) == axes(b)
         && !a.threads.is_empty()
         && a.indices.len() == b.indices.len()
         && a.threads.iter().zip(&b.threads).all(|((_, x), (_, y))| {
-            let (x, y) = (place(a, *x), place(b, *y));
+            let (x, y) = (at(a, *x), at(b, *y));
             x.is_some() && x == y
         })
 }
 
 /// Whether the bounds of a loop differ between threads.
-fn varies(place: &Place, s: &Stmt) -> bool {
+fn varies(at: &Position, s: &Stmt) -> bool {
     let mut found = false;
     for e in s.exprs() {
-        e.visit(&mut |e| found |= place.threads.iter().any(|(_, v)| e.as_var() == Some(*v)));
+        e.visit(&mut |e| found |= at.threads.iter().any(|(_, v)| e.as_var() == Some(*v)));
     }
     found
 }

@@ -8,9 +8,9 @@
 //!         y[b, t] = a + s[n - 1 - t]               for t: y[b, t] = a[t] + s[n - 1 - t]
 //! ```
 //!
-//! What a thread keeps for itself across a barrier becomes an array with an element for each thread.
-//! Blocks are tasks of a parallel loop. The function must be one that [`verify_gpu`] finds no fault
-//! in: all threads come to each barrier.
+//! A thread's own buffer or variable that lives across a barrier becomes an array with an element for
+//! each thread. Blocks are tasks of a parallel loop. The function must be one that [`verify_gpu`] finds
+//! no fault in: all threads come to each barrier.
 //!
 //! [`verify_gpu`]: crate::verify::verify_gpu
 

@@ -40,7 +40,7 @@ fn launch(func: &mut PrimFunc, s: &Stmt) -> Stmt {
     }
 }
 
-/// What one block does.
+/// The statement of one block.
 fn block(func: &mut PrimFunc, s: &Stmt) -> Stmt {
     let mut extents: BTreeMap<ThreadAxis, Expr> = BTreeMap::new();
     let mut shared = vec![];

@@ -38,7 +38,7 @@ fn arguments() -> Vec<EvalArg> {
     vec![EvalArg::Tensor(EvalTensor::f32(&[64], &x)), EvalArg::Tensor(y)]
 }
 
-/// What an evaluation in each order says: the same fault, without the function.
+/// The fault that an evaluation in each order finds, which is the same, without the function.
 fn fault(func: &PrimFunc) -> String {
     let faults = ThreadOrder::ALL.map(|order| {
         let failed = eval_threads(func, &mut arguments(), order).expect_err("a planted fault");

@@ -35,7 +35,7 @@ impl<'f> GpuVerifier<'f> {
         &self.func.buffers[buffer].name
     }
 
-    /// What runs on the host: it launches and allocates, and touches no memory of the GPU.
+    /// Checks a statement of the host, which launches and allocates, and touches no memory of the GPU.
     fn host(&mut self, stmt: &'f Stmt) {
         if let Some(launch) = Launch::of(stmt) {
             let first = launch.blocks.first().or(launch.threads.first());
@@ -125,7 +125,7 @@ impl<'f> GpuVerifier<'f> {
         }
     }
 
-    /// What one thread does; `parted` names what threads may have parted ways at.
+    /// Checks a statement of one thread; `parted` names where threads may have diverged.
     fn thread(&mut self, stmt: &'f Stmt, varying: &Varying, parted: Option<&'static str>) {
         let mut inside = varying.clone();
         inside.enter(self.func, stmt);

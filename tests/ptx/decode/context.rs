@@ -19,7 +19,7 @@ const LOCAL: u64 = 1 << 20;
 
 pub type Result<T> = std::result::Result<T, ParseError>;
 
-/// What a name stands for.
+/// The entity that a name stands for.
 #[derive(Clone, Copy, Debug)]
 pub enum Named {
     /// A register and its bits; 1 is a predicate.
@@ -277,7 +277,7 @@ impl<'t, 'a> Context<'t, 'a> {
         None
     }
 
-    /// What a name stands for.
+    /// The entity that a name stands for.
     pub fn named(&mut self, name: &'a str) -> Result<Named> {
         let split = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
         let (family, number) = name.split_at(split);

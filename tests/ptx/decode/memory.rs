@@ -178,7 +178,7 @@ impl<'a> Context<'_, 'a> {
     }
 }
 
-/// What a load or store moves.
+/// The type and width of a load or store.
 struct Shape {
     space: Space,
     strong: bool,

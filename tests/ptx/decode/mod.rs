@@ -29,7 +29,7 @@ pub struct ModuleVariable {
     pub constant: bool,
 }
 
-/// What a module holds after decoding.
+/// The contents of a module after decoding.
 #[derive(Clone, Debug, Default)]
 pub struct Decoded {
     /// The target, such as `sm_80`.

@@ -1,4 +1,4 @@
-//! What threads of a block know of each other within an epoch.
+//! Vector clocks: the accesses of other threads of a block that a thread has seen within an epoch.
 
 use crate::mem::race::Agent;
 
@@ -101,7 +101,7 @@ impl Clocks {
         *to = (*to).max(clock);
     }
 
-    /// What a thread has seen, itself included.
+    /// The clock of a thread, itself included.
     pub fn knowledge(&self, thread: u32) -> Vec<u32> {
         let at = thread as usize;
         let mut seen = self.seen[at].clone();

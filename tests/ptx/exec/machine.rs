@@ -17,7 +17,7 @@ const BARRIERS: usize = 16;
 /// Instructions of a warp in one turn, where the order is by index.
 const TURN: u64 = 4096;
 
-/// What a launch has.
+/// The kernel, the shape and the memory of a launch.
 #[derive(Debug)]
 pub struct Setup<'a> {
     /// The kernel.

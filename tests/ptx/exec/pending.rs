@@ -1,4 +1,5 @@
-//! What a block has issued and not finished: copies, phases of barrier objects, matrix products.
+//! Operations that a block has issued and not finished: copies, phases of barrier objects, and matrix
+//! products.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -125,7 +126,7 @@ pub struct Object {
     pub bytes: i64,
     /// Phases that are complete.
     pub phase: u64,
-    /// What those that arrive at the current phase have done.
+    /// The clock of the threads that arrive at the current phase.
     pub gathering: Vec<u32>,
     /// The same of complete phases.
     pub published: Vec<u32>,

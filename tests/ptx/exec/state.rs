@@ -89,7 +89,7 @@ pub fn lanes(mask: u32) -> impl Iterator<Item = usize> + Clone {
 pub struct Barrier {
     /// Threads that have arrived, those that do not wait among them.
     pub arrived: Vec<u32>,
-    /// How many are expected, where the instruction says it.
+    /// The number of threads expected, where the instruction says it.
     pub count: Option<u32>,
     /// Arrived threads with a true predicate.
     pub trues: u32,

@@ -8,7 +8,7 @@ use super::machine::Machine;
 use super::pending::{Lanes, Site};
 use super::state::lanes;
 
-/// What follows an instruction.
+/// The control flow after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     /// The next one, for the same lanes.

@@ -12,7 +12,7 @@ use super::memory::READ;
 use super::pending::{First, Lanes, Product, Site, Sums};
 use super::warp::Flow;
 
-/// What sums hold before they are waited for: a NaN that no arithmetic makes.
+/// The value of sums before they are waited for: a NaN that no arithmetic makes.
 const PENDING: u64 = 0x7fad_dead;
 /// Rows and products of an instruction.
 const ROWS: usize = 64;
@@ -173,7 +173,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// What the first threads of all four warps have seen.
+    /// The vector clock of accesses that the first threads of all four warps have seen.
     fn seen_by_all(&self, group: usize) -> Vec<u32> {
         let of = |warp: usize| self.block.clocks.knowledge(self.block.warps[warp].first);
         let mut seen = of(group * 4);

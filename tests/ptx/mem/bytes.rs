@@ -1,6 +1,6 @@
 //! Bytes of which each knows whether it was written.
 
-/// What unwritten bytes hold.
+/// The content of unwritten bytes.
 const POISON: u8 = 0xcd;
 
 /// A run of bytes with one initialised bit each.

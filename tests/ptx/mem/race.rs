@@ -11,7 +11,7 @@ const PAGE: u64 = 4096;
 /// The thread of a record that stands for several readers.
 const MANY: u16 = u16::MAX;
 
-/// How a thread touches memory.
+/// A thread's access to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     /// Whether it writes.

@@ -20,7 +20,7 @@ pub struct Conversion {
     pub from: Number,
     /// To what.
     pub to: Number,
-    /// How it rounds.
+    /// The rounding.
     pub round: Round,
     /// Whether a number becomes an integral one of its own format.
     pub integral: bool,

@@ -48,7 +48,7 @@ pub struct Exact {
     pub exponent: i32,
 }
 
-/// What the bits of a format stand for.
+/// The value that the bits of a format stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value {
     /// Not a number.

@@ -5,7 +5,7 @@
 
 use super::format::{Exact, F32, Format, Round, Value};
 
-/// How a generation of tensor cores sums.
+/// The summation of a generation of tensor cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Model {
     /// Fraction bits that alignment keeps.

@@ -16,7 +16,7 @@ pub struct Place {
 pub struct ParseError {
     /// Where.
     pub place: Place,
-    /// What is wrong, with the name of the instruction or symbol.
+    /// The mistake, with the name of the instruction or symbol.
     pub message: String,
 }
 

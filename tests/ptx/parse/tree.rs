@@ -1,4 +1,4 @@
-//! What is written in a module.
+//! The syntax tree of a module.
 
 use super::error::Place;
 

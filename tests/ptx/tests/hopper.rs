@@ -97,7 +97,7 @@ fn wrong_phase_of_the_consumers() {
 
 #[test]
 fn wrong_phase_of_the_producer() {
-    // It waits for a phase that nobody completes.
+    // It waits for a phase that no thread completes.
     let kinds = planted("bfe.u32 \t%r80, %r92, 2, 1;", "mov.u32 \t%r80, 0;");
     assert!(kinds.iter().all(|kind| matches!(kind, FaultKind::Deadlock { .. })), "{kinds:?}");
     // It does not wait for consumers.

@@ -142,7 +142,7 @@ impl FastPath<'_, '_> {
         Some(Some(self.e.b.ins().iadd(data, offset)))
     }
 
-    /// The dimensions of which `make_shape` makes a shape.
+    /// The dimensions of the shape that a call of `make_shape` makes.
     pub(crate) fn dims_made(&mut self, args: &[Operand]) -> Option<Vec<Value>> {
         let &[heap, _, ref pairs @ ..] = args else { return None };
         let pairs = self.pairs(pairs, &[make_code::USE_IMM, make_code::LOAD])?;

@@ -40,7 +40,7 @@ impl TraceBuilder {
         if builtin == Builtin::Reshape && self.view(step, range, dst).is_some() {
             return;
         }
-        let inline = is_usual(builtin, &observed(step, sources));
+        let inline = fast_path_covers(builtin, &observed(step, sources));
         if inline {
             for (at, &source) in sources.iter().enumerate().take(builtin.lowering().typed_args()) {
                 if let Arg::Reg(vreg, None) = self.arg(step.program, source) {
@@ -85,7 +85,7 @@ impl TraceBuilder {
 }
 
 /// Returns true if the inline fast path of a builtin covers the present arguments.
-fn is_usual(builtin: Builtin, args: &[Option<AnyView<'_>>]) -> bool {
+fn fast_path_covers(builtin: Builtin, args: &[Option<AnyView<'_>>]) -> bool {
     let tag = |at: usize| args.get(at).copied().flatten().map(|view| view.type_index());
     match builtin {
         Builtin::MatchShape => matches!(tag(0), Some(type_index::TENSOR | type_index::SHAPE)),

@@ -114,13 +114,18 @@ impl TraceBuilder {
         let call = Caller { frame: caller, return_pc: below.return_pc, dst: below.dst };
         self.frames[frame.0 as usize].caller = Some(call);
         self.code.push(Ins::GuardCaller { frame, exit });
-        let contents = self.waiting(step.program, func, below.return_pc);
+        let contents = self.states_while_calling(step.program, func, below.return_pc);
         self.active.insert(0, (caller, contents));
         self.lowest -= 1;
     }
 
     /// The states of the registers of a frame before its operation `pc`, from the facts of the code.
-    pub(super) fn known(&mut self, program: &Program, func: &FuncCode, pc: u32) -> Vec<RegState> {
+    pub(super) fn states_before(
+        &mut self,
+        program: &Program,
+        func: &FuncCode,
+        pc: u32,
+    ) -> Vec<RegState> {
         let mut holds = Vec::new();
         RegFacts::of(program, func).for_each(program, func, |at, state| {
             if at == pc as usize {
@@ -131,7 +136,12 @@ impl TraceBuilder {
     }
 
     /// The states of a frame that waits for the call before `return_pc`: moved arguments are None.
-    fn waiting(&mut self, program: &Program, func: &FuncCode, return_pc: u32) -> Vec<RegState> {
+    fn states_while_calling(
+        &mut self,
+        program: &Program,
+        func: &FuncCode,
+        return_pc: u32,
+    ) -> Vec<RegState> {
         let mut holds = Vec::new();
         RegFacts::of(program, func).for_each(program, func, |at, state| {
             if at + 1 == return_pc as usize {

@@ -17,7 +17,7 @@ use crate::trace::ir::{Arg, BuiltinResult, ExitId, FrameId, Scalar, VReg};
 use crate::trace::libcalls;
 
 /// Kernels that are called by raw entries per poll of the interrupt word.
-const KERNELS_A_POLL: u32 = 8;
+const KERNELS_PER_POLL: u32 = 8;
 
 /// The destination of a call's result: a register, or the result slot of the frame.
 #[derive(Clone, Copy)]
@@ -184,7 +184,7 @@ impl TraceCodegen<'_, '_> {
     /// Kernels run no code that could request an interrupt.
     fn poll_before_kernel(&mut self, exit: ExitId) {
         self.polled = match self.polled {
-            Some(since) if since + 1 < KERNELS_A_POLL => Some(since + 1),
+            Some(since) if since + 1 < KERNELS_PER_POLL => Some(since + 1),
             Some(_) | None => {
                 self.poll(exit);
                 Some(0)
@@ -346,7 +346,7 @@ impl TraceCodegen<'_, '_> {
                 self.e.store_any(slot, value);
                 Ok(())
             }
-            _ => Err(internal("a builtin result_value another kind of result")),
+            _ => Err(internal("a builtin with another kind of result")),
         }
     }
 }

@@ -62,15 +62,15 @@ impl TraceCodegen<'_, '_> {
 
     pub(super) fn release_owned(&mut self, value: OwnedValue) -> Result<(), Bailout> {
         let owned = self.owned(value)?;
-        self.if_object(owned, |w| {
-            let address = w.store_in_buffer(0, owned.value);
-            w.e.call_libcall(libcall::RELEASE, &[types::I64], None, &[address]);
+        self.if_object(owned, |codegen| {
+            let address = codegen.store_in_buffer(0, owned.value);
+            codegen.e.call_libcall(libcall::RELEASE, &[types::I64], None, &[address]);
         });
         Ok(())
     }
 
     fn retain(&mut self, owned: OwnedBits) {
-        self.if_object(owned, |w| w.e.retain_object(owned.value.payload));
+        self.if_object(owned, |codegen| codegen.e.retain_object(owned.value.payload));
     }
 
     /// Emits `write` for a value that is an object.

@@ -81,9 +81,9 @@ impl<T: fmt::Display> fmt::Display for List<'_, T> {
 }
 
 /// The destination of a result: a register, or the result slot.
-struct Result(Option<VReg>);
+struct ResultName(Option<VReg>);
 
-impl fmt::Display for Result {
+impl fmt::Display for ResultName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(vreg) => write!(f, "{vreg}"),
@@ -212,7 +212,7 @@ impl Ins {
     fn fmt_call(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let exit = match self {
             Ins::CallPacked { callee, args, dst, exit, .. } => {
-                write!(f, "{} = call f[{callee}] ({})", Result(*dst), List(args))?;
+                write!(f, "{} = call f[{callee}] ({})", ResultName(*dst), List(args))?;
                 exit
             }
             Ins::CallKernel { callee, args, exit, .. } => {
@@ -220,14 +220,14 @@ impl Ins {
                 exit
             }
             Ins::CallFunction { callee, args, dst, exit, .. } => {
-                write!(f, "{} = call {callee} ({})", Result(*dst), List(args))?;
+                write!(f, "{} = call {callee} ({})", ResultName(*dst), List(args))?;
                 exit
             }
             Ins::CallBuiltin { builtin, inline, args, result, exit, .. } => {
                 match result {
                     BuiltinResult::Nothing => {}
                     BuiltinResult::Var(_, var) => write!(f, "v{} = ", var.0)?,
-                    BuiltinResult::Slot => write!(f, "{} = ", Result(None))?,
+                    BuiltinResult::Slot => write!(f, "{} = ", ResultName(None))?,
                     BuiltinResult::Reg(dst) => write!(f, "{dst} = ")?,
                 }
                 let word = if *inline { "inline " } else { "" };
@@ -240,7 +240,7 @@ impl Ins {
             }
             Ins::Allocate { builtin, free_entry, args, dst, exit, .. } => {
                 let (entry, name) = (free_entry.entry, builtin.name());
-                write!(f, "{} = reuse k{entry} or {name} ({})", Result(*dst), List(args))?;
+                write!(f, "{} = reuse k{entry} or {name} ({})", ResultName(*dst), List(args))?;
                 exit
             }
             _ => return Ok(()),

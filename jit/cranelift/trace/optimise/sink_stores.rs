@@ -31,16 +31,16 @@ pub(super) fn sink_stores(_: &Program, trace: &mut Trace) {
     let begins = candidates(trace, &first);
     let mut sink = StoreSinking::through(trace, begins);
     loop {
-        let free_entry: CarriedScalars = sink
+        let carried: CarriedScalars = sink
             .begins
             .clone()
             .into_iter()
             .filter(|&(reg, begin)| sink.is_carried(reg, begin))
             .collect();
-        if free_entry.len() == sink.begins.len() {
+        if carried.len() == sink.begins.len() {
             break;
         }
-        sink = StoreSinking::through(trace, free_entry);
+        sink = StoreSinking::through(trace, carried);
     }
     let StoreSinking { begins, code, pending, pending_at, next, .. } = sink;
     trace.code = code;

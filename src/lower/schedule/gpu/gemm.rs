@@ -74,7 +74,7 @@ struct Product<'s> {
     batch: Vec<Axis>,
 }
 
-/// A place in the result and the reduction.
+/// A position in the result and the reduction.
 struct Position {
     row: Expr,
     column: Expr,
@@ -118,7 +118,7 @@ impl<'s> Product<'s> {
         grid.launch(nest, &[tiles.a, tiles.b], |nest, y, x| self.block(nest, tiles, y, x))
     }
 
-    /// What the threads of the block of row tile `y` and column tile `x` do.
+    /// The statement of the block of row tile `y` and column tile `x`, for all of its threads.
     fn block(&self, nest: &mut Nest<'_>, tiles: &Tiles, y: &Expr, x: &Expr) -> Stmt {
         let (first_row, first_column) = (y.clone() * TILE, x.clone() * TILE);
         threads(nest, [SIDE, SIDE], &mut |nest, ty, tx| {

@@ -54,7 +54,7 @@ fn threads_along(n: i64) -> i64 {
     THREADS.min(below)
 }
 
-/// What one thread reduces: in order, in a register.
+/// Schedules the part that one thread reduces: in order, in a register.
 fn each_thread(s: &mut Schedule, partial: &str, spatial: usize) -> Result<(), ScheduleError> {
     let mut loops: Vec<Var> = s.get_loops(partial)?.split_off(spatial);
     let thread = loops.pop().expect("the thread's loop");

@@ -23,7 +23,7 @@ struct Reduced {
     /// float32; within `pi/4` of 0. Of an argument that is that small already it is the argument
     /// itself, with its sign.
     rest: Expr,
-    /// What float32 leaves of it.
+    /// The part of it that float32 cannot hold.
     low: Expr,
     /// 1, or -1 of a negative argument that is not small.
     sign: Expr,
@@ -35,7 +35,7 @@ struct AsinParts {
     is_large: Expr,
     /// The operand.
     root: Expr,
-    /// What its arc sine is beyond it.
+    /// Its arc sine less itself.
     low: Expr,
 }
 

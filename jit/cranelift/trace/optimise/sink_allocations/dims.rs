@@ -46,8 +46,8 @@ impl EscapeAnalysis<'_> {
         }
     }
 
-    fn resolved_all(&self, resolved_all: &[Scalar]) -> Vec<Scalar> {
-        resolved_all.iter().map(|&scalar| self.resolved(scalar)).collect()
+    fn resolved_all(&self, scalars: &[Scalar]) -> Vec<Scalar> {
+        scalars.iter().map(|&scalar| self.resolved(scalar)).collect()
     }
 
     /// Binds a variable to a value, if there is one.
