@@ -1,4 +1,4 @@
-//! What TVM's Relay compiler made runs here in every mode as in TVM's Relay virtual machine, and files
+//! Programs that TVM's Relay compiler made run here in every mode as in TVM's Relay virtual machine, and files
 //! that are written here run there.
 //!
 //! Needs REFLEX_RELAY_PYTHON, a Python that runs tests/relay/oracle_env.py, and HHB_TVM, the folder of

@@ -64,7 +64,7 @@ pub fn is_executable(bytes: &[u8]) -> bool {
     c.u64() == Ok(MAGIC) && c.string().is_ok_and(|v| Dialect::of_version(&v).is_some())
 }
 
-/// What follows the length that `Module.save` writes before the executable, or all bytes if
+/// The bytes behind the length that `Module.save` writes before the executable, or all bytes if
 /// there is none.
 fn contents(bytes: &[u8]) -> &[u8] {
     match bytes.split_first_chunk::<8>() {

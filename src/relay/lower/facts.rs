@@ -87,7 +87,7 @@ pub fn targets(function: &Function) -> HashSet<usize> {
     jumps.collect()
 }
 
-/// How often a function writes and reads a register, and reads it where a fact replaces it.
+/// The number of writes and reads of a register in a function, and of reads that a fact replaces.
 #[derive(Default)]
 struct Uses {
     writes: usize,
