@@ -111,6 +111,10 @@ typedef enum ReflexFormat {
    * A shared library: an artifact, or an executable that TVM exported.
    */
   REFLEX_FORMAT_LIBRARY = 2,
+  /**
+   * An executable of TVM's Relay virtual machine.
+   */
+  REFLEX_FORMAT_RELAY = 3,
 } ReflexFormat;
 
 /**
@@ -648,6 +652,24 @@ void reflex_engine_free(struct ReflexEngine *engine);
 enum ReflexStatus reflex_engine_load(const struct ReflexEngine *engine,
                                      const char *path,
                                      struct ReflexProgram **out);
+
+/**
+ * Loads an executable of TVM's Relay virtual machine: `executable` is the path of a `.ro`, or of a `.so`
+ * that holds one. `kernels` is the library with its kernels, null for the `.so` of the same name;
+ * `params` is the file of its late-bound constants, null if it has none.
+ *
+ * Example:
+ *     ReflexProgram *relay = NULL;
+ *     CHECK(reflex_engine_load_relay(engine, "no/such.ro", NULL, NULL, &relay) == REFLEX_STATUS_IO);
+ *
+ * Requires:
+ * Pointers are null or valid.
+ */
+enum ReflexStatus reflex_engine_load_relay(const struct ReflexEngine *engine,
+                                           const char *executable,
+                                           const char *kernels,
+                                           const char *params,
+                                           struct ReflexProgram **out);
 
 /**
  * Loads a model from `size` bytes at `data`, which are copied; `format` is a `ReflexFormat`. External data of an ONNX model needs
