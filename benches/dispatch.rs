@@ -1,11 +1,11 @@
 //! The time that the VM adds to kernels, on the workloads that TVM is measured with.
 //!
 //! Each group is one workload in each mode, next to `bare`: the same kernels called from a loop by
-//! their raw entries.
-//! Times are per group of 1,000 steps, so microseconds read as nanoseconds per step; what a step
-//! costs over the kernel is the difference to `bare`. Kernels are native functions that count
-//! their calls, and each mode has a program of its own. `shapes` runs no kernel: its `bare` is
-//! an empty function. `entry from C` calls an identity function through `reflex.h`.
+//! their raw entries. Times are per group of 1,000 steps, so microseconds read as nanoseconds per
+//! step; what a step costs over the kernel is the difference to `bare`. Kernels are native
+//! functions that count their calls, and each mode has a program of its own. `shapes` runs no
+//! kernel: its `bare` is an empty function. `entry from C` calls an identity function through
+//! `reflex.h`.
 
 #[path = "common/kernels.rs"]
 mod kernels;

@@ -1,4 +1,4 @@
-//! Generated kernels: matrix products and convolutions of real models in precision `f32`, and in
+//! Generated kernels: matmuls and convolutions of real models in precision `f32`, and in
 //! `bf16` where the CPU has AVX512_BF16; one thread.
 //!
 //! Criterion's throughput counts multiply-adds, so Gelem/s is half of GFLOP/s.

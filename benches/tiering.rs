@@ -143,7 +143,7 @@ fn thread_time() -> Duration {
 struct Took {
     /// By the thread's own clock.
     own: f64,
-    /// By everybody's.
+    /// By the wall clock.
     wall: f64,
 }
 
@@ -235,7 +235,7 @@ fn tiering_up(busy: usize) {
         let mut found = [(); 2].map(|()| (Vec::new(), Vec::new()));
         let (mut longest, mut longest_wall) = (Vec::new(), [Vec::new(), Vec::new()]);
         for round in 0..ROUNDS {
-            // Who comes first takes turns.
+            // Each run comes first in turn.
             let mut runs = [const { Vec::new() }; 3];
             for at in 0..runs.len() {
                 let which = (at + round) % runs.len();

@@ -94,7 +94,7 @@ fn prepare(program: &Program, config: &Config, file: &Path) -> Result<Prepared> 
     program.prepare("main", &Feed::from([(name, Array { dtype: DType::I32, shape, data })]))
 }
 
-/// One line a mode; each has a program of its own, and they take turns, so that the machine's
+/// One line per mode; each has a program of its own, and they take turns, so that the machine's
 /// drift hits all alike.
 fn latencies(program: &Program, feed: &Prepared) -> Result<()> {
     let mut lanes = Mode::ALL

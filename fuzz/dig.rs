@@ -1,8 +1,9 @@
 //! Runs oracles over tiers on random programs for a while: `dig SECONDS [SEED [EVERY]]`, of processor
 //! time; one program in EVERY (1,024) runs on several threads too.
 //!
-//! Without libFuzzer, so on any toolchain, under sanitizers, and for mutants. It panics when an oracle
-//! fails, and when tensor memory leaks; counts of what the programs did are printed at the end. The same seed makes the same programs.
+//! Without libFuzzer, so on any toolchain, under sanitizers, and for mutants. It panics when an
+//! oracle fails, and when tensor memory leaks; counts of what the programs did are printed at the
+//! end. The same seed makes the same programs.
 
 use arbitrary::Unstructured;
 use reflex_fuzz::oracles;

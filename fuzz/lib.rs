@@ -1,7 +1,8 @@
 //! Generators of programs, and oracles: sentences about programs that must hold for all of them.
 //!
 //! `cargo test` runs every oracle for a short time on random bytes; `cargo fuzz` digs. The targets
-//! in `fuzz_targets/` only pass bytes on. An oracle panics when its sentence is false, and says what differs.
+//! in `fuzz_targets/` only pass bytes on. An oracle panics when its sentence is false, and says
+//! what differs.
 #![deny(unsafe_code)]
 
 pub mod blobs;

@@ -57,9 +57,9 @@ const CONFIGS: [Config; 7] = [
 /// guards hold find the most.
 const WEIGHTED: [usize; 12] = [0, 0, 1, 2, 2, 2, 2, 3, 4, 5, 6, 6];
 
-/// Interpreter, compiled code and traces give the same results, write the same elements, call the host
-/// in the same order, fail with the same errors at the same instructions, leave the same fuel and the same
-/// objects alive; whichever guards of the traces fail.
+/// Interpreter, compiled code and traces give the same results, write the same elements, call the
+/// host in the same order, fail with the same errors at the same instructions, leave the same fuel
+/// and the same objects alive; whichever guards of the traces fail.
 pub fn tiers(case: &ProgramCase) -> Tally {
     in_configs(case, &CONFIGS)
 }

@@ -58,7 +58,7 @@ typedef enum ReflexStatus {
    */
   REFLEX_STATUS_MODEL = 2,
   /**
-   * The model needs something that is not built.
+   * The model needs something that is not supported.
    */
   REFLEX_STATUS_UNSUPPORTED = 3,
   /**
@@ -365,7 +365,7 @@ typedef struct ReflexEngineOptions {
    */
   const char *tier;
   /**
-   * Arithmetic of f32 matrix products and convolutions in models that are compiled: `f32`,
+   * Arithmetic of f32 matmuls and convolutions in models that are compiled: `f32`,
    * `f32-fast` or `bf16`; null is `f32`.
    */
   const char *precision;
@@ -654,9 +654,9 @@ enum ReflexStatus reflex_engine_load(const struct ReflexEngine *engine,
                                      struct ReflexProgram **out);
 
 /**
- * Loads an executable of TVM's Relay virtual machine: `executable` is the path of a `.ro`, or of a `.so`
- * that holds one. `kernels` is the library with its kernels, null for the `.so` of the same name;
- * `params` is the file of its late-bound constants, null if it has none.
+ * Loads an executable of TVM's Relay virtual machine: `executable` is the path of a `.ro`, or of a
+ * `.so` that holds one. `kernels` is the library with its kernels, null for the `.so` of the same
+ * name; `params` is the file of its late-bound constants, null if it has none.
  *
  * Example:
  *     ReflexProgram *relay = NULL;
@@ -672,8 +672,8 @@ enum ReflexStatus reflex_engine_load_relay(const struct ReflexEngine *engine,
                                            struct ReflexProgram **out);
 
 /**
- * Loads a model from `size` bytes at `data`, which are copied; `format` is a `ReflexFormat`. External data of an ONNX model needs
- * `reflex_engine_load`.
+ * Loads a model from `size` bytes at `data`, which are copied; `format` is a `ReflexFormat`.
+ * External data of an ONNX model needs `reflex_engine_load`.
  *
  * Example:
  *     char *bytes;

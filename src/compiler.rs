@@ -110,7 +110,7 @@ impl Compiler {
             return (!off).then(|| format!("there is no home to have a kernel cache in: {remedy}"));
         };
         let error = KernelCache::check(&folder).err()?;
-        KernelCache::announced(&folder);
+        KernelCache::suppress_warning(&folder);
         Some(format!("{}: kernels cannot be stored: {error}; {remedy}", folder.display()))
     }
 

@@ -70,7 +70,7 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets the arithmetic of f32 matrix products and convolutions in models that are compiled;
+    /// Sets the arithmetic of f32 matmuls and convolutions in models that are compiled;
     /// an artifact has its own.
     ///
     /// ```
@@ -440,8 +440,8 @@ impl Engine {
         dump::schedule(module, kernel, &options).map_err(|e| e.at(source))
     }
 
-    /// Returns the PTX of a model's kernels, by name: of all, or of one. The engine schedules them for a
-    /// GPU ([`EngineBuilder::schedule_for`]).
+    /// Returns the PTX of a model's kernels, by name: of all, or of one. The engine schedules them
+    /// for a GPU ([`EngineBuilder::schedule_for`]).
     ///
     /// ```
     /// use reflex::Engine;

@@ -17,7 +17,7 @@ pub enum ErrorKind {
     Io,
     /// The model or program is malformed.
     Model,
-    /// The model needs something that is not built.
+    /// The model needs something that is not supported.
     Unsupported,
     /// An argument or input tensor does not fit.
     Input,
@@ -130,8 +130,7 @@ impl Error {
     }
 
     /// Returns the error in the form of tvm-ffi: a kind such as `TypeError`, the message without
-    /// the
-    /// frames of the run, and the frames as its backtrace.
+    /// the frames of the run, and the frames as its backtrace.
     ///
     /// ```
     /// let object = reflex::Error::input("no such name").to_object();

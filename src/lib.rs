@@ -4,8 +4,8 @@
 //!
 //! An [`Engine`] holds the options and loads models into [`Program`]s, which threads share. A model
 //! is a `.onnx` file, a `.py` file (TVMScript), or a `.so`: an artifact of [`Program::save`], or an
-//! executable that TVM exported. A [`ModelSource`] is one in memory. [`Engine::info`] reads a model without compiling it;
-//! [`Program::signature`] has the inputs and outputs of a function.
+//! executable that TVM exported. A [`ModelSource`] is one in memory. [`Engine::info`] reads a model
+//! without compiling it; [`Program::signature`] has the inputs and outputs of a function.
 //!
 //! # Run
 //!

@@ -156,7 +156,7 @@ pub(crate) fn devices(text: &str) -> Result<Devices, Error> {
     }
 }
 
-/// Arithmetic of f32 matrix products and convolutions.
+/// Arithmetic of f32 matmuls and convolutions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Precision {
     /// Single precision, with fused multiply-add. On CPUs with AMX, large GEMMs may use split-bf16

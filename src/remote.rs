@@ -27,7 +27,7 @@ use crate::program::Program;
 const MAX_DEPTH: usize = 16;
 const MAX_ITEMS: i64 = 4096;
 
-/// Where a server is.
+/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// An address, and the key of the server.
@@ -198,7 +198,7 @@ impl RemoteMachine {
         Ok(found.into_iter().enumerate().map(named).collect())
     }
 
-    /// Results at `path`, of which there are `items`, or one that is no tuple.
+    /// Results at `path`, of which there are `items`, or one that is not a tuple.
     fn collect(
         &self,
         functions: &[&RemoteFunction; 2],
@@ -230,8 +230,8 @@ impl RemoteMachine {
         call.values().iter().map(remote).collect()
     }
 
-    /// Measures a function there for about `seconds`: microseconds of each call, without the way
-    /// there and back.
+    /// Measures a function at the server for about `seconds`: microseconds of each call, without the
+    /// network.
     ///
     /// ```no_run
     /// # fn example(machine: reflex::remote::RemoteMachine, call: reflex::Prepared)

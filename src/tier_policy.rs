@@ -99,7 +99,7 @@ pub enum Specialise {
     /// It was faster in an interleaved trial.
     #[default]
     IfFaster,
-    /// None.
+    /// Whatever the trial measured.
     Always,
 }
 

@@ -1,6 +1,6 @@
-//! The examples build and run: in C with the system's compiler, in Rust, and in Python. Those with a
-//! model give the same answers in each language, and ONNX Runtime's. Needs REFLEX_MODELS and the Pythons
-//! that `./x test` sets up; what is missing is recorded as skipped.
+//! The examples build and run: in C with the system's compiler, in Rust, and in Python. Those with
+//! a model give the same answers in each language, and ONNX Runtime's. Needs REFLEX_MODELS and the
+//! Pythons that `./x test` sets up; what is missing is recorded as skipped.
 
 use std::error::Error;
 use std::io::Write;

@@ -1,7 +1,8 @@
 //! The models against ONNX Runtime's answers, every case and mode, one program a model.
 //!
-//! SmolLM2 is not among them: it is 650 MB, and has to be built from its weights first.
-//! Needs REFLEX_MODELS and REFLEX_REFS (`./x test` sets them up); without them each is recorded as skipped.
+//! SmolLM2 is not among them: it is 650 MB, and has to be built from its weights first. Needs
+//! REFLEX_MODELS and REFLEX_REFS (`./x test` sets them up); without them each is recorded as
+//! skipped.
 
 mod common;
 

@@ -212,7 +212,7 @@ fn scripts_of_the_modules_compile_here_and_run_here_and_in_tvm() {
     assert!(compiled >= 120, "{compiled} texts");
 }
 
-/// Whether Relax has words for all that a graph holds: for values that are no tensors it does not
+/// Whether Relax has words for all that a graph holds: for values that are not tensors it does not
 /// (a script is printed as it was written, in reflex-graph's tests).
 fn printable(module: &reflex_graph::Module) -> bool {
     let mut plain = true;

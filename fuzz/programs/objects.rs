@@ -39,7 +39,7 @@ impl Generator<'_, '_> {
         self.call("vm.builtin.check_prim_value_info", &args, Reg::VOID, Kind::None);
     }
 
-    /// A register that is no loop counter.
+    /// A register that is not a loop counter.
     pub(super) fn spare(&self, which: i64) -> Reg {
         Reg(self.kinds.len() as i64 - 4 - which)
     }

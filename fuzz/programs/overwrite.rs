@@ -44,8 +44,8 @@ impl Generator<'_, '_> {
         Ok(())
     }
 
-    /// A view of a matrix with its dimensions, in this order or another, or of fewer rows, and kernels on
-    /// it.
+    /// A view of a matrix with its dimensions, in this order or another, or of fewer rows, and
+    /// kernels on it.
     pub(super) fn turned(&mut self, dst: Reg) -> Result<()> {
         let mut tensor = self.argument(Kind::Tensor)?;
         let mut partner = tensor;

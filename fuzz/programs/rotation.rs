@@ -15,8 +15,8 @@ enum Rotated {
 }
 
 impl Generator<'_, '_> {
-    /// Three values rotate through registers, in a loop or once; each time the first one is used, mostly
-    /// as the kind of value that it was in the first iteration.
+    /// Three values rotate through registers, in a loop or once; each time the first one is used,
+    /// mostly as the kind of value that it was in the first iteration.
     pub(super) fn rotation(&mut self) -> Result<()> {
         let slots = [self.spare(0), self.spare(1), self.spare(2)];
         let closures = self.functions.len() > 1 && self.u.ratio(1, 4)?;
@@ -162,8 +162,8 @@ impl Generator<'_, '_> {
         Ok(())
     }
 
-    /// One operation allocates an object in each iteration of a loop, while a register still holds the one
-    /// of the iteration before.
+    /// One operation allocates an object in each iteration of a loop, while a register still holds
+    /// the one of the iteration before.
     pub(super) fn reallocate(&mut self) -> Result<()> {
         let (reg, kept, counter) = (self.spare(0), self.spare(1), self.spare(2));
         let scratch = self.spare(-1);

@@ -8,9 +8,9 @@
 //! File offsets equal virtual addresses, so a blob aligned to a page can be used in place from a
 //! mapping of the file. Large blobs are written straight from the caller's memory.
 //!
-//! Rejected: `.gnu.hash` (its symbols would need an order of their own), lazy binding through a PLT (one indirect
-//! jump per call either way, and lazy binding writes while code runs), symbol versions (references
-//! bind to the library's default).
+//! Rejected: `.gnu.hash` (its symbols would need an order of their own), lazy binding through a PLT
+//! (one indirect jump per call either way, and lazy binding writes while code runs), symbol
+//! versions (references bind to the library's default).
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};

@@ -1,10 +1,10 @@
 //! Code memory: where machine code lives, how it gets there, and how it leaves as a file.
 //!
-//! `pages` owns executable memory and keeps it W^X; `relocate` loads relocatable x86-64 ELF
-//! objects into it; `elf` writes shared libraries that `dlopen` and TVM's loader accept;
-//! `imports` is the closed list of symbols that kernels may ask for; `perf_map` and `jitdump` tell
-//! `perf` what was loaded, `gdb` the debugger. Loader and writer share one linker (`link`), so a kernel that loads from memory
-//! also loads from an artifact, with the same symbol rules.
+//! `pages` owns executable memory and keeps it W^X; `relocate` loads relocatable x86-64 ELF objects
+//! into it; `elf` writes shared libraries that `dlopen` and TVM's loader accept; `imports` is the
+//! closed list of symbols that kernels may ask for; `perf_map` and `jitdump` tell `perf` what was
+//! loaded, `gdb` the debugger. Loader and writer share one linker (`link`), so a kernel that loads
+//! from memory also loads from an artifact, with the same symbol rules.
 //!
 //! Absent on purpose: no knowledge of tensors, programs or the VM; no C++ runtime, no external
 //! linker, no lazy binding, no thread-local storage, no constructors. Bytes that come from files

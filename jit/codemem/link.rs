@@ -1,10 +1,10 @@
 //! The linker shared by the loader and the ELF writer.
 //!
-//! Linking has three steps: [`crate::resolve::gather`] resolves symbols and turns sections into chunks and
-//! relocations into fixups between them; [`LinkedImage::layout`] gives every chunk an address in one
-//! contiguous image; [`LinkedImage::patch`] fills in what depends on distances only and returns what
-//! depends on where the image ends up, or on imports. The loader writes those values itself, the
-//! writer leaves them to the dynamic linker.
+//! Linking has three steps: [`crate::resolve::gather`] resolves symbols and turns sections into
+//! chunks and relocations into fixups between them; [`LinkedImage::layout`] gives every chunk an
+//! address in one contiguous image; [`LinkedImage::patch`] fills in what depends on distances only
+//! and returns what depends on where the image ends up, or on imports. The loader writes those
+//! values itself, the writer leaves them to the dynamic linker.
 //!
 //! Not here: garbage collection of sections, merging of strings, relaxation of instructions.
 //!

@@ -1,4 +1,5 @@
-//! An overview of a tier's code for a program, and of the reasons why code is missing, as data and text.
+//! An overview of a tier's code for a program, and of the reasons why code is missing, as data and
+//! text.
 
 use std::collections::BTreeMap;
 use std::fmt;

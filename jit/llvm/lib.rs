@@ -1,8 +1,7 @@
 //! Code generation with LLVM 19: loop IR in lowered form to relocatable ELF objects.
 //!
 //! This is the only crate that links LLVM. The engine reaches it through the process
-//! `reflex-codegen`, which speaks [`process`] on a pipe: a
-//! [`Request`] in, a [`Response`] out.
+//! `reflex-codegen`, which speaks [`process`] on a pipe: a [`Request`] in, a [`Response`] out.
 //! Tools and tests call [`compile`] or [`LlvmCodegen`] in process.
 //!
 //! - `emit` turns expressions and statements into LLVM IR for any target. Values inside a vectorized

@@ -95,7 +95,7 @@ def load(
 
     `tier` is the tier policy, which says when programs are compiled to machine code: "off", or such as
     "threshold=10,compile=sync,code-cache=1M"; None is that of the variable REFLEX_TIER. `precision` is
-    the arithmetic of f32 matrix products and convolutions in a model that is compiled: "f32" (None),
+    the arithmetic of f32 matmuls and convolutions in a model that is compiled: "f32" (None),
     "f32-fast" or "bf16". `kernels` is the library of a `.ro` (None is the `.so` of the same name),
     `params` the file of its late-bound constants.
 

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::program::Program;
 use crate::signature::TensorInfo;
 
-/// Kind of the error about an argument that is no tensor where the function takes one. Nothing has
+/// Kind of the error about an argument that is not a tensor where the function takes one. Nothing has
 /// run then, so a host may convert the argument and call again.
 const NOT_A_TENSOR: &str = "reflex.NotATensor";
 
@@ -34,7 +34,7 @@ fn copied<'a>(args: &[AnyView<'_>], copies: &'a mut Vec<Any>) -> Result<&'a [Any
     Ok(AnyView::slice(copies))
 }
 
-/// Refuses arguments of `func` that are no tensors where its signature has tensors.
+/// Refuses arguments of `func` that are not tensors where its signature has tensors.
 #[inline]
 pub(super) fn check_tensors(
     program: &Program,

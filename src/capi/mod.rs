@@ -42,7 +42,7 @@ pub enum ReflexStatus {
     Io = 1,
     /// The model or program is malformed.
     Model = 2,
-    /// The model needs something that is not built.
+    /// The model needs something that is not supported.
     Unsupported = 3,
     /// An argument does not fit.
     Input = 4,

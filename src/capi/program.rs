@@ -47,7 +47,7 @@ pub struct ReflexEngineOptions {
     /// Tier policy, such as `threshold=10,compile=sync` or `off`; null is that of the variable
     /// `REFLEX_TIER`.
     pub tier: *const c_char,
-    /// Arithmetic of f32 matrix products and convolutions in models that are compiled: `f32`,
+    /// Arithmetic of f32 matmuls and convolutions in models that are compiled: `f32`,
     /// `f32-fast` or `bf16`; null is `f32`.
     pub precision: *const c_char,
 }
@@ -203,9 +203,9 @@ pub unsafe extern "C" fn reflex_engine_load(
     })
 }
 
-/// Loads an executable of TVM's Relay virtual machine: `executable` is the path of a `.ro`, or of a `.so`
-/// that holds one. `kernels` is the library with its kernels, null for the `.so` of the same name;
-/// `params` is the file of its late-bound constants, null if it has none.
+/// Loads an executable of TVM's Relay virtual machine: `executable` is the path of a `.ro`, or of a
+/// `.so` that holds one. `kernels` is the library with its kernels, null for the `.so` of the same
+/// name; `params` is the file of its late-bound constants, null if it has none.
 ///
 /// ```c
 /// ReflexProgram *relay = NULL;
@@ -242,8 +242,8 @@ pub unsafe extern "C" fn reflex_engine_load_relay(
     })
 }
 
-/// Loads a model from `size` bytes at `data`, which are copied; `format` is a `ReflexFormat`. External data of an ONNX model needs
-/// `reflex_engine_load`.
+/// Loads a model from `size` bytes at `data`, which are copied; `format` is a `ReflexFormat`.
+/// External data of an ONNX model needs `reflex_engine_load`.
 ///
 /// ```c
 /// char *bytes;

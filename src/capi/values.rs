@@ -26,7 +26,7 @@ pub(super) fn runtime<T>(
 /// # Safety
 /// `value` is null or a valid value that outlives `'a`.
 unsafe fn view<'a>(value: *const TVMFFIAny) -> Result<AnyView<'a>> {
-    // SAFETY: the caller passes as many valid values as it counts.
+    // SAFETY: the caller passes a value that is null or valid.
     Ok(unsafe { views(value, 1) }?[0])
 }
 
@@ -213,8 +213,8 @@ pub(super) fn targets(args: &[AnyView<'_>]) -> Result<Vec<Tensor>> {
 /// `value` is null or valid, `out` valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reflex_copy(value: *const TVMFFIAny, out: *mut TVMFFIAny) -> ReflexStatus {
-    // SAFETY: the caller passes as many valid values as it counts and a result pointer that is
-    // null or may be written.
+    // SAFETY: the caller passes a value and a result pointer that are null or valid; the result
+    // may be written.
     status(|| unsafe { give(out, runtime(view(value)?.to_owned_copy())?.into_raw()) })
 }
 
@@ -280,7 +280,8 @@ pub unsafe extern "C" fn reflex_as_string(
     size: *mut usize,
 ) -> ReflexStatus {
     status(|| {
-        // SAFETY: the caller passes a value that is null or valid; the view is not copied, as short strings are inside it.
+        // SAFETY: the caller passes a value that is null or valid. The view is not copied, as short
+        // strings are inside it.
         let view = unsafe { live(value.cast::<AnyView<'_>>(), "the value") }?;
         let mismatch = || view.mismatch("ffi.String");
         let text = runtime(view.as_str().ok_or_else(mismatch))?;
@@ -303,7 +304,7 @@ pub unsafe extern "C" fn reflex_as_string(
 /// `value` is null or valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reflex_count(value: *const TVMFFIAny) -> i64 {
-    // SAFETY: the caller passes as many valid values as it counts.
+    // SAFETY: the caller passes a value that is null or valid.
     let Ok(view) = (unsafe { view(value) }) else { return -1 };
     let tuple = view.downcast_ref::<Array>().map(|items| items.len());
     let shape = || view.downcast_ref::<Shape>().map(|dims| dims.len());
@@ -330,7 +331,7 @@ pub unsafe extern "C" fn reflex_item(
     out: *mut TVMFFIAny,
 ) -> ReflexStatus {
     status(|| {
-        // SAFETY: the caller passes as many valid values as it counts.
+        // SAFETY: the caller passes a value that is null or valid.
         let (view, index) = (unsafe { view(value) }?, index as usize);
         let missing = || Error::input(format!("the value has no item {index}"));
         let item = match (view.downcast_ref::<Array>(), view.downcast_ref::<Shape>()) {
@@ -445,7 +446,8 @@ pub unsafe extern "C" fn reflex_call_function(
     out: *mut TVMFFIAny,
 ) -> ReflexStatus {
     status(|| {
-        // SAFETY: the caller passes as many valid values as it counts.
+        // SAFETY: the caller passes a function that is null or valid, and as many valid arguments
+        // as it counts.
         let (view, args) = unsafe { (view(function)?, views(args, count)?) };
         let mismatch = || view.mismatch("ffi.Function");
         let function = runtime(view.downcast_ref::<Function>().ok_or_else(mismatch))?;

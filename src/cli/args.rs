@@ -19,7 +19,7 @@ pub struct EngineArgs {
     /// Threads for parallel kernels.
     #[arg(long, default_value_t = 1, value_name = "N")]
     threads: usize,
-    /// Arithmetic of f32 matrix products and convolutions in a model that is compiled.
+    /// Arithmetic of f32 matmuls and convolutions in a model that is compiled.
     #[arg(long, default_value = "f32", value_name = "f32|f32-fast|bf16")]
     precision: Precision,
     /// Goal of a model that is compiled: the shortest calls, or weights of no more bytes than the

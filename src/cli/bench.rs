@@ -44,7 +44,7 @@ pub struct BenchArgs {
     /// Seconds to measure each mode.
     #[arg(long, default_value_t = 1.5, value_name = "S")]
     min_time: f64,
-    /// Print one JSON object a mode.
+    /// Print one JSON object per mode.
     #[arg(long)]
     json: bool,
 }
@@ -59,7 +59,7 @@ struct Row {
     rss_peak_mb: f64,
 }
 
-/// Most calls measured a mode.
+/// Most calls measured per mode.
 const MAX_CALLS: usize = 200_000;
 
 /// Runs the command.

@@ -19,7 +19,7 @@ use super::{plot, progress};
 
 /// Pairs of sessions.
 const ROUNDS: usize = 10;
-/// Most calls measured a mode and round: enough, together, for the 99.9th percentile.
+/// Most calls measured per mode and round: enough, together, for the 99.9th percentile.
 const MAX_CALLS: usize = 2000;
 const MIN_CALLS: usize = 5;
 /// Calls whose median is the length of the control.

@@ -29,7 +29,7 @@ pub struct ConformanceArgs {
     /// Record the statuses of this run as such a list.
     #[arg(long, value_name = "FILE", conflicts_with = "filter")]
     write_expect: Option<PathBuf>,
-    /// Print one JSON object a case, then totals.
+    /// Print one JSON object per case, then totals.
     #[arg(long)]
     json: bool,
 }

@@ -154,7 +154,8 @@ pub(super) fn dims(text: &str) -> Option<Vec<i64>> {
     }
 }
 
-/// Zeros, or values from a seed; `None` if there is no memory for them: floats uniform in [-1, 1), integers in [0, 8), bools.
+/// Zeros, or values from a seed; `None` if there is no memory for them: floats uniform in [-1, 1),
+/// integers in [0, 8), bools.
 fn fill(dtype: DType, shape: Vec<i64>, seed: Option<u64>) -> Option<Array> {
     let count = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d as usize))?;
     let bytes = dtype.bytes_for(count).filter(|bytes| *bytes <= available_memory())?;

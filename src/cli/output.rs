@@ -28,7 +28,7 @@ pub(super) fn line(text: Arguments<'_>) {
 pub enum Format {
     /// A table for people.
     Text,
-    /// JSON objects, one a line.
+    /// JSON objects, one per line.
     Json,
 }
 

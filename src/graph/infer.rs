@@ -9,7 +9,8 @@
 //! - broadcasting: equal dimensions unify, 1 broadcasts, a number other than 1 against a symbol
 //!   gives the number and assumes it of the symbol, two different symbols give the left one and
 //!   assume it of the right one (a symbol that is 1 at run time does not broadcast);
-//! - elsewhere (channels, the contracted dimension of a matrix multiplication): the number, else the left one;
+//! - elsewhere (channels, the contracted dimension of a matrix multiplication): the number, else the
+//!   left one;
 //! - `Reshape` cannot always be proven to keep the element count, and `Slice`, `Gather` and
 //!   `Scatter` not to leave bounds: those are run-time checks of their implementations.
 

@@ -99,7 +99,8 @@ impl Literal {
         }
     }
 
-    /// The tensor with axis `perm[n]` as axis `n`. The bytes are permuted when they are first read. `None` when `perm` does not permute the axes, or for elements of less than a byte.
+    /// The tensor with axis `perm[n]` as axis `n`. The bytes are permuted when they are first read.
+    /// `None` when `perm` does not permute the axes, or for elements of less than a byte.
     pub fn permuted(&self, perm: &[usize]) -> Option<Literal> {
         let mut sorted = perm.to_vec();
         sorted.sort_unstable();

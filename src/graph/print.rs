@@ -1,8 +1,8 @@
 //! Modules as TVMScript, the way TVM 0.27 prints Relax.
 //!
 //! The text is stable: names come from the hints, made unique in order, and
-//! [`crate::script::parse`] reads it back to a module that prints the same. Operators that Relax lacks are
-//! calls of `R.reflex.<name>`; a loop, which Relax expresses as recursion, is
+//! [`crate::script::parse`] reads it back to a module that prints the same. Operators that Relax
+//! lacks are calls of `R.reflex.<name>`; a loop, which Relax expresses as recursion, is
 //!
 //! ```text
 //! with R.reflex.loop(max_trips, condition, (x0, y0), ty_args=(X, Y)) as (i, c, x, y):

@@ -27,9 +27,9 @@ use crate::LowerError;
 /// Name of the program.
 pub const PROGRAM: &str = "reflex-codegen";
 /// Longest message taken, in bytes.
-const LIMIT: u64 = 1 << 30;
+const MAX_MESSAGE: u64 = 1 << 30;
 /// The end of the standard error that an error quotes, in bytes.
-const QUOTE: u64 = 2000;
+const STDERR_TAIL: u64 = 2000;
 /// The variable that sets how long a request may take.
 const TIMEOUT_VARIABLE: &str = "REFLEX_CODEGEN_TIMEOUT";
 /// The time that a request may take by default: many times what the slowest kernels need.
@@ -229,7 +229,7 @@ impl Worker {
         let mut length = [0; 8];
         self.output.read_exact(&mut length)?;
         let length = u64::from_le_bytes(length);
-        if length > LIMIT {
+        if length > MAX_MESSAGE {
             return Err(io::Error::other(format!("an answer of {length} bytes")));
         }
         let mut answer = vec![];
@@ -245,7 +245,7 @@ impl Worker {
             Err(error) => error.to_string(),
         };
         let mut text = format!("the process failed ({error}; {status})");
-        let quote = self.last_words().unwrap_or_default();
+        let quote = self.stderr_tail().unwrap_or_default();
         if !quote.trim().is_empty() {
             text.push_str(": ");
             text.push_str(quote.trim());
@@ -253,9 +253,9 @@ impl Worker {
         text
     }
 
-    fn last_words(&mut self) -> io::Result<String> {
+    fn stderr_tail(&mut self) -> io::Result<String> {
         let length = self.errors.seek(SeekFrom::End(0))?;
-        self.errors.seek(SeekFrom::Start(length.saturating_sub(QUOTE)))?;
+        self.errors.seek(SeekFrom::Start(length.saturating_sub(STDERR_TAIL)))?;
         let mut bytes = vec![];
         self.errors.read_to_end(&mut bytes)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())

@@ -24,7 +24,7 @@ const GPU_ATTR: &str = "reflex.gpu";
 /// A compiled module.
 #[derive(Debug)]
 pub struct Compiled {
-    /// The bytecode; its packed functions that are no builtins are the kernels.
+    /// The bytecode; its packed functions that are not builtins are the kernels.
     pub executable: Executable,
     /// The kernels for each CPU, the lowest first.
     pub kernels: Vec<(Cpu, Vec<ObjectFile>)>,
@@ -47,7 +47,7 @@ pub struct Report {
     pub generated: Vec<(String, Duration)>,
 }
 
-/// Something finished.
+/// The progress of a compilation, after each kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
     /// Kernels finished.

@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The module asks for something that is not built.
+    /// The module asks for something that is not implemented.
     Unsupported,
     /// A verifier found a fault after a pass: a bug of the compiler.
     Internal,

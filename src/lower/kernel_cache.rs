@@ -3,9 +3,9 @@
 //! One file per kernel, named by a hash of everything that decides its code: the function before
 //! it is scheduled, the source of the passes that schedule and lower it, the target, the
 //! optimisation level, the protocol and the code generator's identity. So a start that finds all
-//! its kernels schedules none. Files appear whole (written aside, then renamed); each carries a checksum, and
-//! one that does not match is removed and made again. The cache never makes a compilation
-//! fail: what cannot be read or written is compiled, with one warning for a folder.
+//! its kernels schedules none. Files appear whole (written aside, then renamed); each carries a
+//! checksum, and one that does not match is removed and made again. The cache never makes a
+//! compilation fail: what cannot be read or written is compiled, with one warning for a folder.
 //!
 //! The file `generator` holds the identity of the code generator that wrote last. Where no code
 //! generator is installed, its kernels are used.
@@ -31,7 +31,7 @@ pub const DEFAULT_LIMIT: u64 = 1 << 30;
 pub const REMEDY: &str =
     "every start compiles all kernels; REFLEX_CACHE names another folder, or is `off`";
 
-/// Folders whose trouble was warned of.
+/// Folders that were warned of.
 static WARNED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// The kernel cache.
@@ -128,8 +128,8 @@ impl KernelCache {
         }
     }
 
-    /// Notes that a caller says itself that a folder is no use, so that the log does not.
-    pub fn announced(dir: &Path) {
+    /// Keeps the warning about a folder out of the log: the caller reports it.
+    pub fn suppress_warning(dir: &Path) {
         WARNED.lock().insert(dir.to_path_buf());
     }
 

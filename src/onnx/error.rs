@@ -13,7 +13,7 @@ pub enum ImportErrorKind {
     Malformed,
     /// The model contradicts ONNX's rules.
     Invalid,
-    /// The model is fine, but uses what is not built.
+    /// The model is valid, but uses something that is not supported.
     Unsupported,
 }
 

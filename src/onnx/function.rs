@@ -28,7 +28,7 @@ fn substitute(node: &NodeProto, attributes: &Attributes) -> NodeProto {
             let g = a.g.as_ref().map(|g| substitute_graph(g, attributes));
             return Some(AttributeProto { g, ..a.clone() });
         }
-        // A reference to an attribute that is not attributes leaves the operator's own default.
+        // A reference to an attribute that the call does not give leaves the operator's own default.
         let value = *attributes.get(a.ref_attr_name.as_str())?;
         Some(AttributeProto { name: a.name.clone(), ..value.clone() })
     };

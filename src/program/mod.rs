@@ -98,7 +98,7 @@ impl Program {
         signatures.get(func).cloned().ok_or_else(|| {
             if self.loaded.function_index(func).is_some() {
                 return Error::input(format!(
-                    "`{func}` takes or returns values that are no tensors; Session::call_values, \
+                    "`{func}` takes or returns values that are not tensors; Session::call_values, \
                      reflex_call and Python call it"
                 ));
             }

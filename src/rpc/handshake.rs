@@ -43,7 +43,7 @@ pub fn greet(stream: &mut (impl Read + Write), greeting: &Greeting) -> Result<St
     Ok(key.strip_prefix("server:").unwrap_or(&key).to_owned())
 }
 
-/// Reads a greeting; None if the client has no business here, which has been said to it.
+/// Reads a greeting; `None` if it names another key than the server's, which the client was told.
 pub fn receive(stream: &mut (impl Read + Write), key: &str) -> Result<Option<Greeting>, Fault> {
     match word(stream)? {
         MAGIC => {}

@@ -1,8 +1,8 @@
 //! TVM's RPC protocol 0.8.0: packets, values and handles, a server's state machine, a client, and
 //! the tracker that hands servers to clients.
 //!
-//! Moves bytes, values and handles over any `Read` and `Write`. Not in this crate: programs,
-//! processes and listeners. This crate has never heard of bytecode or models.
+//! Moves bytes, values and handles over any `Read` and `Write`. It knows no programs, processes or
+//! listeners, and neither bytecode nor models.
 //!
 //! Everything from the network is hostile: handles are checked numbers and never addresses, tensors
 //! are checked against their allocation at each access, nothing is allocated by a claimed size, and

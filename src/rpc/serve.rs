@@ -2,7 +2,7 @@
 //!
 //! It has no policy of its own about sockets, processes or files: what clients find is what its
 //! [`Host`] has. A request that fails is answered with an error, and the next one is read; bytes
-//! that are no packet end the session.
+//! that are not a packet end the session.
 
 use std::io::{BufReader, Read, Write};
 

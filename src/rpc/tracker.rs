@@ -24,11 +24,11 @@ const MAX_KEY: u64 = 256;
 /// A request to a tracker.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
-    /// Whether it is there.
+    /// Asks whether the tracker answers.
     Ping,
-    /// Its end.
+    /// Asks the tracker to stop.
     Stop,
-    /// A server that is free.
+    /// Offers a server that is free.
     Put {
         /// The key that clients ask for.
         key: String,
@@ -39,23 +39,23 @@ pub enum Request {
         /// The server's address, if it is not the one that it connects from.
         address: Option<String>,
     },
-    /// A server for the client.
+    /// Asks for a server.
     Request {
         /// The key that servers registered under.
         key: String,
         /// Higher ones are served first.
         priority: i64,
     },
-    /// The server's own key and port, for the summary.
+    /// Tells a server's own key and port, for the summary.
     Update {
         /// Its key, `server:` in front.
         key: String,
         /// Its address: a host or null, and a port.
         address: Value,
     },
-    /// All keys and servers.
+    /// Asks for all keys and servers.
     Summary,
-    /// The keys of this connection that no client has taken.
+    /// Asks for the keys of this connection that no client has taken.
     PendingKeys,
 }
 

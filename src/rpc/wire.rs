@@ -187,7 +187,7 @@ pub fn next<'a, R: Read>(
     Ok(Some((code, body)))
 }
 
-/// The fault of bytes that are no packet.
+/// The fault of bytes that are not a packet.
 fn lost(what: &str) -> Fault {
     Fault::Stream(Error::value_error(format!("not TVM's RPC protocol {VERSION}: {what}")))
 }

@@ -12,44 +12,14 @@ use std::ptr::NonNull;
 use crate::abi::{DLDevice, ParallelLambda, TVMFFIAny, TVMFFIObject, TVMParallelGroupEnv};
 use crate::alloc::workspace;
 use crate::error::Error;
-use crate::exports::status;
+use crate::exports::{exports, status};
 use crate::function::guard;
 use crate::library::Context;
 use crate::object::ObjectType;
 use crate::threads;
 use crate::value::Any;
 
-macro_rules! backend {
-    ($($(#[doc = $doc:literal])* fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $ret:ty)? $body:block)*) => {
-        $(
-            $(#[doc = $doc])*
-            ///
-            /// # Safety
-            /// As in TVM's `c_backend_api.h`: pointers are valid for their use.
-            pub unsafe extern "C" fn $name($($arg: $type),*) $(-> $ret)? $body
-        )*
-
-        /// The symbols. Rust code uses the functions above, since another library's
-        /// symbol of the same name may interpose one of these.
-        mod symbols {
-            use super::*;
-            $(
-                #[unsafe(no_mangle)]
-                unsafe extern "C" fn $name($($arg: $type),*) $(-> $ret)? {
-                    // SAFETY: the caller's obligations are those of the function of the same name.
-                    unsafe { super::$name($($arg),*) }
-                }
-            )*
-        }
-
-        /// Every export of this file, with the address of its code.
-        pub(crate) fn table() -> impl Iterator<Item = (&'static str, *mut c_void)> {
-            [$((stringify!($name), $name as *mut c_void)),*].into_iter()
-        }
-    };
-}
-
-backend! {
+exports! { "c_backend_api.h":
     /// Runs the tasks of a parallel loop; 0 tasks mean one per thread.
     fn TVMBackendParallelLaunch(body: ParallelLambda, data: *mut c_void, tasks: c_int) -> c_int {
         // SAFETY: generated loop bodies may run in parallel and do not unwind.

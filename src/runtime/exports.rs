@@ -109,13 +109,14 @@ unsafe fn write_handle(out: *mut Handle, object: impl ObjectType) {
     unsafe { out.write(object.into_object().into_raw().as_ptr()) };
 }
 
+/// Defines the functions of a C header of TVM: each as a Rust function and as an exported symbol.
 macro_rules! exports {
-    ($($(#[doc = $doc:literal])* fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $ret:ty)? $body:block)*) => {
+    ($header:literal: $($(#[doc = $doc:literal])* fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $ret:ty)? $body:block)*) => {
         $(
             $(#[doc = $doc])*
             ///
             /// # Safety
-            /// As in `c_api.h`: pointers are valid for their use, and handles are live.
+            #[doc = concat!("As in `", $header, "`: pointers are valid for their use, and handles are live.")]
             pub unsafe extern "C" fn $name($($arg: $type),*) $(-> $ret)? $body
         )*
 
@@ -139,7 +140,9 @@ macro_rules! exports {
     };
 }
 
-exports! {
+pub(crate) use exports;
+
+exports! { "c_api.h":
     /// The version of the ABI.
     fn TVMFFIGetVersion(out: *mut TVMFFIVersion) {
         // SAFETY: the caller passes valid pointers and live handles, as `c_api.h` demands.
@@ -206,8 +209,8 @@ exports! {
         out: *mut Handle,
     ) -> c_int {
         status(|| {
-            // SAFETY: the caller passes a callback that `from_callback` accepts, and a writable `out`, as
-            // `c_api.h` demands.
+            // SAFETY: the caller passes a callback that `from_callback` accepts, and a writable
+            // `out`, as `c_api.h` demands.
             unsafe { write_handle(out, Function::from_callback(call, this, deleter)) };
             Ok(())
         })

@@ -286,7 +286,8 @@ fn call(
 fn fill(arg: &AnyView<'_>) -> Option<Slot> {
     if let Some(tensor) = arg.as_dltensor() {
         let value = Payload { ptr: std::ptr::from_ref(tensor).cast_mut().cast() };
-        let header = (tensor.dtype == DType::BOOL).then(|| DLTensor { dtype: OLD_BOOL, ..*tensor });
+        let header =
+            (tensor.dtype == DType::BOOL).then_some(DLTensor { dtype: OLD_BOOL, ..*tensor });
         return Some(Slot { code: code::DL_TENSOR, value, header });
     }
     let (code, value) = match (arg.is_none(), arg.as_int(), arg.as_float()) {

@@ -46,7 +46,7 @@ impl Host for ModelHost {
             let text = target(self.allow_code);
             return Ok(Some(Function::new(move |_| Ok(Any::from(&*text)))));
         }
-        // What is registered in this process was not made for arguments of strangers.
+        // Functions that this process registered do not expect the arguments of untrusted clients.
         Ok(if self.allow_code { registry::get(name) } else { None })
     }
 }

@@ -19,8 +19,7 @@ mod virtual_machine;
 pub use options::ServeOptions;
 pub use reflex_rpc::limits::Limits;
 
-/// Serves one client until its session ends; an error if it ended otherwise than by the client's
-/// wish.
+/// Serves one client until its session ends; an error unless the client ended it.
 ///
 /// ```
 /// use reflex::serve::{self, Limits, ServeOptions};

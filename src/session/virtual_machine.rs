@@ -157,9 +157,8 @@ impl Session {
         outcome
     }
 
-    /// Returns the number of items of the kept result of `name`, -1 when it is not a tuple.
-    /// `path` walks
-    /// into nested tuples first.
+    /// Returns the number of items of the kept result of `name`, -1 when it is not a tuple. `path`
+    /// walks into nested tuples first.
     ///
     /// ```
     /// # use reflex::{Any, Engine, Mode, Tensor};
@@ -305,8 +304,7 @@ impl Session {
     }
 
     /// Limits what later runs may do: a unit of fuel for each function entered and each backward
-    /// jump.
-    /// `None` removes the limit.
+    /// jump. `None` removes the limit.
     ///
     /// ```
     /// use reflex::ErrorKind;
@@ -342,8 +340,7 @@ impl Session {
         if self.plain.vm.has_fuel_limit() { self.plain.vm.fuel() } else { u64::MAX }
     }
 
-    /// Makes runs fail that go on for longer than `after` from now; `None` removes the deadline.
-    /// A
+    /// Makes runs fail that go on for longer than `after` from now; `None` removes the deadline. A
     /// kernel is not interrupted.
     ///
     /// ```

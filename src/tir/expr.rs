@@ -1,8 +1,8 @@
 //! Expressions: immutable trees shared by loop IR and by the graph IR's symbolic dimensions.
 //!
-//! Arithmetic is explicit: nothing here is reassociated, and a fused multiply-add exists only
-//! where [`Intrin::Fma`] or [`Intrin::DotBf16`] is written. Constructors fold integer constants and the identities
-//! `x + 0`, `x * 1`, `x * 0`, `x // 1`, `x % 1`; they never touch floating-point values.
+//! Arithmetic is explicit: nothing here is reassociated, and a fused multiply-add exists only where
+//! [`Intrin::Fma`] or [`Intrin::DotBf16`] is written. Constructors fold integer constants and the
+//! identities `x + 0`, `x * 1`, `x * 0`, `x // 1`, `x % 1`; they never touch floating-point values.
 //!
 //! Decision: docs/decisions/0003-numeric-contract.md
 //! Decision: docs/decisions/0040-bf16-dot-product.md

@@ -1,9 +1,9 @@
 //! Statements on matrix registers: the tile unit of a CPU (Intel AMX).
 //!
 //! A matrix register is a buffer of [`Scope::Tile`](crate::Scope::Tile): up to 16 rows of up to 16
-//! 32-bit elements, allocated by nests of [`Stmt::Allocate`](crate::Stmt::Allocate) with nothing between
-//! them, at most [`REGISTERS`] at once. Code generation configures the unit where the outermost is
-//! allocated and releases it at the end, so kernels leave it as they found it.
+//! 32-bit elements, allocated by nests of [`Stmt::Allocate`](crate::Stmt::Allocate) with nothing
+//! between them, at most [`REGISTERS`] at once. Code generation configures the unit where the
+//! outermost is allocated and releases it at the end, so kernels leave it as they found it.
 //!
 //! Decision: docs/decisions/0042-amx-tiles.md
 
@@ -50,9 +50,10 @@ pub enum TileOp {
         to: StridedRows,
     },
     /// Matrix multiply-accumulate of bfloat16 into the float32 `sum`, as `tdpbf16ps` computes it.
-    /// `a` holds VNNI pairs along its rows, `b` down its columns. Per element the multiplications of
-    /// lower halves are added in order, from zero, by fused multiply-adds, those of upper halves too,
-    /// then both sums, then that to `sum`; subnormal operands count as zero, subnormal results are zero.
+    /// `a` holds VNNI pairs along its rows, `b` down its columns. Per element the multiplications
+    /// of lower halves are added in order, from zero, by fused multiply-adds, those of upper halves
+    /// too, then both sums, then that to `sum`; subnormal operands count as zero, subnormal results
+    /// are zero.
     DotBf16 {
         /// `[rows, columns]` of float32.
         sum: Buffer,

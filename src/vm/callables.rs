@@ -45,7 +45,7 @@ impl Callables {
         Callables { functions, builtins: builtins.collect() }
     }
 
-    /// The callee of an operation in bytecode; None if it is no call.
+    /// The callee of an operation in bytecode; None if it is not a call.
     pub(crate) fn of_op(&self, op: &Op) -> AnyView<'_> {
         let builtin = match *op {
             Op::CallPacked { callee, .. } | Op::CallVm { func: callee, .. } => {

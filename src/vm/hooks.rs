@@ -45,7 +45,7 @@ pub unsafe fn record_step(state: *mut State, func: &FuncCode, pc: u32, op: Op) -
 /// # Safety
 /// `state` is live with a current frame.
 unsafe fn caller_frame(state: *mut State) -> Option<CallerFrame> {
-    // SAFETY: the caller passes a live state with a current frame; a frame that is no base frame
+    // SAFETY: the caller passes a live state with a current frame; a frame that is not a base frame
     // has a caller, whose header is live too.
     unsafe {
         let exit = (*state).abi.trampolines.exit;

@@ -334,8 +334,8 @@ unsafe fn first_step(state: *mut State) -> Outcome {
 /// # Safety
 /// As for [`drive`].
 pub unsafe fn drive_guarded(state: *mut State) -> Result<(), ()> {
-    // SAFETY: the caller's obligations are those of `drive`. After a panic every register still holds a valid value:
-    // operations write a register only when they have its new value.
+    // SAFETY: the caller's obligations are those of `drive`. After a panic every register still
+    // holds a valid value: operations write a register only when they have its new value.
     let outcome = guard(|| Ok(unsafe { drive(state) }));
     outcome.unwrap_or_else(|error| {
         // SAFETY: the caller passes a live state, which `drive` no longer uses.

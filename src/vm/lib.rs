@@ -1,11 +1,10 @@
 //! The Relax virtual machine: bytecode, its verifier, the interpreter, and the
 //! contract (`tier`, `abi`) through which machine-code tiers take over.
 //!
-//! Provides TVM's four-opcode bytecode and its serialized form, a builder, a
-//! text form, a verifier, decoding into dense operations, programs (shared) and
-//! sessions (one per thread), and the `vm.builtin.*` functions.
-//! Not in this crate: graphs, operators, loops, shapes as expressions, or any emitter of
-//! machine code. This crate has never heard of them.
+//! Provides TVM's four-opcode bytecode and its serialized form, a builder, a text form, a verifier,
+//! decoding into dense operations, programs (shared) and sessions (one per thread), and the
+//! `vm.builtin.*` functions. It knows no graphs, operators, loops or shapes as expressions, and no
+//! emitter of machine code.
 
 pub mod abi;
 pub mod align;

@@ -458,14 +458,14 @@ pub(crate) fn failed(error: Error) -> RunError {
     RunError::new(Reason::Failed, error)
 }
 
-/// The error for storing something with a name that is no function; of the kind that TVM raises, as
+/// The error for storing something with a name that is not a function; of the kind that TVM raises, as
 /// is that of [`unknown`], for calls.
 #[cold]
 pub(crate) fn nothing_to_store(name: &str) -> RunError {
     failed(Error::value_error(format!("the program has no function `{name}`")))
 }
 
-/// The error for a name that is no function.
+/// The error for a name that is not a function.
 #[cold]
 pub(crate) fn unknown(name: &str) -> RunError {
     failed(Error::new("AttributeError", format!("the program has no function `{name}`")))

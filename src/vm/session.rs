@@ -1,8 +1,8 @@
 //! A session: one thread's running state of a program, and the host's way in.
 //!
-//! A session owns a register stack and fuel. Sessions of one
-//! program are independent and may run on different threads at once. After an error
-//! the session is as before the call: frames and registers are released.
+//! A session owns a register stack and fuel. Sessions of one program are independent and may run on
+//! different threads at once. After an error the session is as before the call: frames and
+//! registers are released.
 
 use std::collections::HashMap;
 use std::ptr::NonNull;

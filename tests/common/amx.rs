@@ -158,7 +158,7 @@ impl Instruction {
         Some(of(Form::Memory { reg, base, index, displacement }, used + bytes))
     }
 
-    /// Does it and answers its length; `None` when it is no matrix instruction, or would fault.
+    /// Does it and answers its length; `None` when it is not a matrix instruction, or would fault.
     fn run(self, unit: &mut Unit, registers: &[i64; 23]) -> Option<usize> {
         match (self.opcode, self.prefix, self.form) {
             (0x49, 0, Form::Registers { reg: 0, rm: 0 }) => {

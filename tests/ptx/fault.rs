@@ -33,7 +33,7 @@ pub enum FaultKind {
         /// Whether the bytes were freed.
         freed: bool,
     },
-    /// An address that is no multiple of the size of the access.
+    /// An address that is not a multiple of the size of the access.
     Misaligned {
         /// The state space.
         space: Space,
@@ -78,7 +78,7 @@ pub enum FaultKind {
     DivergentBarrier {
         /// The barrier.
         barrier: u32,
-        /// Who has arrived.
+        /// The threads that have arrived.
         arrived: u32,
         /// The threads that have to arrive.
         expected: u32,
@@ -87,7 +87,7 @@ pub enum FaultKind {
     DivergentCollective {
         /// The lanes that have to come.
         mask: u32,
-        /// Who has arrived.
+        /// The lanes that have come.
         arrived: u32,
     },
     /// A shuffle that reads a lane that does not take part.

@@ -50,5 +50,5 @@ pub use fault::{Fault, FaultKind, Other, Space};
 pub use module::Module;
 pub use op::{KINDS, Kernel, Kind, Param};
 pub use options::{Arch, LaunchOptions, Limits, Order, Params, Policy};
-pub use parse::error::{ParseError, Place};
+pub use parse::error::{ParseError, Position};
 pub use tensor_map::{Swizzle, TensorMap};

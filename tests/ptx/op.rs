@@ -320,7 +320,7 @@ pub const KINDS: [Kind; 13] = [
     Kind::Matrix,
 ];
 
-/// An operation with its guard and its place in the text.
+/// An operation with its guard and its line in the text.
 #[derive(Clone, Debug)]
 pub struct Inst {
     /// The operation.

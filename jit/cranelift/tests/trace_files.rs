@@ -190,7 +190,7 @@ fn files_say_what_each_pass_does() {
         check(&path, &text, &observed);
         shown.insert(pass.to_owned());
     }
-    // `sink_allocations` uses the module `arena`, which is no pass.
+    // `sink_allocations` uses the module `arena`, which is not a pass.
     let passes = sources("trace/optimise").filter(|name| name != "arena");
     assert_eq!(shown, passes.collect(), "each pass has its file");
 }

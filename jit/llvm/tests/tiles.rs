@@ -337,7 +337,8 @@ fn the_emulators_rounding_is_the_evaluators() {
             let c = bits.sum();
             let [a, b, c] = [a, b, c].map(f32::from_bits);
             let emulated = amx::multiply_add(a, b, c);
-            // One product of two numbers added to `c` by way of a sum before that is `c`, and nothing else.
+            // One product of two numbers added to `c` by way of a sum before that is `c`, and
+            // nothing else.
             let meant = {
                 let pairs = [(a.to_bits() >> 16, b.to_bits() >> 16)];
                 dot_tile(c, &pairs)

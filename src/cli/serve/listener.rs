@@ -24,7 +24,7 @@ use super::registration::Offer;
 use crate::cli::output::{Format, println};
 
 /// The longest wait for a greeting.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Looks whether a session has ended: the first after this long, and none rarer than the last.
 const FIRST_LOOK: Duration = Duration::from_millis(1);
 const LAST_LOOK: Duration = Duration::from_millis(50);
@@ -99,8 +99,8 @@ impl Shared<'_> {
         let failed = |e: std::io::Error| Error::io("the connection".as_ref(), &e);
         let _place = self.enter(peer)?;
         stream.set_nodelay(true).map_err(failed)?;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
-        stream.set_write_timeout(Some(PATIENCE)).map_err(failed)?;
+        stream.set_read_timeout(Some(CLIENT_TIMEOUT)).map_err(failed)?;
+        stream.set_write_timeout(Some(CLIENT_TIMEOUT)).map_err(failed)?;
         let key = self.offer.match_key();
         let greeting = handshake::receive(&mut stream, &key);
         let greeting = greeting.map_err(|fault| Error::input(fault.to_string()))?;

@@ -11,7 +11,7 @@ use reflex_rpc::tracker::client::TrackerClient;
 /// Asks whether the offer is taken this often.
 const INTERVAL: Duration = Duration::from_secs(2);
 /// A client that has taken the offer comes within this time, or another may take a new one.
-const PATIENCE: Duration = Duration::from_secs(6);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(6);
 /// Before the tracker is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -96,7 +96,7 @@ impl Offer {
             }
             if client.is_pending(&match_key)? {
                 taken = None;
-            } else if asked.elapsed() > PATIENCE {
+            } else if asked.elapsed() > ANSWER_TIMEOUT {
                 self.state().match_key = self.fresh();
                 return Ok(());
             }

@@ -10,7 +10,7 @@ use crate::op::ConvAttrs;
 use crate::strides::{strides, walk};
 
 pub(super) fn matmul(a: &Literal, b: &Literal) -> Result<Literal> {
-    let bad = || EvalError::new(format!("matrix product of {a:?} and {b:?}"));
+    let bad = || EvalError::new(format!("matmul of {a:?} and {b:?}"));
     if a.dtype() != b.dtype() || a.shape().is_empty() || b.shape().is_empty() {
         return Err(bad());
     }
@@ -189,7 +189,7 @@ fn convolve<T: Scalar>(x: &[T], w: &[T], bias: Option<&[T]>, g: &Geometry<'_>) -
     let groups = g.attrs.groups as usize;
     let (cg, og) = (c / groups, o / groups);
     if bias.is_some_and(|b| b.len() != o) {
-        return Err(EvalError::new("the bias has not one value per output channel"));
+        return Err(EvalError::new("the bias does not have one value per output channel"));
     }
     let taps = taps(g)?;
     let mut out = Vec::with_capacity(n * o * outs);

@@ -20,7 +20,7 @@ fn item(x: &Literal) -> Result<usize> {
 }
 
 pub(super) fn reshape(x: &Literal, shape: Vec<i64>) -> Result<Literal> {
-    let text = format!("{x:?} has not the element count of {shape:?}");
+    let text = format!("{x:?} does not have the element count of {shape:?}");
     x.reshaped(shape).ok_or_else(|| EvalError::new(text))
 }
 

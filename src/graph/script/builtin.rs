@@ -82,7 +82,7 @@ impl FuncParser<'_, '_> {
     }
 
     /// `R.call_tir_inplace`: the kernel works on its operands, which are its results; a result
-    /// that is no operand comes after them.
+    /// that is not an operand comes after them.
     pub(super) fn call_in_place(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
         let names = &["gvar", "args", "out_ty", "inplace_indices"];
         let args = Args::bind(self.source, call, names)?;

@@ -80,7 +80,7 @@ impl FuncParser<'_, '_> {
         }
     }
 
-    /// A value that is no tensor.
+    /// A value that is not a tensor.
     pub fn leaf(&mut self, leaf: LeafExpr, ty: Type) -> Value {
         self.sync_dims();
         self.b.bind_values(Node::Leaf(leaf), vec![ty])[0]

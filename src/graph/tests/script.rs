@@ -93,7 +93,7 @@ fn a_script_prints_as_it_was_written() {
     }
 }
 
-/// Values that are no tensors, functions in functions, and functions as values.
+/// Values that are not tensors, functions in functions, and functions as values.
 #[test]
 fn shapes_numbers_and_functions_are_values() {
     let text = "

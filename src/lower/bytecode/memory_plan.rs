@@ -187,7 +187,7 @@ impl Liveness<'_> {
         self.escapes.extend(owners.collect::<Vec<_>>());
     }
 
-    /// Walks a body; its results, which the caller decides about.
+    /// Walks a body and returns its results, whose end of life the caller decides.
     fn body(&mut self, body: &Body) -> Vec<Value> {
         let id = self.bodies;
         self.bodies += 1;

@@ -11,7 +11,7 @@ use reflex_tir::{BinOp, DType, Expr, ExprKind, Param, PrimFunc, Scope, Stmt, Var
 /// Which entry holds what.
 pub struct ShapeHeap {
     slots: HashMap<Expr, usize>,
-    /// Expressions that are no variable, with the dimensions they mention.
+    /// Expressions other than variables, with the dimensions they mention.
     derived: Vec<(Expr, BTreeSet<Var>)>,
 }
 

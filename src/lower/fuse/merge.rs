@@ -219,12 +219,12 @@ impl Merger<'_> {
             let node = member.source.to_owned();
             self.out.checks.push(IndexCheck { buffer, bounds, node });
         }
-        let body = map.stmt(&from.func.body, &mut |name| self.block_names_unique(name));
+        let body = map.stmt(&from.func.body, &mut |name| self.unique_block_name(name));
         self.body.push(body);
         Ok(())
     }
 
-    fn block_names_unique(&mut self, name: &str) -> String {
+    fn unique_block_name(&mut self, name: &str) -> String {
         let mut unique = name.to_string();
         let mut n = 1;
         while !self.block_names.insert(unique.clone()) {

@@ -22,7 +22,7 @@ use crate::packing::panels::Packing;
 /// The packings of an operator's constants, whose sums are in blocks of so many channels.
 type Packings<'a> = &'a dyn Fn(&Func, &Op, &[Value], i64) -> Vec<Packing>;
 
-/// Rounds the tensors that only such convolutions read; those that are bfloat16 then.
+/// Rounds the tensors that only such convolutions read. Returns the values that are bfloat16 then.
 pub fn store_rounded(
     func: &mut Func,
     body: &mut Body,

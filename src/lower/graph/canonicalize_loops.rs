@@ -99,7 +99,7 @@ impl LoopCanonicalizer<'_> {
         Ok(Binding { outputs: outer, node: Node::Loop(Box::new(l)), source })
     }
 
-    /// Carries the iteration number; the condition before the first iteration.
+    /// Carries the iteration number. Returns the condition before the first iteration.
     fn count(&mut self, l: &mut Loop, cond: Value) -> Value {
         let [zero, one] = [0, 1].map(|v| self.constant(Literal::from_i64(vec![], &[v])));
         let (source, func) = (self.source, &mut *self.func);

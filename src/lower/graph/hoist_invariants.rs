@@ -83,7 +83,8 @@ impl InvariantHoister<'_> {
         }
     }
 
-    /// Stops carrying what never changes; the checks that give the loop's outputs their types.
+    /// Stops carrying values that never change. Returns the checks that give the loop's outputs their
+    /// types.
     fn unchanged(&mut self, l: &mut Loop, outputs: &mut Vec<Value>, source: &str) -> Vec<Binding> {
         let same = |n: usize| l.body.results[1 + n] == l.carried[n];
         let gone: Vec<usize> = (0..l.carried.len()).filter(|n| same(*n)).collect();
@@ -98,7 +99,8 @@ impl InvariantHoister<'_> {
         after
     }
 
-    /// Lets `value` be `init`; where their types differ, by a check that binds its dimensions.
+    /// Makes `value` a name of `init`; where their types differ, returns the check that makes it one
+    /// and binds its dimensions.
     fn same_as(&mut self, value: Value, init: Value, source: &str) -> Option<Binding> {
         let types = &self.func.values;
         if types[value].ty == types[init].ty {
@@ -109,7 +111,7 @@ impl InvariantHoister<'_> {
         Some(Binding { outputs: vec![value], node, source: source.to_string() })
     }
 
-    /// Moves out what does not change; the bindings that go before the loop.
+    /// Takes invariant bindings out of the body, and returns them to go before the loop.
     fn hoisted(&mut self, l: &mut Loop, visible: &HashSet<Var>, source: &str) -> Vec<Binding> {
         let mut inside: HashSet<Value> = l.carried.iter().copied().collect();
         inside.extend([l.iter, l.cond_in]);

@@ -17,7 +17,7 @@ pub fn rnn(cx: &mut OpBuilder<'_>, attrs: &RnnAttrs) -> Result<(), LegalizeError
         return Err(cx.error(format!("{needed} operands expected")));
     }
     if cx.args[0].dtype != DType::F32 {
-        return Err(cx.error("only float32 is built"));
+        return Err(cx.error("recurrent layers take float32 only"));
     }
     let outs: Vec<Buffer> = ["y", "h", "c"]
         .iter()

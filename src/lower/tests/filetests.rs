@@ -2,10 +2,10 @@
 //! the pipeline leaves of it.
 //!
 //! A file is Python to a reader's editor: `# after: STAGE` (and `# precision: bf16` or `f32-fast`,
-//! `# amx`, `# gpu: cuda:sm_80`), the module, a line of dashes, and the module after the stage (`bytecode` prints the
-//! executable; `schedule` and `lower` print every kernel, by name; `steps` prints how each was
-//! scheduled), or `# error: ...`. The CPU is a fixed one with AVX2, or what the lines ask for.
-//! `REFLEX_BLESS=1` writes the outcomes that were observed.
+//! `# amx`, `# gpu: cuda:sm_80`), the module, a line of dashes, and the module after the stage
+//! (`bytecode` prints the executable; `schedule` and `lower` print every kernel, by name; `steps`
+//! prints how each was scheduled), or `# error: ...`. The CPU is a fixed one with AVX2, or what the
+//! lines ask for. `REFLEX_BLESS=1` writes the outcomes that were observed.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,7 +1,8 @@
 //! `If`, and the results of nested bodies.
 //!
 //! A condition that is known while importing chooses its branch here. Otherwise both sides are
-//! imported, and a result whose dimensions differ between them gets fresh symbols, bound by a `match_cast` right behind the node.
+//! imported, and a result whose dimensions differ between them gets fresh symbols, bound by a
+//! `match_cast` right behind the node.
 //!
 //! A result has one rank. Where the branches differ in it and the condition is a fact about
 //! dimensions (exporters write "squeeze if the dimension is 1" so), the import settles on the first

@@ -1,6 +1,7 @@
 //! Calls and copies over loopback, against a bare echo of as many bytes.
 //!
-//! `cargo bench -p reflex-rpc` prints medians. No assertion: a machine with other work on it says little.
+//! `cargo bench -p reflex-rpc` prints medians. No assertion: a machine with other work on it says
+//! little.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -182,7 +182,7 @@ impl RemoteValue {
     pub fn module(self) -> Result<RemoteModule, Error> {
         match self {
             RemoteValue::Module(module) => Ok(module),
-            _ => Err(Error::type_error("the result is no module")),
+            _ => Err(Error::type_error("the result is not a module")),
         }
     }
 }

@@ -11,7 +11,7 @@ use super::{MAGIC, Request, receive, send};
 use crate::fault::Fault;
 
 /// The longest wait for an answer that comes at once.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection to a tracker.
 pub struct TrackerClient(TcpStream);
@@ -31,15 +31,15 @@ impl TrackerClient {
         let connect = || -> Result<TcpStream, Fault> {
             let found = address.to_socket_addrs()?.next();
             let none = std::io::Error::from(std::io::ErrorKind::AddrNotAvailable);
-            let mut stream = TcpStream::connect_timeout(&found.ok_or(none)?, PATIENCE)?;
+            let mut stream = TcpStream::connect_timeout(&found.ok_or(none)?, ANSWER_TIMEOUT)?;
             stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
             stream.write_all(&MAGIC.to_le_bytes())?;
             let mut word = [0; 4];
             stream.read_exact(&mut word)?;
             match i32::from_le_bytes(word) == MAGIC {
                 true => Ok(stream),
-                false => Err(Fault::Stream(Error::new("ConnectionError", "it is no tracker"))),
+                false => Err(Fault::Stream(Error::new("ConnectionError", "it is not a tracker"))),
             }
         };
         let at = |fault: Fault| {
@@ -70,7 +70,7 @@ impl TrackerClient {
         let failed = |e: std::io::Error| Fault::Connection(e).into_error();
         self.0.set_read_timeout(timeout).map_err(failed)?;
         let answer = self.exchange(&Request::Request { key: key.to_owned(), priority });
-        self.0.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+        self.0.set_read_timeout(Some(ANSWER_TIMEOUT)).map_err(failed)?;
         let waited = |fault| match fault {
             Fault::Connection(e)
                 if matches!(

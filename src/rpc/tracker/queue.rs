@@ -55,7 +55,7 @@ impl Queues {
     ) -> Result<Answers, Error> {
         Ok(match request {
             Request::Ping => vec![(connection, json!(0))],
-            // Nothing here has a key with which strangers may stop it.
+            // Clients are not authenticated, so none may stop the tracker.
             Request::Stop => vec![(connection, json!(-1))],
             Request::Put { key, port, match_key, address } => {
                 let host = address.unwrap_or_else(|| peer.to_owned());

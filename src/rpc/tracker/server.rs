@@ -18,7 +18,7 @@ use crate::limits::check;
 /// Most connections at once.
 const MAX_CONNECTIONS: u64 = 1024;
 /// The longest wait for a first word, and for a client that does not read its answers.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
 struct Shared {
@@ -48,8 +48,8 @@ impl Tracker {
     fn serve(&self, mut stream: TcpStream) -> Result<(), Fault> {
         let peer = stream.peer_addr()?.ip().to_string();
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
+        stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
         let mut word = [0; 4];
         stream.read_exact(&mut word)?;
         if i32::from_le_bytes(word) != MAGIC {

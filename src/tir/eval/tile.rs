@@ -15,14 +15,14 @@ impl Evaluator<'_> {
                 self.each(*tile, &mut |m, i, j| m.put(*tile, &[i, j], zero))
             }
             TileOp::Load { tile, from } => {
-                let at = self.places(from)?;
+                let at = self.positions(from)?;
                 self.each(*tile, &mut |m, i, j| {
                     let value = m.get(from.buffer, &[at(i, j)])?;
                     m.put(*tile, &[i, j], value)
                 })
             }
             TileOp::Store { tile, to } => {
-                let at = self.places(to)?;
+                let at = self.positions(to)?;
                 self.each(*tile, &mut |m, i, j| {
                     let value = m.get(*tile, &[i, j])?;
                     m.put(to.buffer, &[at(i, j)], value)
@@ -59,7 +59,7 @@ impl Evaluator<'_> {
         Ok(())
     }
 
-    fn places(
+    fn positions(
         &self,
         rows: &StridedRows,
     ) -> Result<impl Fn(i64, i64) -> i64 + use<>, EvalErrorKind> {

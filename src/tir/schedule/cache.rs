@@ -53,8 +53,8 @@ impl Schedule {
     /// before the loops of `name` copies `buffer` to a new intermediate in `scope`, and the block
     /// reads that.
     ///
-    /// Needs a buffer without padding that nothing in the same loops writes. Returns the name of the copying
-    /// block.
+    /// Needs a buffer without padding that nothing in the same loops writes. Returns the name of
+    /// the copying block.
     pub fn cache_read(
         &mut self,
         name: &str,

@@ -122,7 +122,7 @@ impl Merge<'_> {
 
     fn store(&self, stmt: &Stmt) -> Result<Stmt, Option<Buffer>> {
         let Stmt::Store { buffer, indices, value } = stmt else { return Err(None) };
-        Ok(Stmt::store(*buffer, self.place(*buffer, indices)?, self.expr(value)?))
+        Ok(Stmt::store(*buffer, self.position(*buffer, indices)?, self.expr(value)?))
     }
 
     fn uses(&self, e: &Expr) -> bool {
@@ -136,7 +136,7 @@ impl Merge<'_> {
         }
         match e.kind() {
             ExprKind::Load { buffer, indices, dtype } => {
-                let at = self.place(*buffer, indices)?;
+                let at = self.position(*buffer, indices)?;
                 Ok(Expr::load(*buffer, at, *dtype))
             }
             ExprKind::Var { .. } => Err(None),
@@ -155,7 +155,7 @@ impl Merge<'_> {
     }
 
     /// The position of an access by `u`.
-    fn place(&self, buffer: Buffer, indices: &[Expr]) -> Result<Vec<Expr>, Option<Buffer>> {
+    fn position(&self, buffer: Buffer, indices: &[Expr]) -> Result<Vec<Expr>, Option<Buffer>> {
         if !indices.iter().any(|i| self.uses(i)) {
             return Ok(indices.to_vec());
         }

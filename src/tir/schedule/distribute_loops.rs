@@ -9,7 +9,8 @@ use crate::{BlockIter, Buffer, Expr, For, IterKind, Region, Stmt, Var};
 impl Schedule {
     /// `for i in 0..n { for j in 0..m { X = alloc(..); S(i, j); T(i, j) } }`, at `i`, becomes
     /// `X' = alloc(n, m, ..); for i { for j { S } }; for i' { for j' { T } }`: the inverse of
-    /// [`Schedule::fuse_adjacent`]. Buffers of one iteration get an element for every one (scalar expansion).
+    /// [`Schedule::fuse_adjacent`]. Buffers of one iteration get an element for every one (scalar
+    /// expansion).
     ///
     /// Needs serial loops from 0 of constant extents directly around each other and around several
     /// statements, of which none touches in one iteration what another touches in a different one

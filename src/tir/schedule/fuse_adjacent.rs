@@ -6,7 +6,8 @@ use super::tree::sequence;
 use crate::{For, ForKind, Stmt, Var};
 
 impl Schedule {
-    /// Loop fusion: `for i in 0..n { S(i) }; for j in 0..n { T(j) }` becomes `for i in 0..n { S(i); T(i) }`.
+    /// Loop fusion: `for i in 0..n { S(i) }; for j in 0..n { T(j) }` becomes
+    /// `for i in 0..n { S(i); T(i) }`.
     ///
     /// Needs two serial loops from 0 of the same extent, directly one after the other, of which
     /// different iterations never touch the same element where one of the two writes it: each

@@ -5,7 +5,7 @@
 //! makes of what, refuses with a [`ScheduleError`] when it cannot show that every output keeps its
 //! bits, and decides nothing: schedule rules choose. Floating-point reductions keep their order through
 //! every primitive but [`Schedule::rfactor`] and [`Schedule::tree_reduce`], which write the new
-//! order into the tir.
+//! order into the loop IR.
 //!
 //! | primitive | known as |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! Helpers of the primitives that move blocks: rebuilding a block's loops over a box, fresh copies, and the
-//! conditions under which an order of accumulation is kept.
+//! Helpers of the primitives that move blocks: rebuilding a block's loops over a box, fresh copies,
+//! and the conditions under which an order of accumulation is kept.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -10,7 +10,8 @@ impl Schedule {
     /// are called `<name>_tail`, so that each part gets a schedule of its own: with
     /// `p = n // k * k`, splitting the first part by `k` needs no guard. Order is kept.
     ///
-    /// Needs `0 <= p <= n`, and neither part known to be empty. Returns the two loops; the first is the one given.
+    /// Needs `0 <= p <= n`, and neither part known to be empty. Returns the two loops; the first is
+    /// the one given.
     pub fn partition(&mut self, at: Var, point: Expr) -> Result<(Var, Var), ScheduleError> {
         let path = self.path_to_loop("partition", at)?;
         let l = self.get_loop(at)?.clone();

@@ -20,7 +20,7 @@ impl Schedule {
             return refuse("only a serial loop has versions; choose before giving it a kind");
         }
         if cond.dtype() != DType::BOOL {
-            return refuse("the condition is no condition");
+            return refuse("the condition is not of type bool");
         }
         let mut below = vec![];
         l.body.visit(&mut |s| match s {

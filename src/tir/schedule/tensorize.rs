@@ -178,13 +178,13 @@ impl Matching<'_> {
                 };
                 let same = found.as_ref().is_none_or(|f| *f == rows);
                 let name = &self.func.buffers[*buffer].name;
-                require(same, || format!("`{name}` is read here and there"))?;
+                require(same, || format!("`{name}` is accessed at more than one position"))?;
                 found = Some(rows);
             }
             let rows = found.ok_or_else(|| "an operand is missing".to_string())?;
             let fresh = operands.iter().all(|o| o.buffer != rows.buffer);
             let name = &self.func.buffers[rows.buffer].name;
-            require(fresh, || format!("`{name}` is two of its operands"))?;
+            require(fresh, || format!("two operands are `{name}`"))?;
             operands.push(rows);
         }
         Ok(operands)

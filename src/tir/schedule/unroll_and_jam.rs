@@ -13,8 +13,8 @@ impl Schedule {
     /// Unroll and jam: `for i in 0..2 { for j in 0..2 { X[i, j] = f(a(i), b(j)) } }`, at `i`, becomes
     /// `let b0 = b(0), b1 = b(1); let a0 = a(0); X[0, 0] = f(a0, b0); X[0, 1] = f(a0, b1); let a1 ..`:
     /// the instances one after the other, and what is loaded for several iterations of a loop named
-    /// before that loop. A guard that changes with the
-    /// loops is decided for each instance; where there is one, nothing is named.
+    /// before that loop. A guard that changes with the loops is decided for each instance; where
+    /// there is one, nothing is named.
     ///
     /// Needs serial loops from 0 of constant extents around nothing but the block, which is one store
     /// without an init and reads nothing else of what it writes than that element.

@@ -1,11 +1,12 @@
 //! Text in, text out: every file of `tests/filetests/tir` holds steps, a function and what
 //! becomes of it.
 //!
-//! A file is Python to a reader's editor: `# step: ...` lines, the function, a line of dashes,
-//! and the outcome, which is the function after the steps, `# error: ...` when the text is
-//! refused, or `# refused: ...` followed by the function where a step is. A step is the name of
-//! a primitive and its operands; a loop is `block:0`, counted from outside. `pass NAME` runs a
-//! lowering pass, `lower` all of them, `lower_gpu` those of a GPU too. `REFLEX_BLESS=1` writes the outcomes that were observed.
+//! A file is Python to a reader's editor: `# step: ...` lines, the function, a line of dashes, and
+//! the outcome, which is the function after the steps, `# error: ...` when the text is refused, or
+//! `# refused: ...` followed by the function where a step is. A step is the name of a primitive and
+//! its operands; a loop is `block:0`, counted from outside. `pass NAME` runs a lowering pass,
+//! `lower` all of them, `lower_gpu` those of a GPU too. `REFLEX_BLESS=1` writes the outcomes that
+//! were observed.
 
 use std::fs;
 use std::path::PathBuf;

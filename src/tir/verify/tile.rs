@@ -46,7 +46,9 @@ impl Verifier<'_> {
             let fits = *c == (x.0, y.1) && x.1 == y.0;
             let words = types == [DType::F32, DType::U32, DType::U32];
             let apart = sum != a && sum != b;
-            self.require(fits && words && apart, || "registers that do not multiply".into());
+            self.require(fits && words && apart, || {
+                "matrix registers whose shapes or types do not fit a product".into()
+            });
         }
     }
 }

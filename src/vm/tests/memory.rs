@@ -1,5 +1,5 @@
-//! The memory that a program whose sizes never repeat leaves resident. The numbers are the process's, so
-//! this is the only test of its binary.
+//! The memory that a program whose sizes never repeat leaves resident. The numbers are the
+//! process's, so this is the only test of its binary.
 
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::op::{ALWAYS, Inst, Kernel, Kind, Op, Param, Symbol};
-use crate::parse::error::{ParseError, Place};
+use crate::parse::error::{ParseError, Position};
 use crate::parse::tree::{Function, Instruction, Operand, Statement, Tree, Variable};
 
 use super::modifiers::Modifiers;
@@ -42,7 +42,7 @@ struct Scope<'a> {
 struct Pending<'a> {
     scope: usize,
     label: &'a str,
-    place: Place,
+    position: Position,
     at: Target,
 }
 
@@ -67,7 +67,7 @@ pub struct Context<'t, 'a> {
     /// Guard, opcode and line of the instruction that is being decoded.
     guard: (u32, bool),
     opcode: u32,
-    pub place: Place,
+    pub position: Position,
     pub kind: Kind,
     first: bool,
 }
@@ -88,7 +88,7 @@ impl<'t, 'a> Context<'t, 'a> {
             returns: None,
             guard: (ALWAYS, false),
             opcode: 0,
-            place: Place::default(),
+            position: Position::default(),
             kind: Kind::Move,
             first: true,
         }
@@ -96,7 +96,7 @@ impl<'t, 'a> Context<'t, 'a> {
 
     /// An error at the current instruction.
     pub fn error<T>(&self, message: impl Into<String>) -> Result<T> {
-        Err(ParseError::new(self.place, message))
+        Err(ParseError::new(self.position, message))
     }
 
     /// Fails for targets before Hopper.
@@ -131,7 +131,7 @@ impl<'t, 'a> Context<'t, 'a> {
     }
 
     fn directives(&mut self, function: &Function<'a>) -> Result<()> {
-        self.place = function.place;
+        self.position = function.position;
         for (name, numbers) in &function.directives {
             let at = |axis: usize| numbers.get(axis).copied().unwrap_or(1);
             match *name {
@@ -159,8 +159,8 @@ impl<'t, 'a> Context<'t, 'a> {
 
     fn body(&mut self, function: &Function<'a>) -> Result<()> {
         self.calls.push(function.name);
-        for (statement, place) in &function.body {
-            self.place = *place;
+        for (statement, position) in &function.body {
+            self.position = *position;
             match statement {
                 Statement::Open => self.open(),
                 Statement::Close => self.close(),
@@ -248,7 +248,7 @@ impl<'t, 'a> Context<'t, 'a> {
     }
 
     fn branch_to(&mut self, label: &'a str, at: Target) {
-        self.pending.push(Pending { scope: self.scope, label, place: self.place, at });
+        self.pending.push(Pending { scope: self.scope, label, position: self.position, at });
     }
 
     /// Emits a jump to a label.
@@ -345,7 +345,7 @@ impl<'t, 'a> Context<'t, 'a> {
             head: self.first,
             kind: self.kind,
             opcode: self.opcode,
-            line: self.place.line,
+            line: self.position.line,
         });
         self.first = false;
         Ok(())
@@ -423,7 +423,7 @@ impl<'t, 'a> Context<'t, 'a> {
     }
 
     fn inline(&mut self, function: &Function<'a>, bound: Vec<(&'a str, Named)>) -> Result<()> {
-        let (guard, opcode, place, scope) = (self.guard, self.opcode, self.place, self.scope);
+        let (guard, opcode, position, scope) = (self.guard, self.opcode, self.position, self.scope);
         // A guarded call jumps over the body.
         let mut skip = None;
         if guard.0 != ALWAYS {
@@ -441,7 +441,8 @@ impl<'t, 'a> Context<'t, 'a> {
         for at in returns.into_iter().chain(skip) {
             self.kernel.code[at].op = Op::Branch { target: end };
         }
-        (self.guard, self.opcode, self.place, self.scope) = ((ALWAYS, false), opcode, place, scope);
+        (self.guard, self.opcode, self.position, self.scope) =
+            ((ALWAYS, false), opcode, position, scope);
         Ok(())
     }
 
@@ -458,10 +459,10 @@ impl<'t, 'a> Context<'t, 'a> {
     }
 
     fn resolve(&mut self) -> Result<()> {
-        for Pending { scope, label, place, at } in std::mem::take(&mut self.pending) {
+        for Pending { scope, label, position, at } in std::mem::take(&mut self.pending) {
             let found = self.look_up_from(scope, |scope| scope.labels.get(label).copied());
             let Some(target) = found else {
-                return Err(ParseError::new(place, format!("unknown label {label}")));
+                return Err(ParseError::new(position, format!("unknown label {label}")));
             };
             match at {
                 Target::Inst(at) => self.kernel.code[at].op = Op::Branch { target },

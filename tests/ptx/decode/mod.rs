@@ -11,7 +11,7 @@ mod modifiers;
 mod operand;
 
 use crate::op::Kernel;
-use crate::parse::error::{ParseError, Place};
+use crate::parse::error::{ParseError, Position};
 use crate::parse::tree::{Tree, Variable};
 
 use context::Context;
@@ -43,13 +43,13 @@ pub struct Decoded {
 /// Decodes all kernels of a module.
 pub fn decode(tree: &Tree<'_>) -> Result<Decoded, ParseError> {
     if tree.version.is_empty() || tree.target.is_empty() {
-        return Err(ParseError::new(Place::default(), "no .version and .target"));
+        return Err(ParseError::new(Position::default(), "no .version and .target"));
     }
     let in_memory = |v: &&Variable<'_>| v.space != ".shared";
     let mut decoded = Decoded { target: tree.target.to_owned(), ..Decoded::default() };
     for variable in tree.variables.iter().filter(in_memory) {
         let size = variable.size.ok_or_else(|| {
-            ParseError::new(variable.place, format!("{} has no size", variable.name))
+            ParseError::new(variable.position, format!("{} has no size", variable.name))
         })?;
         decoded.variables.push(ModuleVariable {
             name: variable.name.to_owned(),

@@ -73,7 +73,7 @@ impl Global {
         self.used
     }
 
-    /// The allocation that holds a range, and the place of the range in it.
+    /// The allocation that holds a range, and the offset of the range in it.
     pub fn find(&mut self, address: u64, size: u64) -> Option<(&mut Allocation, usize)> {
         let holds = |a: &Allocation| address.wrapping_sub(a.base) < a.bytes.len() as u64;
         if !self.allocations.get(self.hint).is_some_and(holds) {

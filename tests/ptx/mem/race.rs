@@ -1,7 +1,7 @@
-//! The order of accesses: who wrote and read each byte since the last barrier.
+//! The order of accesses: the threads that wrote and read each byte since the last barrier.
 //!
 //! A barrier of a whole block ends an epoch, and everything before it is ordered. Within an epoch
-//! a vector of clocks per thread says what it knows of others; kept by the barriers that order threads.
+//! a vector clock per thread says what it knows of the others; barriers that order threads update it.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ pub struct Access {
     pub atomic: bool,
 }
 
-/// Who touches memory, and what it knows of the others.
+/// A thread that touches memory, and what it knows of the others.
 #[derive(Clone, Copy, Debug)]
 pub struct Agent<'a> {
     /// Index in the block.

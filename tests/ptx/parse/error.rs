@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-/// A place in the text, from 1.
+/// A position in the text, from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct Position {
     /// The line.
     pub line: u32,
     /// The column, in bytes.
@@ -14,22 +14,22 @@ pub struct Place {
 /// Why a text is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
-    /// Where.
-    pub place: Place,
+    /// The position in the text.
+    pub position: Position,
     /// The mistake, with the name of the instruction or symbol.
     pub message: String,
 }
 
 impl ParseError {
-    /// An error at a place.
-    pub fn new(place: Place, message: impl Into<String>) -> ParseError {
-        ParseError { place, message: message.into() }
+    /// An error at a position.
+    pub fn new(position: Position, message: impl Into<String>) -> ParseError {
+        ParseError { position, message: message.into() }
     }
 }
 
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.place.line, self.place.column, self.message)
+        write!(f, "{}:{}: {}", self.position.line, self.position.column, self.message)
     }
 }
 

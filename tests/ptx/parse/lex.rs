@@ -1,6 +1,6 @@
 //! Tokens of PTX.
 
-use super::error::{ParseError, Place};
+use super::error::{ParseError, Position};
 
 /// A token.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,8 +19,8 @@ pub enum Token<'a> {
     Symbol(char),
 }
 
-/// Splits a text into tokens with their places.
-pub fn lex(text: &str) -> Result<Vec<(Token<'_>, Place)>, ParseError> {
+/// Splits a text into tokens with their positions.
+pub fn lex(text: &str) -> Result<Vec<(Token<'_>, Position)>, ParseError> {
     let mut lexer = Lexer { text, at: 0, line: 1, line_start: 0 };
     let mut tokens = vec![];
     while let Some(token) = lexer.next()? {
@@ -41,16 +41,16 @@ impl<'a> Lexer<'a> {
         self.text.as_bytes().get(self.at + ahead).copied().unwrap_or(0)
     }
 
-    fn place(&self) -> Place {
-        Place { line: self.line, column: (self.at - self.line_start + 1) as u32 }
+    fn position(&self) -> Position {
+        Position { line: self.line, column: (self.at - self.line_start + 1) as u32 }
     }
 
-    fn next(&mut self) -> Result<Option<(Token<'a>, Place)>, ParseError> {
+    fn next(&mut self) -> Result<Option<(Token<'a>, Position)>, ParseError> {
         self.skip()?;
         if self.at >= self.text.len() {
             return Ok(None);
         }
-        let place = self.place();
+        let position = self.position();
         let token = match self.byte(0) {
             b'"' => self.quoted()?,
             b'0'..=b'9' => self.number()?,
@@ -61,7 +61,7 @@ impl<'a> Lexer<'a> {
                 Token::Symbol(symbol)
             }
         };
-        Ok(Some((token, place)))
+        Ok(Some((token, position)))
     }
 
     /// Skips white space and comments.
@@ -76,12 +76,12 @@ impl<'a> Lexer<'a> {
                     }
                 }
                 (b'/', b'*') => {
-                    let place = self.place();
+                    let position = self.position();
                     self.at += 2;
                     while (self.byte(0), self.byte(1)) != (b'*', b'/') {
                         match self.byte(0) {
                             _ if self.at >= self.text.len() => {
-                                return Err(ParseError::new(place, "comment without end"));
+                                return Err(ParseError::new(position, "comment without end"));
                             }
                             b'\n' => self.newline(),
                             _ => self.at += 1,
@@ -112,19 +112,19 @@ impl<'a> Lexer<'a> {
     }
 
     fn quoted(&mut self) -> Result<Token<'a>, ParseError> {
-        let (place, start) = (self.place(), self.at + 1);
+        let (position, start) = (self.position(), self.at + 1);
         let Some(length) = self.text[start..].find(['"', '\n']) else {
-            return Err(ParseError::new(place, "text without end"));
+            return Err(ParseError::new(position, "text without end"));
         };
         self.at = start + length + 1;
         if self.text.as_bytes()[self.at - 1] != b'"' {
-            return Err(ParseError::new(place, "text without end"));
+            return Err(ParseError::new(position, "text without end"));
         }
         Ok(Token::Text(&self.text[start..start + length]))
     }
 
     fn number(&mut self) -> Result<Token<'a>, ParseError> {
-        let (place, start) = (self.place(), self.at);
+        let (position, start) = (self.position(), self.at);
         while self.byte(0).is_ascii_alphanumeric() {
             self.at += 1;
         }
@@ -137,7 +137,7 @@ impl<'a> Lexer<'a> {
             }
             return Ok(Token::Word(&self.text[start..self.at]));
         }
-        let wrong = |_| ParseError::new(place, format!("no number: {text}"));
+        let wrong = |_| ParseError::new(position, format!("no number: {text}"));
         let hex = |digits: &str| u64::from_str_radix(digits, 16);
         let (first, second) = (text.as_bytes()[0], text.as_bytes().get(1).copied().unwrap_or(0));
         match (first, second, text.len()) {

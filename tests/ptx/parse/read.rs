@@ -1,6 +1,6 @@
 //! The reader of statements and operands.
 
-use super::error::{ParseError, Place};
+use super::error::{ParseError, Position};
 use super::lex::{Token, lex};
 use super::tree::{Function, Instruction, Operand, Statement, Tree, Variable};
 
@@ -16,7 +16,7 @@ type Result<T> = std::result::Result<T, ParseError>;
 /// Reads a module.
 pub fn parse(text: &str) -> Result<Tree<'_>> {
     if text.len() > TEXT {
-        return Err(ParseError::new(Place::default(), "text too long"));
+        return Err(ParseError::new(Position::default(), "text too long"));
     }
     let mut reader = Reader { tokens: lex(text)?, at: 0 };
     let mut tree = Tree::default();
@@ -27,7 +27,7 @@ pub fn parse(text: &str) -> Result<Tree<'_>> {
 }
 
 struct Reader<'a> {
-    tokens: Vec<(Token<'a>, Place)>,
+    tokens: Vec<(Token<'a>, Position)>,
     at: usize,
 }
 
@@ -36,13 +36,13 @@ impl<'a> Reader<'a> {
         self.tokens.get(self.at).map(|(token, _)| *token)
     }
 
-    fn place(&self) -> Place {
+    fn position(&self) -> Position {
         let at = self.at.min(self.tokens.len().saturating_sub(1));
-        self.tokens.get(at).map(|(_, place)| *place).unwrap_or_default()
+        self.tokens.get(at).map(|(_, position)| *position).unwrap_or_default()
     }
 
     fn error<T>(&self, message: impl Into<String>) -> Result<T> {
-        Err(ParseError::new(self.place(), message))
+        Err(ParseError::new(self.position(), message))
     }
 
     fn take(&mut self) -> Result<Token<'a>> {
@@ -97,7 +97,7 @@ impl<'a> Reader<'a> {
 
     /// A directive or declaration outside of functions.
     fn top(&mut self, tree: &mut Tree<'a>) -> Result<()> {
-        let place = self.place();
+        let position = self.position();
         match self.word()? {
             ".version" => tree.version = self.word()?,
             ".target" => {
@@ -108,28 +108,28 @@ impl<'a> Reader<'a> {
             }
             ".address_size" => {
                 if self.integer()? != 64 {
-                    return Err(ParseError::new(place, ".address_size other than 64"));
+                    return Err(ParseError::new(position, ".address_size other than 64"));
                 }
             }
-            ".file" => self.skip_line(place),
+            ".file" => self.skip_line(position),
             ".pragma" => self.skip_to_semicolon()?,
             ".visible" | ".weak" | ".extern" | ".common" => {}
-            ".entry" => self.function(tree, true, place)?,
-            ".func" => self.function(tree, false, place)?,
+            ".entry" => self.function(tree, true, position)?,
+            ".func" => self.function(tree, false, position)?,
             ".section" => self.skip_section()?,
             space @ (".global" | ".const" | ".shared") => {
-                let variable = self.variable(space, place)?;
+                let variable = self.variable(space, position)?;
                 self.expect(';')?;
                 tree.variables.push(variable);
             }
-            other => return Err(ParseError::new(place, format!("unknown directive {other}"))),
+            other => return Err(ParseError::new(position, format!("unknown directive {other}"))),
         }
         Ok(())
     }
 
     /// Skips the other tokens of a line.
-    fn skip_line(&mut self, place: Place) {
-        while self.at < self.tokens.len() && self.place().line == place.line {
+    fn skip_line(&mut self, position: Position) {
+        while self.at < self.tokens.len() && self.position().line == position.line {
             self.at += 1;
         }
     }
@@ -151,12 +151,12 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn function(&mut self, tree: &mut Tree<'a>, entry: bool, place: Place) -> Result<()> {
+    fn function(&mut self, tree: &mut Tree<'a>, entry: bool, position: Position) -> Result<()> {
         let results = if self.accept('(') { self.parameters()? } else { vec![] };
         let name = self.word()?;
         let params = if self.accept('(') { self.parameters()? } else { vec![] };
         let mut function =
-            Function { name, entry, results, params, directives: vec![], body: vec![], place };
+            Function { name, entry, results, params, directives: vec![], body: vec![], position };
         loop {
             match self.take()? {
                 Token::Symbol(';') => return Ok(()),
@@ -187,9 +187,9 @@ impl<'a> Reader<'a> {
             return Ok(found);
         }
         loop {
-            let place = self.place();
+            let position = self.position();
             match self.word()? {
-                ".param" => found.push(self.variable(".param", place)?),
+                ".param" => found.push(self.variable(".param", position)?),
                 ".reg" => return self.error("parameters in registers (.reg) are not supported"),
                 other => return self.error(format!("expected a parameter, found {other}")),
             }
@@ -201,7 +201,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A variable behind its state space.
-    fn variable(&mut self, space: &'a str, place: Place) -> Result<Variable<'a>> {
+    fn variable(&mut self, space: &'a str, position: Position) -> Result<Variable<'a>> {
         let (mut align, mut width, mut lanes) = (0, 0, 1);
         let name = loop {
             match self.word()? {
@@ -250,7 +250,7 @@ impl<'a> Reader<'a> {
             }
             init.resize(size as usize, 0);
         }
-        Ok(Variable { space, name, align, size, init, place })
+        Ok(Variable { space, name, align, size, init, position })
     }
 
     fn initial(&mut self, width: u64, init: &mut Vec<u8>, depth: usize) -> Result<()> {
@@ -279,26 +279,26 @@ impl<'a> Reader<'a> {
     fn body(&mut self, function: &mut Function<'a>) -> Result<()> {
         let mut depth = 0;
         loop {
-            let place = self.place();
+            let position = self.position();
             if self.accept('{') {
                 depth += 1;
                 if depth > DEPTH {
                     return self.error("scopes nest too deep");
                 }
-                function.body.push((Statement::Open, place));
+                function.body.push((Statement::Open, position));
             } else if self.accept('}') {
                 if depth == 0 {
                     return Ok(());
                 }
                 depth -= 1;
-                function.body.push((Statement::Close, place));
+                function.body.push((Statement::Close, position));
             } else if !self.accept(';') {
-                self.statement(function, place)?;
+                self.statement(function, position)?;
             }
         }
     }
 
-    fn statement(&mut self, function: &mut Function<'a>, place: Place) -> Result<()> {
+    fn statement(&mut self, function: &mut Function<'a>, position: Position) -> Result<()> {
         let mut guard = None;
         if self.accept('@') {
             let negated = self.accept('!');
@@ -307,20 +307,20 @@ impl<'a> Reader<'a> {
         let word = self.word()?;
         let body = &mut function.body;
         match word {
-            ".reg" => return self.registers(body, place),
+            ".reg" => return self.registers(body, position),
             ".loc" => {
-                self.skip_line(place);
+                self.skip_line(position);
                 return Ok(());
             }
             ".pragma" => return self.skip_to_semicolon(),
             ".shared" | ".local" | ".param" => {
-                let variable = self.variable(word, place)?;
+                let variable = self.variable(word, position)?;
                 self.expect(';')?;
-                body.push((Statement::Variable(variable), place));
+                body.push((Statement::Variable(variable), position));
                 return Ok(());
             }
             _ if word.starts_with('.') => {
-                return Err(ParseError::new(place, format!("unknown directive {word}")));
+                return Err(ParseError::new(position, format!("unknown directive {word}")));
             }
             _ => {}
         }
@@ -331,11 +331,11 @@ impl<'a> Reader<'a> {
                     targets.push(self.word()?);
                 }
                 self.expect(';')?;
-                body.push((Statement::Targets(word, targets), place));
+                body.push((Statement::Targets(word, targets), position));
             } else if self.accept_word(".callprototype") {
                 self.skip_to_semicolon()?;
             } else {
-                body.push((Statement::Label(word), place));
+                body.push((Statement::Label(word), position));
             }
             return Ok(());
         }
@@ -348,11 +348,15 @@ impl<'a> Reader<'a> {
             }
         }
         let instruction = Instruction { guard, opcode: word, operands };
-        body.push((Statement::Instruction(instruction), place));
+        body.push((Statement::Instruction(instruction), position));
         Ok(())
     }
 
-    fn registers(&mut self, body: &mut Vec<(Statement<'a>, Place)>, place: Place) -> Result<()> {
+    fn registers(
+        &mut self,
+        body: &mut Vec<(Statement<'a>, Position)>,
+        position: Position,
+    ) -> Result<()> {
         let kind = self.word()?;
         loop {
             let name = self.word()?;
@@ -361,7 +365,7 @@ impl<'a> Reader<'a> {
                 count = Some(self.integer()?);
                 self.expect('>')?;
             }
-            body.push((Statement::Registers(kind, name, count), place));
+            body.push((Statement::Registers(kind, name, count), position));
             if !self.accept(',') {
                 return self.expect(';');
             }
@@ -372,7 +376,7 @@ impl<'a> Reader<'a> {
         if depth > DEPTH {
             return self.error("operands nest too deep");
         }
-        let place = self.place();
+        let position = self.position();
         match self.take()? {
             Token::Symbol('{') => Ok(Operand::Vector(self.operands('}', depth)?)),
             Token::Symbol('(') => Ok(Operand::List(self.operands(')', depth)?)),
@@ -397,7 +401,7 @@ impl<'a> Reader<'a> {
             Token::Double(bits) => Ok(Operand::Double(bits)),
             Token::Word(name) if self.accept('|') => Ok(Operand::Pair(name, self.word()?)),
             Token::Word(name) => Ok(Operand::Name(name, self.offset()?)),
-            other => Err(ParseError::new(place, format!("unexpected {other:?} as an operand"))),
+            other => Err(ParseError::new(position, format!("unexpected {other:?} as an operand"))),
         }
     }
 

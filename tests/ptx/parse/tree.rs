@@ -1,6 +1,6 @@
 //! The syntax tree of a module.
 
-use super::error::Place;
+use super::error::Position;
 
 /// A module.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ pub struct Variable<'a> {
     /// Bytes of the initial value; empty when there is none.
     pub init: Vec<u8>,
     /// Where it is declared.
-    pub place: Place,
+    pub position: Position,
 }
 
 /// A function or kernel.
@@ -46,9 +46,9 @@ pub struct Function<'a> {
     /// Performance directives with their numbers, such as `.maxntid`.
     pub directives: Vec<(&'a str, Vec<u64>)>,
     /// The body.
-    pub body: Vec<(Statement<'a>, Place)>,
+    pub body: Vec<(Statement<'a>, Position)>,
     /// Where it begins.
-    pub place: Place,
+    pub position: Position,
 }
 
 /// A statement of a body.

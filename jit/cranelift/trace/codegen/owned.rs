@@ -91,7 +91,8 @@ impl TraceCodegen<'_, '_> {
         }
     }
 
-    /// Stores the values that a snapshot needs for its virtual objects in the buffer; returns its address.
+    /// Stores the values that a snapshot needs for its virtual objects in the buffer; returns its
+    /// address.
     pub(super) fn store_sources(&mut self, sources: &[Item]) -> Result<Value, Bailout> {
         let mut address = self.e.i64(0);
         for (at, source) in sources.iter().enumerate() {
