@@ -107,7 +107,7 @@ impl Compiler {
         let remedy = kernel_cache::REMEDY;
         let Some(folder) = self.cache.clone().or_else(KernelCache::default_dir) else {
             let off = std::env::var_os("REFLEX_CACHE").is_some_and(|value| value == "off");
-            return (!off).then(|| format!("there is no home to have a kernel cache in: {remedy}"));
+            return (!off).then(|| format!("neither XDG_CACHE_HOME nor HOME is set: {remedy}"));
         };
         let error = KernelCache::check(&folder).err()?;
         KernelCache::suppress_warning(&folder);

@@ -75,8 +75,9 @@ impl Server {
             }
         };
         let target = Str::try_from(session.call_global(names::TARGET, &[])?)?;
-        let target: serde_json::Value = serde_json::from_str(&target)
-            .map_err(|_| Error::input("the server does not say what it is"))?;
+        let target: serde_json::Value = serde_json::from_str(&target).map_err(|_| {
+            Error::input("the server's description is not JSON: is it `reflex serve`?")
+        })?;
         let known = target["levels"].as_array().into_iter().flatten();
         let levels = known.filter_map(|level| level.as_str()?.parse().ok()).collect();
         Ok(Server { session, levels, opens_libraries: target["code"] == true })

@@ -103,9 +103,9 @@ fn precisions_have_kernels_for_the_levels_that_can() {
     assert!(bf16.0 == 0 && bf16.1 > 0 && bf16.2 == 0, "{bf16:?}");
     assert!(amx.0 > 0 && amx.2 == 0, "{amx:?}");
     compile(Precision::F32, &Level::ALL).expect("compiles");
-    let counts = ["", ".v4", ".v4_bf16", ".v4_amx"].map(products);
+    let counts = ["", ".v4", ".v4_vnni", ".v4_bf16", ".v4_amx"].map(products);
     for (n, (tiles, dots, multiply_adds)) in counts.into_iter().enumerate() {
-        assert!((tiles > 0) == (n == 3) && dots == 0 && multiply_adds > 0, "{counts:?}");
+        assert!((tiles > 0) == (n == 4) && dots == 0 && multiply_adds > 0, "{counts:?}");
     }
     let error = compile(Precision::Bf16, &[Level::V4, Level::V4Bf16]).expect_err("refused");
     assert!(error.to_string().contains("AVX512_BF16, which x86-64-v4 lacks"), "{error}");

@@ -26,8 +26,8 @@ pub struct EngineArgs {
     /// model's.
     #[arg(long, default_value = "speed", value_name = "speed|size")]
     optimize_for: OptimizeFor,
-    /// CPU levels that a model is compiled for, of v3, v4, v4+bf16 and v4+amx, or whose kernels of a
-    /// .so are used (default: this CPU, with all its features).
+    /// CPU levels that a model is compiled for, of v3, v4, v4+vnni, v4+bf16 and v4+amx, or whose
+    /// kernels of a .so are used (default: this CPU, with all its features).
     #[arg(long, value_name = "LEVELS", value_delimiter = ',')]
     levels: Vec<Level>,
     /// Development: schedule kernels for a GPU, cuda:sm_80 or cuda:sm_90a, and run its threads one

@@ -117,8 +117,10 @@ impl<'a> Inference<'a> {
                 self.arg_reduce(*axis, elementwise::without)
             }
             Op::CumSum { axis, .. } => self.cumsum(*axis),
-            Op::MatMul => self.matmul(),
-            Op::Conv(conv) => self.conv(conv),
+            Op::MatMul => self.matmul(same_number),
+            Op::MatMulInteger => self.matmul(sum_of_bytes),
+            Op::Conv(conv) => self.conv(conv, same_number),
+            Op::ConvInteger(conv) => self.conv(conv, sum_of_bytes),
             Op::ConvTranspose { conv, output_padding } => self.conv_transpose(conv, output_padding),
             Op::Pool(pool) => self.pool(pool),
             Op::Softmax { axis, .. } => self.softmax(*axis),
@@ -245,6 +247,23 @@ fn same_type(a: &TensorType, b: &TensorType) -> Inferred<DType> {
         return Ok(a.dtype);
     }
     Err(format!("element types {} and {} differ", a.dtype, b.dtype))
+}
+
+/// The element type of sums over products of two operands.
+type SumType = fn(&TensorType, &TensorType) -> Inferred<DType>;
+
+/// That of both operands.
+fn same_number(a: &TensorType, b: &TensorType) -> Inferred<DType> {
+    let dtype = same_type(a, b)?;
+    number(dtype).map(|()| dtype)
+}
+
+/// int32, of 8-bit integers.
+fn sum_of_bytes(a: &TensorType, b: &TensorType) -> Inferred<DType> {
+    match [a, b].into_iter().find(|t| !matches!(t.dtype, DType::U8 | DType::I8)) {
+        Some(t) => Err(format!("needs 8-bit integers, not {}", t.dtype)),
+        None => Ok(DType::I32),
+    }
 }
 
 fn axis_of(t: &TensorType, axis: usize) -> Inferred<usize> {

@@ -70,6 +70,10 @@ pub enum Op {
     },
     /// NumPy matrix multiplication with batch broadcasting: `(a, b)`.
     MatMul,
+    /// [`Op::MatMul`] of 8-bit integers, each operand uint8 or int8, in int32 that wraps: `(a, b)`.
+    MatMulInteger,
+    /// [`Op::Conv`] of 8-bit integers, each operand uint8 or int8, in int32 that wraps: `(x, w)`.
+    ConvInteger(ConvAttrs),
     /// `(x, w, bias?)`: x `[n, c, spatial...]`, w `[o, c / groups, kernel...]`.
     Conv(ConvAttrs),
     /// `(x, w, bias?)`: w `[c, o / groups, kernel...]`.
@@ -192,7 +196,11 @@ impl Op {
             | Op::Resize(_)
             | Op::TopK { .. } => (1, 1),
             Op::Pad { .. } => (1, 2),
-            Op::Binary(_) | Op::MatMul | Op::Gather { .. } => (2, 2),
+            Op::Binary(_)
+            | Op::MatMul
+            | Op::MatMulInteger
+            | Op::ConvInteger(_)
+            | Op::Gather { .. } => (2, 2),
             Op::LayerNorm { .. } | Op::Conv(_) | Op::ConvTranspose { .. } => (2, 3),
             Op::Where | Op::Scatter { .. } => (3, 3),
             Op::Rnn(_) => (3, 6),

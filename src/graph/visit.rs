@@ -46,6 +46,8 @@ macro_rules! op_dims {
             | Op::ArgReduce { .. }
             | Op::CumSum { .. }
             | Op::MatMul
+            | Op::MatMulInteger
+            | Op::ConvInteger(_)
             | Op::Conv(_)
             | Op::ConvTranspose { .. }
             | Op::Pool(_)

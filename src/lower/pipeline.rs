@@ -131,7 +131,7 @@ pub fn lower_for_gpu(kernel: &PrimFunc, gpu: &GpuTarget) -> PrimFunc {
     passes.fold(kernel.clone(), |func, (_, pass)| pass(&func, &target))
 }
 
-/// Lowers a kernel for a GPU; a fault of what is left is ours.
+/// Lowers a kernel for a GPU. A fault in the result is a bug of the passes.
 fn lower_launches(func: &PrimFunc, target: &Target) -> PrimFunc {
     let lowered = lower::lower_gpu(func);
     if let Target::Gpu(gpu) = target {

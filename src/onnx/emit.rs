@@ -341,6 +341,8 @@ fn rounds(op: &Op) -> bool {
         Op::Scatter { reduce, .. } => *reduce != ScatterReduce::Replace,
         Op::CumSum { .. }
         | Op::MatMul
+        | Op::MatMulInteger
+        | Op::ConvInteger(_)
         | Op::Conv(_)
         | Op::ConvTranspose { .. }
         | Op::Pool(_)
@@ -370,6 +372,8 @@ fn cheap(op: &Op) -> bool {
     !matches!(
         op,
         Op::MatMul
+            | Op::MatMulInteger
+            | Op::ConvInteger(_)
             | Op::Conv(_)
             | Op::ConvTranspose { .. }
             | Op::Pool(_)

@@ -101,7 +101,7 @@ pub(crate) fn dtype(code: i32) -> Result<DType> {
     })
 }
 
-/// Converts a tensor, sharing its bytes where they are laid out as ours.
+/// Converts a tensor, sharing its bytes where they have the layout of a literal.
 pub(crate) fn literal(tensor: &TensorProto, files: &Files) -> Result<Literal> {
     convert(tensor, files).map_err(|e| e.at(format_args!("tensor `{}`", tensor.name)))
 }

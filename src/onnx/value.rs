@@ -35,6 +35,21 @@ pub(crate) struct Tensor {
     pub ty: TensorType,
     pub(crate) known: KnownElements,
     pub(crate) value: Option<Value>,
+    /// The integers that it is made of, where it is a dequantised tensor.
+    pub(crate) dequantised: Option<Rc<Dequantised>>,
+}
+
+/// `(x - zero_point) * scale`.
+#[derive(Clone, Debug)]
+pub(crate) struct Dequantised {
+    /// 8-bit integers.
+    pub x: Tensor,
+    /// One number, or one for each index of the axis.
+    pub scale: Tensor,
+    /// As many; `None` is 0.
+    pub zero_point: Option<Tensor>,
+    /// The axis.
+    pub axis: usize,
 }
 
 /// The elements of a tensor as far as the import knows them.
@@ -53,12 +68,12 @@ impl Tensor {
     pub fn literal(literal: Literal) -> Tensor {
         let shape = literal.shape().iter().map(|d| Expr::i64(*d)).collect();
         let ty = TensorType::new(literal.dtype(), shape);
-        Tensor { ty, known: KnownElements::Constant(literal), value: None }
+        Tensor { ty, known: KnownElements::Constant(literal), value: None, dequantised: None }
     }
 
     /// A run-time tensor.
     pub fn value(value: Value, ty: TensorType) -> Tensor {
-        Tensor { ty, known: KnownElements::None, value: Some(value) }
+        Tensor { ty, known: KnownElements::None, value: Some(value), dequantised: None }
     }
 
     /// Symbolic elements of an integer or bool tensor of a known shape. A literal when all are
@@ -72,7 +87,12 @@ impl Tensor {
             return Literal::new(dtype, shape.to_vec(), data).map(Tensor::literal);
         }
         let ty = TensorType::new(dtype, shape.iter().map(|d| Expr::i64(*d)).collect());
-        Some(Tensor { ty, known: KnownElements::Symbolic(elements.into()), value: None })
+        Some(Tensor {
+            ty,
+            known: KnownElements::Symbolic(elements.into()),
+            value: None,
+            dequantised: None,
+        })
     }
 
     /// A 1-D int64 tensor of dimensions.

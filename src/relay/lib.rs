@@ -9,7 +9,7 @@
 //!
 //! The compiler from Relay's graphs is not here.
 //!
-//! Decision: docs/decisions/0057-relay-executables.md
+//! Decision: docs/decisions/0058-relay-executables.md
 
 #![forbid(unsafe_code)]
 

@@ -123,7 +123,8 @@ impl Tensor {
             return Ok(self.clone());
         }
         if self.device().device_type != DLDevice::KIND_CPU {
-            return Err(Error::value_error(format!("the data is on {:?}", self.device())));
+            let text = format!("a tensor on {:?}; only those on the CPU are copied", self.device());
+            return Err(Error::value_error(text));
         }
         if !self.dtype().bits.is_multiple_of(8) {
             return Err(Error::value_error(format!("strided {} is not supported", self.dtype())));
@@ -230,7 +231,9 @@ fn advance(position: &mut [i64], shape: &[i64]) {
 /// `dl` is true, and `owner` keeps its data.
 unsafe fn import(dl: &DLTensor, owner: impl FnOnce() -> Owner) -> Result<Tensor, Error> {
     if !(0..=MAX_RANK).contains(&dl.ndim) || (dl.ndim > 0 && dl.shape.is_null()) {
-        return Err(Error::value_error(format!("a DLPack tensor of rank {}", dl.ndim)));
+        let rank = dl.ndim;
+        let text = format!("a DLPack tensor of rank {rank}; ranks 0 to {MAX_RANK} are taken");
+        return Err(Error::value_error(text));
     }
     let rank = dl.ndim as usize;
     // SAFETY: shape, and strides if given, have `ndim` items.

@@ -164,7 +164,9 @@ impl Specialiser {
         let Request { profile, general, args, .. } = request;
         let start = Instant::now();
         let program = (self.compile)(profile.name(), profile.shapes(), general)?;
-        let func = program.function_index(profile.name()).ok_or("the new program lacks it")?;
+        let func = program
+            .function_index(profile.name())
+            .ok_or("the specialised program lacks the function")?;
         let built = start.elapsed();
         let trial = Trial { general, general_func: profile.func(), special: &program, func, args };
         let medians = trial.run()?;

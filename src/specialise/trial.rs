@@ -14,7 +14,7 @@ use crate::session::outputs::tensors_of;
 use crate::session::plain::PlainSession;
 
 /// Time for both programs, interleaved.
-const TRIAL: Duration = Duration::from_millis(200);
+const TRIAL_TIME: Duration = Duration::from_millis(200);
 /// Turns of each program.
 const TURNS: u32 = 4;
 
@@ -89,7 +89,7 @@ impl<'a> Contender<'a> {
             let outputs = self.call()?;
             self.times.push(start.elapsed());
             drop(outputs);
-            if turn.elapsed() > TRIAL / (2 * TURNS) {
+            if turn.elapsed() > TRIAL_TIME / (2 * TURNS) {
                 return Ok(());
             }
         }

@@ -45,6 +45,13 @@ impl CpuTarget {
         self.vector_bytes == 64 && has("avx512bf16") && has("avx512vl")
     }
 
+    /// Whether it has AVX512_VNNI, which is [`crate::Intrin::DotI8`] of uint8 by int8, for vectors of
+    /// every length.
+    pub fn has_avx512_vnni(&self) -> bool {
+        let has = |feature: &str| self.features.contains(feature);
+        has("avx512vnni") && has("avx512vl")
+    }
+
     /// Whether it has AMX-BF16, which is [`crate::tile::TileOp`], as well as AVX512_BF16.
     pub fn has_amx_bf16(&self) -> bool {
         let has = |feature: &str| self.features.contains(feature);

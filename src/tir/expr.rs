@@ -137,6 +137,38 @@ pub enum Intrin {
     /// `a` in its lower half, as `vcvtne2ps2bf16` computes it. A subnormal operand is zero with its
     /// sign, NaN becomes quiet. Two bfloat16 are packed as they are.
     PairBf16,
+    /// `dot_u8s8(a, b, c)` and the like: four products of 8-bit integers, added to the int32 `c`. The
+    /// uint32 `a` and `b` hold four each (VNNI layout), whose signedness is named. Sums wrap, so they
+    /// are the same in any order, and never saturate: `vpdpbusd`, not `vpdpbusds`.
+    DotI8 {
+        /// Of the integers in `a`.
+        a: Sign,
+        /// Of those in `b`.
+        b: Sign,
+    },
+    /// `pack_4x8(a, b, c, d)`: four uint8 or four int8 in a uint32, `a` in its lowest byte (VNNI
+    /// layout).
+    Pack4x8,
+}
+
+/// The signedness of 8-bit integers in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Sign {
+    /// uint8.
+    Unsigned,
+    /// int8.
+    Signed,
+}
+
+impl Sign {
+    /// That of an 8-bit integer type.
+    pub fn of(dtype: DType) -> Option<Sign> {
+        match dtype {
+            DType::U8 => Some(Sign::Unsigned),
+            DType::I8 => Some(Sign::Signed),
+            _ => None,
+        }
+    }
 }
 
 /// The node of an [`Expr`].
@@ -282,7 +314,8 @@ impl Expr {
         let dtype = match op {
             Intrin::IfThenElse => args[1].dtype(),
             Intrin::DotBf16 => DType::F32,
-            Intrin::PairBf16 => DType::U32,
+            Intrin::DotI8 { .. } => DType::I32,
+            Intrin::PairBf16 | Intrin::Pack4x8 => DType::U32,
             Intrin::IsNan | Intrin::IsInf => DType::BOOL,
             _ => args[0].dtype(),
         };

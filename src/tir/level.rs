@@ -16,7 +16,9 @@ pub enum Level {
     V3,
     /// AVX-512: 64-byte vectors.
     V4,
-    /// [`Level::V4`] with AVX512_BF16: dot products of bfloat16.
+    /// [`Level::V4`] with AVX512_VNNI: dot products of 8-bit integers.
+    V4Vnni,
+    /// [`Level::V4Vnni`] with AVX512_BF16: dot products of bfloat16.
     V4Bf16,
     /// [`Level::V4Bf16`] with AMX-BF16: matrix registers.
     V4Amx,
@@ -29,6 +31,8 @@ const V3: &[&str] = &[
 ];
 /// The features that [`Level::V4`] adds.
 const V4: &[&str] = &["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"];
+/// The features that [`Level::V4Vnni`] adds.
+const VNNI: &[&str] = &["avx512vnni"];
 /// The features that [`Level::V4Bf16`] adds.
 const BF16: &[&str] = &["avx512bf16"];
 /// The features that [`Level::V4Amx`] adds.
@@ -36,13 +40,14 @@ const AMX: &[&str] = &["amx-tile", "amx-bf16"];
 
 impl Level {
     /// Every level, the lowest first.
-    pub const ALL: [Level; 4] = [Level::V3, Level::V4, Level::V4Bf16, Level::V4Amx];
+    pub const ALL: [Level; 5] = [Level::V3, Level::V4, Level::V4Vnni, Level::V4Bf16, Level::V4Amx];
 
     /// `v3`.
     pub fn short(self) -> &'static str {
         match self {
             Level::V3 => "v3",
             Level::V4 => "v4",
+            Level::V4Vnni => "v4+vnni",
             Level::V4Bf16 => "v4+bf16",
             Level::V4Amx => "v4+amx",
         }
@@ -63,8 +68,9 @@ impl Level {
         let (added, vector_bytes): (&[&[&str]], _) = match self {
             Level::V3 => (&[], 32),
             Level::V4 => (&[V4], 64),
-            Level::V4Bf16 => (&[V4, BF16], 64),
-            Level::V4Amx => (&[V4, BF16, AMX], 64),
+            Level::V4Vnni => (&[V4, VNNI], 64),
+            Level::V4Bf16 => (&[V4, VNNI, BF16], 64),
+            Level::V4Amx => (&[V4, VNNI, BF16, AMX], 64),
         };
         CpuTarget {
             triple: "x86_64-unknown-linux-gnu".to_owned(),
@@ -115,7 +121,9 @@ mod tests {
             assert_eq!(level.short().parse(), Ok(level));
         }
         let tiles = Level::ALL.map(|level| level.target().has_amx_bf16());
-        assert_eq!(tiles, [false, false, false, true]);
+        assert_eq!(tiles, [false, false, false, false, true]);
+        let dots = Level::ALL.map(|level| level.target().has_avx512_vnni());
+        assert_eq!(dots, [false, false, true, true, true]);
         assert_eq!(Level::V4Amx.suffix(), ".v4_amx");
         assert!("v5".parse::<Level>().unwrap_err().contains("v4"));
         assert!("x86-64-".parse::<Level>().is_err() && "64-v3".parse::<Level>().is_err());

@@ -74,7 +74,7 @@ pub mod tile;
 pub mod verify;
 mod visit;
 
-pub use expr::{BinOp, CmpOp, Expr, ExprKind, Intrin};
+pub use expr::{BinOp, CmpOp, Expr, ExprKind, Intrin, Sign};
 pub use func::{
     Block, BlockIter, Buffer, BufferData, For, ForKind, IndexCheck, IterKind, Param, PrimFunc,
     Region, Scope, Stmt, Var, VarData,

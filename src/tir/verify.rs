@@ -407,6 +407,15 @@ impl Verifier<'_> {
             let fits = types == [DType::U32, DType::U32, DType::F32] && dtype == DType::F32;
             return self.require(fits, || format!("{op:?} of {types:?} giving {dtype}"));
         }
+        if let Intrin::DotI8 { .. } = op {
+            let fits = types == [DType::U32, DType::U32, DType::I32] && dtype == DType::I32;
+            return self.require(fits, || format!("{op:?} of {types:?} giving {dtype}"));
+        }
+        if op == Intrin::Pack4x8 {
+            let bytes = types == [DType::U8; 4] || types == [DType::I8; 4];
+            let fits = bytes && dtype == DType::U32;
+            return self.require(fits, || format!("a word of {types:?}, called {dtype}"));
+        }
         let operands = if op == Intrin::IfThenElse { &types[1..] } else { &types[..] };
         let uniform = operands.iter().all(|t| *t == operands[0]);
         let result = match signature.result {
@@ -467,6 +476,9 @@ fn signature(op: Intrin) -> Signature {
         // Two VNNI pairs and an accumulator: checked where it is called.
         Intrin::DotBf16 => of(3, Domain::Any, Returns::Operand),
         Intrin::PairBf16 => of(2, Domain::Float, Returns::Operand),
+        // Words of 8-bit integers: checked where they are called.
+        Intrin::DotI8 { .. } => of(3, Domain::Integer, Returns::Operand),
+        Intrin::Pack4x8 => of(4, Domain::Integer, Returns::Operand),
         Intrin::Pow => of(2, Domain::Float, Returns::Operand),
         Intrin::Abs => of(1, Domain::Any, Returns::Operand),
         Intrin::IsNan | Intrin::IsInf => of(1, Domain::Float, Returns::Bool),

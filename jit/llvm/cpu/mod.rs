@@ -15,6 +15,7 @@ use reflex_tir::codegen::CpuTarget;
 use reflex_tir::{DType, PrimFunc, Scope, lower};
 
 use crate::emit::Emitter;
+use crate::emit::int8_dot::Int8Dots;
 use crate::error::{CodegenError, Result};
 
 /// Formats messages of packed entries; see the file.
@@ -44,7 +45,7 @@ pub fn build_module<'c>(
     let text = MemoryBuffer::create_from_memory_range_copy(PRELUDE.as_bytes(), "prelude");
     let module = context.create_module_from_ir(text)?;
     module.set_name(&func.name);
-    let raw = raw_entry::build(context, &module, func)?;
+    let raw = raw_entry::build(context, &module, func, Int8Dots::of(target))?;
     packed_entry::build(context, &module, func, raw)?;
     for function in module.get_functions() {
         if function.count_basic_blocks() > 0 {

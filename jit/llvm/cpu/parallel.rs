@@ -90,6 +90,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
         let function = self.ir.module.add_function(&name, signature, Some(Linkage::Internal));
 
         let mut e = Emitter::new(context, self.ir.module, self.func, function);
+        e.int8_dots = self.int8_dots;
         e.in_parallel = true;
         let params: Vec<BasicValueEnum<'c>> = function.get_param_iter().collect();
         let (vars, buffers) = params[2..].split_at(captures.vars.len());

@@ -7,6 +7,7 @@ use inkwell::types::BasicMetadataTypeEnum;
 use inkwell::values::FunctionValue;
 use reflex_tir::{Buffer, PrimFunc, abi};
 
+use crate::emit::int8_dot::Int8Dots;
 use crate::emit::value::LaneValue;
 use crate::emit::{Emitter, is_unaliased};
 use crate::error::{CodegenError, Result};
@@ -16,6 +17,7 @@ pub fn build<'c>(
     context: &'c Context,
     module: &Module<'c>,
     func: &PrimFunc,
+    int8_dots: Int8Dots,
 ) -> Result<FunctionValue<'c>> {
     let buffers: Vec<Buffer> = func.buffer_params().collect();
     let vars = abi::scalar_vars(func);
@@ -26,6 +28,7 @@ pub fn build<'c>(
     let function = module.add_function(&name, context.i32_type().fn_type(&params, false), None);
 
     let mut e = Emitter::new(context, module, func, function);
+    e.int8_dots = int8_dots;
     for (i, buffer) in buffers.iter().enumerate() {
         let value = function.get_nth_param(i as u32).ok_or_else(lost_parameter)?;
         e.buffers.insert(*buffer, value.into_pointer_value());

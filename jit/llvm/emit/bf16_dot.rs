@@ -191,9 +191,9 @@ impl<'c> Emitter<'_, 'c> {
 }
 
 /// The first of two elements that are loaded from neighbouring addresses.
-fn next_to<'e>(low: &'e Expr, high: &Expr) -> Option<(Buffer, &'e [Expr])> {
+pub(super) fn next_to<'e>(low: &'e Expr, high: &Expr) -> Option<(Buffer, &'e [Expr])> {
     let (
-        ExprKind::Load { buffer, indices: i, dtype: DType::F32 | DType::BF16 },
+        ExprKind::Load { buffer, indices: i, .. },
         ExprKind::Load { buffer: same, indices: j, .. },
     ) = (low.kind(), high.kind())
     else {

@@ -29,6 +29,8 @@ impl<'c> Emitter<'_, 'c> {
                 self.ir.binary(InstructionOpcode::Xor, args[0], ones)
             }
             Intrin::DotBf16 => self.dot_bf16(args),
+            Intrin::DotI8 { a, b } => self.dot_i8([a, b], args),
+            Intrin::Pack4x8 => self.packed_word(args),
             Intrin::PairBf16 if dtype == DType::BF16 => self.joined(args),
             Intrin::PairBf16 => self.pair_bf16(args),
             _ if !dtype.is_float() => self.int_call(op, args, dtype),
@@ -134,6 +136,8 @@ impl<'c> Emitter<'_, 'c> {
             | Intrin::Reinterpret
             | Intrin::DotBf16
             | Intrin::PairBf16
+            | Intrin::DotI8 { .. }
+            | Intrin::Pack4x8
             | Intrin::Shl
             | Intrin::Shr
             | Intrin::BitAnd

@@ -50,6 +50,11 @@ impl<'c> Emitter<'_, 'c> {
                 {
                     return Ok(pairs);
                 }
+                if *op == Intrin::Pack4x8
+                    && let Some(words) = self.adjacent_bytes(args)?
+                {
+                    return Ok(words);
+                }
                 let values = args.iter().map(|a| self.expr(a)).collect::<Result<Vec<_>>>()?;
                 let operands = self.same_shape(&values)?;
                 Ok(LaneValue::of(self.call(*op, &operands, args[0].dtype())?))

@@ -11,6 +11,7 @@ mod bf16_dot;
 mod call;
 mod convert;
 mod expr;
+pub mod int8_dot;
 pub mod ir;
 mod memory;
 pub mod stmt;
@@ -29,6 +30,7 @@ use inkwell::values::{FunctionValue, PointerValue, VectorValue};
 use reflex_tir::{Buffer, DType, PrimFunc, Var};
 
 use crate::error::{CodegenError, Result};
+use int8_dot::Int8Dots;
 use ir::Ir;
 use value::LaneValue;
 
@@ -63,6 +65,8 @@ pub struct Emitter<'a, 'c> {
     pub ir: Ir<'a, 'c>,
     /// The kind of processor.
     pub unit: Unit,
+    /// The instructions for dot products of 8-bit integers.
+    pub int8_dots: Int8Dots,
     /// The kernel.
     pub func: &'a PrimFunc,
     /// The LLVM function under construction.
@@ -98,6 +102,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
         Emitter {
             ir,
             unit: Unit::Cpu,
+            int8_dots: Int8Dots::Plain,
             func,
             function,
             vars: HashMap::new(),

@@ -1,6 +1,6 @@
 //! One operator on concrete tensors: the reference meaning of each row of the operator table.
 
-use reflex_tir::Expr;
+use reflex_tir::{DType, Expr};
 
 use super::dim::{DimValues, eval_dim};
 use super::error::{EvalError, Result};
@@ -34,7 +34,15 @@ pub fn eval_op(op: &Op, args: &[&Literal], dims: DimValues<'_>) -> Result<Vec<Li
             one(reduce::cumsum(args[0], &scan))
         }
         Op::MatMul => one(linear::matmul(args[0], args[1])),
+        Op::MatMulInteger => {
+            let [a, b] = wide(args)?;
+            one(linear::matmul(&a, &b))
+        }
         Op::Conv(attrs) => one(linear::conv(attrs, args)),
+        Op::ConvInteger(attrs) => {
+            let [x, w] = wide(args)?;
+            one(linear::conv(attrs, &[&x, &w]))
+        }
         Op::ConvTranspose { conv, output_padding } => {
             one(linear::conv_transpose(conv, output_padding, args))
         }
@@ -85,4 +93,10 @@ fn need_dim(e: &Expr, dims: DimValues<'_>) -> Result<i64> {
 
 fn eval_shape(shape: &[Expr], dims: DimValues<'_>) -> Result<Vec<i64>> {
     shape.iter().map(|e| need_dim(e, dims)).collect()
+}
+
+/// Both operands in int32.
+fn wide(args: &[&Literal]) -> Result<[Literal; 2]> {
+    let [a, b] = [0, 1].map(|n| elementwise::cast(args[n], DType::I32));
+    Ok([a?, b?])
 }

@@ -2,15 +2,15 @@
 
 use reflex_tir::Expr;
 
-use super::{Inference, Inferred, at, axis_of, float, number, same_type};
+use super::{Inference, Inferred, at, axis_of, float, same_type};
 use crate::{RnnAttrs, RnnCell, RnnDir, TensorType};
 
 impl Inference<'_> {
-    pub(super) fn matmul(&mut self) -> Inferred {
+    /// Of the element type that `sum` gives for those of the operands.
+    pub(super) fn matmul(&mut self, sum: super::SumType) -> Inferred {
         let args = self.expect(2, 2)?;
         let (a, b) = (args[0], args[1]);
-        let dtype = same_type(a, b)?;
-        number(dtype)?;
+        let dtype = sum(a, b)?;
         if a.shape.is_empty() || b.shape.is_empty() {
             return Err("a scalar is not a matrix".into());
         }

@@ -6,8 +6,9 @@ use super::{Inference, Inferred, at, canonical_dim, canonical_shape, float, numb
 use crate::{ConvAttrs, PoolAttrs, PoolKind, ResizeAttrs, TensorType, dims};
 
 impl<'a> Inference<'a> {
-    pub(super) fn conv(&mut self, conv: &ConvAttrs) -> Inferred {
-        let (x, w) = self.conv_operands(conv)?;
+    /// Of the element type that `sum` gives for those of the operands.
+    pub(super) fn conv(&mut self, conv: &ConvAttrs, sum: super::SumType) -> Inferred {
+        let (dtype, [x, w]) = self.conv_operands(conv, sum)?;
         let channels = w.shape[1].clone() * conv.groups;
         self.require(0, 1, &dims::simplify(&channels))?;
         divisible(&w.shape[0], conv.groups)?;
@@ -19,11 +20,11 @@ impl<'a> Inference<'a> {
             let span = x.shape[i + 2].clone() + pads - kernel;
             shape.push(canonical_dim(&(span.floordiv(conv.strides[i]) + 1))?);
         }
-        Ok(vec![TensorType::new(x.dtype, shape)])
+        Ok(vec![TensorType::new(dtype, shape)])
     }
 
     pub(super) fn conv_transpose(&mut self, conv: &ConvAttrs, extra: &[i64]) -> Inferred {
-        let (x, w) = self.conv_operands(conv)?;
+        let (_, [x, w]) = self.conv_operands(conv, super::same_number)?;
         if extra.len() != conv.strides.len() {
             return Err("output_padding has one entry per spatial axis".into());
         }
@@ -41,10 +42,14 @@ impl<'a> Inference<'a> {
         Ok(vec![TensorType::new(x.dtype, shape)])
     }
 
-    fn conv_operands(&self, conv: &ConvAttrs) -> Inferred<(&'a TensorType, &'a TensorType)> {
+    fn conv_operands(
+        &self,
+        conv: &ConvAttrs,
+        sum: super::SumType,
+    ) -> Inferred<(DType, [&'a TensorType; 2])> {
         let args = self.expect(2, 3)?;
         let (x, w) = (args[0], args[1]);
-        number(same_type(x, w)?)?;
+        let dtype = sum(x, w)?;
         let spatial = x.shape.len().checked_sub(2).ok_or("needs batch and channel axes")?;
         if w.shape.len() != x.shape.len() {
             return Err("input and weights have different ranks".into());
@@ -56,7 +61,7 @@ impl<'a> Inference<'a> {
         positive(&conv.strides)?;
         positive(&conv.dilations)?;
         positive(&[conv.groups])?;
-        Ok((x, w))
+        Ok((dtype, [x, w]))
     }
 
     fn conv_bias(&mut self, channels: &Expr) -> Inferred<()> {

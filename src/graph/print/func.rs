@@ -379,7 +379,7 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
         self.project(&name, outputs);
     }
 
-    /// Relax reads a shape from a tensor and matches that; the value of ours is the tensor.
+    /// Relax reads a shape from a tensor and matches that; `Node::MatchShape` gives the tensor.
     fn match_shape(&mut self, value: Value, dims: &[Expr], outputs: &[Value]) {
         let text = self.value(value);
         let rank = self.func.values[value].ty.as_tensor().map(|t| t.shape.len());

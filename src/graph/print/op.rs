@@ -48,7 +48,12 @@ impl FuncPrinter<'_, '_> {
                 format!("R.reflex.cumsum_reverse({all}, axis={axis}, exclusive={exclusive})")
             }
             Op::MatMul => format!("R.matmul({all}, out_dtype=None)"),
+            Op::MatMulInteger => format!("R.matmul({all}, out_dtype=\"int32\")"),
             Op::Conv(attrs) => conv(attrs, &x),
+            Op::ConvInteger(attrs) => {
+                let (geometry, groups) = (geometry(attrs), attrs.groups);
+                format!("R.reflex.conv_integer({all}, {geometry}, groups={groups})")
+            }
             Op::ConvTranspose { conv, output_padding } => conv_transpose(conv, output_padding, &x),
             Op::Pool(attrs) => pool(attrs, &all),
             Op::Softmax { axis, log } => {

@@ -81,6 +81,11 @@ impl FuncParser<'_, '_> {
     fn matmul(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
         let args = Args::bind(self.source, call, &["x1", "x2", "out_dtype"])?;
         let operands = self.operands(&args, &["x1", "x2"])?;
+        let bytes = |v: &Value| matches!(self.dtype_of(*v), DType::U8 | DType::I8);
+        let named = matches!(args.get("out_dtype"), Some(Py::StringLiteral(_)));
+        if named && operands.iter().all(bytes) && args.dtype("out_dtype")? == Some(DType::I32) {
+            return self.emit1(call.start(), Op::MatMulInteger, &operands);
+        }
         self.matching_dtype(&args, "out_dtype", operands[0])?;
         self.emit1(call.start(), Op::MatMul, &operands)
     }

@@ -21,7 +21,7 @@ impl FuncParser<'_, '_> {
             "argmax_last" => self.arg_reduce(call, ArgReduceKind::Max, Ties::Last),
             "argmin_last" => self.arg_reduce(call, ArgReduceKind::Min, Ties::Last),
             "cumsum_reverse" => self.reflex_cumsum(call),
-            "conv" | "conv_transpose" => self.reflex_conv(name, call),
+            "conv" | "conv_integer" | "conv_transpose" => self.reflex_conv(name, call),
             "max_pool" | "avg_pool" | "lp_pool" => self.reflex_pool(name, call),
             "layer_norm" => {
                 let args = Args::bind(self.source, call, &["x", "scale", "axes", "epsilon"])?;
@@ -103,6 +103,7 @@ impl FuncParser<'_, '_> {
         let conv = self.conv_attrs(&args, spatial)?;
         let op = match name {
             "conv" if args.get("output_padding").is_none() => Op::Conv(conv),
+            "conv_integer" if args.get("output_padding").is_none() => Op::ConvInteger(conv),
             "conv_transpose" => {
                 let output_padding = self.per_axis(&args, "output_padding", spatial, 0)?;
                 Op::ConvTranspose { conv, output_padding }

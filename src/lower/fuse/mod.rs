@@ -252,7 +252,8 @@ impl FusePass {
         constant: Const,
         packing: &Packing,
     ) -> Result<Const, LowerError> {
-        let key = (constant, format!("{:?} {} {}", packing.matrix, packing.width, packing.vnni));
+        let elements = packing.elements;
+        let key = (constant, format!("{:?} {} {elements:?}", packing.matrix, packing.width));
         if let Some(found) = self.packed.get(&key) {
             return Ok(*found);
         }

@@ -17,7 +17,7 @@ use reflex_tir::DType;
 
 use super::pattern::{OpPattern, pattern};
 use super::propagate_layout::Layouts;
-use crate::packing::panels::Packing;
+use crate::packing::panels::{PackedElements, Packing};
 
 /// The packings of an operator's constants, whose sums are in blocks of so many channels.
 type Packings<'a> = &'a dyn Fn(&Func, &Op, &[Value], i64) -> Vec<Packing>;
@@ -97,7 +97,9 @@ fn wanted(func: &Func, body: &Body, layouts: &Layouts, packings: Packings<'_>) -
             Node::Op { op: op @ Op::Conv(_), args } => {
                 let pairs = |sums| packings(func, op, args, sums);
                 let pairs = layouts.sums(at).map(pairs).unwrap_or_default();
-                usize::from(pairs.iter().any(|p| p.operand == 1 && p.vnni))
+                usize::from(
+                    pairs.iter().any(|p| p.operand == 1 && p.elements == PackedElements::Bf16Pairs),
+                )
             }
             Node::Op { op, args } if passes_on(op) && wanted.contains(&binding.outputs[0]) => {
                 args.len()

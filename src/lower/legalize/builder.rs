@@ -73,6 +73,9 @@ pub struct OpBuilder<'a> {
     pub syms: HashMap<Var, Expr>,
 }
 
+/// Reads an element of an operand.
+pub type ReadOperand = Box<dyn Fn(&FuncBuilder, &[Expr]) -> Expr>;
+
 /// Where an operand's elements come from.
 #[derive(Clone)]
 pub enum OperandSource {
@@ -279,10 +282,19 @@ pub fn mul_add(a: Expr, b: Expr, acc: Expr) -> Expr {
     }
 }
 
-/// The reduction step of a contraction: the element is a product of two operands.
+/// The products of two words of 8-bit integers, for [`sum_of_products`].
+pub fn word_product(op: Intrin, a: Expr, b: Expr) -> Expr {
+    Expr::call(op, vec![a, b, Expr::int(0, DType::I32)])
+}
+
+/// The reduction step of a contraction: the element is a product of two operands, or of two words of
+/// them.
 pub fn sum_of_products(acc: Expr, product: Expr) -> Expr {
     match product.kind() {
         ExprKind::Binary { op: reflex_tir::BinOp::Mul, a, b } => mul_add(a.clone(), b.clone(), acc),
+        ExprKind::Call { op: op @ Intrin::DotI8 { .. }, args, .. } => {
+            Expr::call(*op, vec![args[0].clone(), args[1].clone(), acc])
+        }
         _ => acc + product,
     }
 }

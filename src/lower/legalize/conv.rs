@@ -4,15 +4,19 @@
 
 use reflex_graph::{ConvAttrs, TensorType};
 use reflex_tir::builder::{FuncBuilder, Reducer};
-use reflex_tir::{Buffer, DType, Expr};
+use reflex_tir::{Buffer, DType, Expr, Intrin, Sign};
 
-use crate::legalize::builder::{OpBuilder, OperandSource, compute_type, sum_of_products};
+use crate::legalize::builder::{
+    LegalizeError, OpBuilder, OperandSource, ReadOperand, compute_type, sum_of_products,
+    word_product,
+};
 use crate::legalize::vnni;
-use crate::packing::panels::PanelRole;
+use crate::packing::panels::{PackedElements, PanelRole};
 
 /// `Conv`.
 pub fn conv(cx: &mut OpBuilder<'_>, attrs: &ConvAttrs) {
-    if matches!(&cx.operands[1], OperandSource::Buffer(_, Some(p)) if p.vnni) {
+    if matches!(&cx.operands[1], OperandSource::Buffer(_, Some(p)) if p.elements == PackedElements::Bf16Pairs)
+    {
         return vnni_conv(cx, attrs);
     }
     let (x, w) = (cx.args[0].clone(), cx.args[1].clone());
@@ -100,6 +104,75 @@ fn vnni_conv(cx: &mut OpBuilder<'_>, attrs: &ConvAttrs) {
             at.push(i[d + 2].clone() * attrs.strides[d] + k[d + 1].clone() * attrs.dilations[d]);
         }
         weights(f, &[&i[1..2], k].concat()) * f.at(pairs, &at)
+    });
+}
+
+/// `ConvInteger`: sums in int32 over words of four input channels; where a group has one channel,
+/// over single products.
+pub fn conv_integer(cx: &mut OpBuilder<'_>, attrs: &ConvAttrs) -> Result<(), LegalizeError> {
+    let (x, w) = (cx.args[0].clone(), cx.args[1].clone());
+    let (Some(sign_x), Some(sign_w)) = (Sign::of(x.dtype), Sign::of(w.dtype)) else {
+        return Err(cx.error("operands must be 8-bit integers"));
+    };
+    if w.shape[1].as_int() == Some(1) {
+        single_products(cx, attrs);
+        return Ok(());
+    }
+    let dot = Intrin::DotI8 { a: sign_w, b: sign_x };
+    let groups = attrs.groups;
+    let extents = padded_extents(&x, attrs);
+    let (channels, depth) = (w.shape[1].clone(), w.shape[1].clone().ceildiv(4));
+    let shape = [&[x.shape[0].clone(), depth.clone() * groups], &extents[..]].concat();
+    let (read, begin) = (cx.reader(0), &attrs.pads_begin);
+    let words = cx.f.stage("words", "words", DType::U32, shape, |f, i| {
+        let (inside, at) = source(begin, &extents, &x.shape, i);
+        let (group, word) = match groups {
+            1 => (Expr::i64(0), i[1].clone()),
+            _ => (i[1].clone().floordiv(depth.clone()), i[1].clone().floormod(depth.clone())),
+        };
+        let value = vnni::word(&word, &channels, &|c| {
+            let c = if groups == 1 { c } else { group.clone() * channels.clone() + c };
+            read(f, &[&[i[0].clone(), c], &at[2..]].concat())
+        });
+        Expr::if_then_else(inside, value, Expr::int(0, DType::U32))
+    });
+    let packed = matches!(&cx.operands[1],
+        OperandSource::Buffer(_, Some(p)) if p.elements == PackedElements::Int8Words);
+    let weights: ReadOperand = match packed {
+        true => Box::new(cx.reader(1)),
+        false => {
+            let buffer = vnni::words(cx, 1, 1);
+            Box::new(move |f, at| f.at(buffer, at))
+        }
+    };
+    let per_group = cx.outs[0].shape[1].clone().floordiv(groups);
+    let reduced = [std::slice::from_ref(&depth), &w.shape[2..]].concat();
+    accumulate(cx, &reduced, |f, i, k| {
+        let mut at = vec![i[0].clone(), channel(groups, &i[1], &per_group, &k[0], &depth)];
+        for d in 0..i.len() - 2 {
+            at.push(i[d + 2].clone() * attrs.strides[d] + k[d + 1].clone() * attrs.dilations[d]);
+        }
+        word_product(dot, weights(f, &[&i[1..2], k].concat()), f.at(words, &at))
+    });
+    Ok(())
+}
+
+/// A convolution of 8-bit integers, product by product.
+fn single_products(cx: &mut OpBuilder<'_>, attrs: &ConvAttrs) {
+    let w = cx.args[1].clone();
+    let padded = padded(cx, attrs);
+    let (read, weights, groups) = (cx.reader(0), cx.reader(1), attrs.groups);
+    let per_group = cx.outs[0].shape[1].clone().floordiv(groups);
+    accumulate(cx, &w.shape[1..], |f, i, k| {
+        let mut at = vec![i[0].clone(), channel(groups, &i[1], &per_group, &k[0], &w.shape[1])];
+        for d in 0..i.len() - 2 {
+            at.push(i[d + 2].clone() * attrs.strides[d] + k[d + 1].clone() * attrs.dilations[d]);
+        }
+        let value = match padded {
+            Some(buffer) => f.at(buffer, &at),
+            None => read(f, &at),
+        };
+        weights(f, &[&i[1..2], k].concat()).cast(DType::I32) * value.cast(DType::I32)
     });
 }
 

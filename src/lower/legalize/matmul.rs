@@ -1,32 +1,77 @@
 //! Matrix multiplication with NumPy's broadcasting.
 
 use reflex_tir::builder::{FuncBuilder, Reducer};
-use reflex_tir::{DType, Expr};
+use reflex_tir::{DType, Expr, Intrin, Sign};
 
 use crate::legalize::builder::{
-    LegalizeError, OpBuilder, OperandSource, broadcast_index, compute_type, sum_of_products,
+    LegalizeError, OpBuilder, OperandSource, ReadOperand, broadcast_index, compute_type,
+    sum_of_products, word_product,
 };
 use crate::legalize::vnni;
 use crate::packing::choose;
+use crate::packing::panels::PackedElements;
 
-/// Reads an element of an operand.
-type ReadOperand = Box<dyn Fn(&FuncBuilder, &[Expr]) -> Expr>;
+/// The operands of a matmul, and how they are multiplied.
+struct Factors {
+    a: ReadOperand,
+    b: ReadOperand,
+    /// Elements along the sum that one step multiplies.
+    along_k: i64,
+    multiply: Box<dyn Fn(Expr, Expr) -> Expr>,
+    /// The type of the sums.
+    sum: DType,
+}
 
 /// `MatMul`: one block; operands of rank 1 are a row and a column.
 pub fn matmul(cx: &mut OpBuilder<'_>) -> Result<(), LegalizeError> {
-    let (a, b, out) = (cx.args[0].clone(), cx.args[1].clone(), cx.outs[0].clone());
+    let (a, b) = (cx.args[0].clone(), cx.args[1].clone());
     if a.shape.is_empty() || b.shape.is_empty() || a.dtype == DType::BOOL {
         return Err(cx.error("operands must be numeric and not scalars"));
     }
+    let packed = is_packed_as(cx, PackedElements::Bf16Pairs);
+    let paired = packed || choose::vnni_suits_matmul(cx.precision, &a, &b);
+    let read_a = if paired { vnni_operand(cx, 0) } else { operand(cx, 0) };
+    let read_b = if paired && !packed { vnni_operand(cx, 1) } else { operand(cx, 1) };
+    let work = compute_type(cx.outs[0].dtype);
+    let multiply: Box<dyn Fn(Expr, Expr) -> Expr> = match paired {
+        true => Box::new(|a, b| a * b),
+        false => Box::new(move |a, b| a.cast(work) * b.cast(work)),
+    };
+    let along_k = if paired { 2 } else { 1 };
+    product(cx, Factors { a: read_a, b: read_b, along_k, multiply, sum: work });
+    Ok(())
+}
+
+/// `MatMulInteger`: sums in int32 over words of four 8-bit integers.
+pub fn matmul_integer(cx: &mut OpBuilder<'_>) -> Result<(), LegalizeError> {
+    let (a, b) = (cx.args[0].clone(), cx.args[1].clone());
+    let (Some(sign_a), Some(sign_b)) = (Sign::of(a.dtype), Sign::of(b.dtype)) else {
+        return Err(cx.error("operands must be 8-bit integers"));
+    };
+    let read_a = words_of(cx, 0);
+    let read_b = match is_packed_as(cx, PackedElements::Int8Words) {
+        true => operand(cx, 1),
+        false => words_of(cx, 1),
+    };
+    let dot = Intrin::DotI8 { a: sign_a, b: sign_b };
+    let multiply = Box::new(move |a, b| word_product(dot, a, b));
+    product(cx, Factors { a: read_a, b: read_b, along_k: 4, multiply, sum: DType::I32 });
+    Ok(())
+}
+
+fn is_packed_as(cx: &OpBuilder<'_>, elements: PackedElements) -> bool {
+    matches!(&cx.operands[1], OperandSource::Buffer(_, Some(p)) if p.elements == elements)
+}
+
+/// The block of the sums, and another that rounds them where their type is not the result's.
+fn product(cx: &mut OpBuilder<'_>, factors: Factors) {
+    let (a, b, out) = (cx.args[0].clone(), cx.args[1].clone(), cx.outs[0].clone());
     let (has_row, has_col) = (a.shape.len() > 1, b.shape.len() > 1);
     let lead = out.shape.len() - usize::from(has_row) - usize::from(has_col);
     let batch = |shape: &[Expr]| shape[..shape.len().saturating_sub(2)].to_vec();
     let (batch_a, batch_b) = (batch(&a.shape), batch(&b.shape));
-    let packed = matches!(&cx.operands[1], OperandSource::Buffer(_, Some(p)) if p.vnni);
-    let paired = packed || choose::vnni_suits_matmul(cx.precision, &a, &b);
-    let read_a = if paired { vnni_operand(cx, 0) } else { operand(cx, 0) };
-    let read_b = if paired && !packed { vnni_operand(cx, 1) } else { operand(cx, 1) };
-    let (work, extents) = (compute_type(out.dtype), out.shape[..lead].to_vec());
+    let extents = out.shape[..lead].to_vec();
+    let Factors { a: read_a, b: read_b, along_k, multiply, sum: work } = factors;
     let element = |f: &FuncBuilder, i: &[Expr], k: &[Expr]| {
         let (index, rest) = i.split_at(lead);
         let mut at_a = broadcast_index(&batch_a, &extents, index);
@@ -35,22 +80,18 @@ pub fn matmul(cx: &mut OpBuilder<'_>) -> Result<(), LegalizeError> {
         at_a.push(k[0].clone());
         at_b.push(k[0].clone());
         at_b.extend_from_slice(&rest[usize::from(has_row)..]);
-        match paired {
-            true => read_a(f, &at_a) * read_b(f, &at_b),
-            false => read_a(f, &at_a).cast(work) * read_b(f, &at_b).cast(work),
-        }
+        multiply(read_a(f, &at_a), read_b(f, &at_b))
     };
     let depth = a.shape[a.shape.len() - 1].clone();
-    let depth = if paired { depth.ceildiv(2) } else { depth };
+    let depth = if along_k == 1 { depth } else { depth.ceildiv(along_k) };
     let reducer = Reducer { init: Expr::constant(0.0, work), combine: &sum_of_products };
     if work == out.dtype {
         cx.f.reduce_output("matmul", "y", work, out.shape, &[depth], reducer, element);
-        return Ok(());
+        return;
     }
     let shape = out.shape.clone();
     let sum = cx.f.reduce_stage("matmul", "sum", work, shape, &[depth], reducer, element);
     cx.f.output("round", "y", out.dtype, out.shape, |f, i| f.at(sum, i).cast(out.dtype));
-    Ok(())
 }
 
 /// An operand as it is stored.
@@ -58,10 +99,22 @@ fn operand(cx: &OpBuilder<'_>, operand: usize) -> ReadOperand {
     Box::new(cx.reader(operand))
 }
 
+/// The axis of an operand that is summed over.
+fn depth_axis(cx: &OpBuilder<'_>, operand: usize) -> usize {
+    let rank = cx.args[operand].shape.len();
+    if operand == 0 { rank - 1 } else { rank.saturating_sub(2) }
+}
+
 /// An operand copied into VNNI-packed pairs along the axis that is summed over.
 fn vnni_operand(cx: &mut OpBuilder<'_>, operand: usize) -> ReadOperand {
-    let rank = cx.args[operand].shape.len();
-    let axis = if operand == 0 { rank - 1 } else { rank - 2 };
+    let axis = depth_axis(cx, operand);
     let buffer = vnni::packed(cx, operand, axis);
+    Box::new(move |f, at| f.at(buffer, at))
+}
+
+/// An operand copied into words along the axis that is summed over.
+fn words_of(cx: &mut OpBuilder<'_>, operand: usize) -> ReadOperand {
+    let axis = depth_axis(cx, operand);
+    let buffer = vnni::words(cx, operand, axis);
     Box::new(move |f, at| f.at(buffer, at))
 }

@@ -67,6 +67,8 @@ pub fn legalize(
             reduce::cum_sum(&mut cx, &sum)
         }
         Op::MatMul => matmul::matmul(&mut cx)?,
+        Op::MatMulInteger => matmul::matmul_integer(&mut cx)?,
+        Op::ConvInteger(attrs) => conv::conv_integer(&mut cx, attrs)?,
         Op::Conv(attrs) => match cx.winograd_tile(1) {
             Some(tile) => winograd::conv(&mut cx, attrs, tile),
             None => conv::conv(&mut cx, attrs),

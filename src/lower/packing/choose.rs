@@ -4,24 +4,25 @@ use reflex_graph::{ConvAttrs, Op, TensorType};
 use reflex_tir::{DType, Expr};
 
 use crate::layout::{LAYOUT_LANES, conv_panel_rows, panel_width};
-use crate::packing::panels::{MatrixView, Packing, PanelRole};
+use crate::packing::panels::{MatrixView, PackedElements, Packing, PanelRole};
 use crate::precision::Precision;
 use crate::winograd::{winograd_phases_tile, winograd_tile};
 
-/// The packings that `op` wants for those operands that are constant. Only float32 is packed.
+/// The packings that `op` wants for those operands that are constant. Only float32 is packed, and 8-bit
+/// integers that are multiplied as such.
 pub fn packings(
     op: &Op,
     types: &[TensorType],
     is_constant: &dyn Fn(usize) -> bool,
     precision: Precision,
 ) -> Vec<Packing> {
-    let rounded = uses_vnni(op, precision);
+    let (rounded, elements) = (uses_vnni(op, precision), elements(op, precision));
     let pack = |operand, matrix, width: &dyn Fn(i64) -> i64| {
         let packing = packing(operand, matrix, types, is_constant, width)?;
-        Some(Packing { vnni: rounded, ..packing })
+        suits(elements, types[operand].dtype).then_some(Packing { elements, ..packing })
     };
     match op {
-        Op::MatMul => pack(1, MatrixView::KByN, &panel_width)
+        Op::MatMul | Op::MatMulInteger => pack(1, MatrixView::KByN, &panel_width)
             .filter(|p| {
                 p.shape.len() == 2 && p.shape[1] >= LAYOUT_LANES && !types[0].shape.is_empty()
             })
@@ -42,6 +43,13 @@ pub fn packings(
                     .map(|p| Packing { role: PanelRole::Rows, ..p }),
             };
             packed.into_iter().collect()
+        }
+        Op::ConvInteger(attrs) if attrs.groups == 1 && types[1].shape[1].as_int() != Some(1) => {
+            let count = positions(attrs, types);
+            pack(1, MatrixView::NByRest, &|n| conv_panel_rows(n, count))
+                .map(|p| Packing { role: PanelRole::Rows, ..p })
+                .into_iter()
+                .collect()
         }
         // Each group's output channels are a panel.
         Op::Conv(attrs) if rounded && vnni_suits_groups(attrs, &types[1]) => {
@@ -66,6 +74,23 @@ fn channels_are_columns(attrs: &ConvAttrs, types: &[TensorType], count: Option<i
     matches!(attrs.strides[..], [stride] if apart(stride)) && channels >= LAYOUT_LANES
 }
 
+/// The elements that the constant operands of `op` are packed as.
+fn elements(op: &Op, precision: Precision) -> PackedElements {
+    match op {
+        Op::MatMulInteger | Op::ConvInteger(_) => PackedElements::Int8Words,
+        _ if uses_vnni(op, precision) => PackedElements::Bf16Pairs,
+        _ => PackedElements::AsStored,
+    }
+}
+
+/// Whether constants of a type are packed as such elements.
+fn suits(elements: PackedElements, dtype: DType) -> bool {
+    match elements {
+        PackedElements::Int8Words => matches!(dtype, DType::U8 | DType::I8),
+        PackedElements::AsStored | PackedElements::Bf16Pairs => dtype == DType::F32,
+    }
+}
+
 /// Whether `op` multiplies VNNI pairs of bfloat16; recurrent cells do not.
 fn uses_vnni(op: &Op, precision: Precision) -> bool {
     matches!(op, Op::MatMul | Op::Conv(_)) && precision == Precision::Bf16
@@ -80,9 +105,10 @@ pub fn blocked_packings(
     precision: Precision,
 ) -> Vec<Packing> {
     let all = matches!(op, Op::Conv(attrs) if attrs.groups == 1);
-    let vnni = all && uses_vnni(op, precision);
-    let packing = packing(1, MatrixView::NByRest, types, is_constant, &|_| block);
-    packing.map(|p| Packing { vnni, ..p }).into_iter().collect()
+    let elements = if all { elements(op, precision) } else { PackedElements::AsStored };
+    let packing = packing(1, MatrixView::NByRest, types, is_constant, &|_| block)
+        .filter(|_| suits(elements, types[1].dtype));
+    packing.map(|p| Packing { elements, ..p }).into_iter().collect()
 }
 
 /// The packings of a convolution with results in a blocked layout, where minimal filtering is worth
@@ -102,8 +128,9 @@ pub fn winograd_packings(
     let in_blocks = types[0].shape[1].as_int().is_some_and(|c| c % block == 0);
     let tile = winograd_tile(attrs, shape, w, precision).filter(|_| in_blocks);
     let tile = tile.or_else(|| winograd_phases_tile(attrs, shape, w, precision));
+    let floats = types[1].dtype == DType::F32;
     let packing = |tile| packing(1, MatrixView::Winograd(tile), types, is_constant, &panel_width);
-    tile.and_then(packing).into_iter().collect()
+    tile.filter(|_| floats).and_then(packing).into_iter().collect()
 }
 
 fn packing(
@@ -115,11 +142,13 @@ fn packing(
 ) -> Option<Packing> {
     let ty = types.get(operand)?;
     let shape = ty.const_shape()?;
-    if ty.dtype != DType::F32 || !is_constant(operand) || shape.contains(&0) {
+    let packed = matches!(ty.dtype, DType::F32 | DType::U8 | DType::I8);
+    if !packed || !is_constant(operand) || shape.contains(&0) {
         return None;
     }
     let (_, _, n) = matrix.extents(&shape)?;
-    Some(Packing { operand, width: width(n), shape, matrix, role: PanelRole::Columns, vnni: false })
+    let elements = PackedElements::AsStored;
+    Some(Packing { operand, width: width(n), shape, matrix, role: PanelRole::Columns, elements })
 }
 
 /// Positions per feature map of a convolution's result, where known.

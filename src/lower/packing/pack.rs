@@ -6,7 +6,7 @@ use reflex_graph::Literal;
 use reflex_tir::{DType, Expr};
 use reflex_vm::executable::AlignedBytes;
 
-use crate::packing::panels::{MatrixView, Packing};
+use crate::packing::panels::{MatrixView, PackedElements, Packing};
 use crate::packing::{vnni, winograd};
 
 /// Panels of so many bytes are worth a system call that frees the memory of their source.
@@ -22,9 +22,13 @@ pub fn pack(packing: &Packing, value: &Literal) -> Option<Literal> {
         let packed = winograd::pack(packing, tile, value)?;
         return Literal::new(value.dtype(), shape?, Arc::new(packed));
     }
-    if packing.vnni {
-        let bytes = vnni::packed(packing, value)?;
-        return Literal::new(DType::U32, shape?, Arc::new(bytes));
+    let words = match packing.elements {
+        PackedElements::AsStored => None,
+        PackedElements::Bf16Pairs => Some(vnni::packed(packing, value)?),
+        PackedElements::Int8Words => Some(vnni::packed_bytes(packing, value)?),
+    };
+    if let Some(words) = words {
+        return Literal::new(DType::U32, shape?, Arc::new(words));
     }
     let (batch, k, n) = packing.matrix.extents(&packing.shape)?;
     let (batch, k, n, width) = (batch as usize, k as usize, n as usize, packing.width as usize);

@@ -6,8 +6,9 @@
 //! reads the packed form computes the same sums in the same order.
 //!
 //! In precision [`Bf16`](crate::precision::Precision::Bf16) neighbours along `k` are VNNI-packed:
-//! `[ceil(n / width), ceil(k / 2), width]` of uint32. Neighbours of a convolution are input
-//! channels: `k` counts pairs of channels, then the positions in the kernel.
+//! `[ceil(n / width), ceil(k / 2), width]` of uint32. So are four 8-bit integers:
+//! `[ceil(n / width), ceil(k / 4), width]`. Neighbours of a convolution are input channels: `k` counts
+//! pairs (fours) of channels, then the positions in the kernel.
 
 use reflex_tir::{DType, Expr};
 
@@ -27,8 +28,30 @@ pub struct Packing {
     pub matrix: MatrixView,
     /// The operand of the GEMM that a panel holds.
     pub role: PanelRole,
-    /// Whether elements are rounded to bfloat16, and two along `k` are a uint32.
-    pub vnni: bool,
+    /// The elements of the packed form.
+    pub elements: PackedElements,
+}
+
+/// The elements of packed weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PackedElements {
+    /// Those of the constant.
+    AsStored,
+    /// uint32 with two along `k`, rounded to bfloat16.
+    Bf16Pairs,
+    /// uint32 with four along `k`, 8-bit integers.
+    Int8Words,
+}
+
+impl PackedElements {
+    /// Elements of the constant along `k` that share one.
+    pub fn along_k(self) -> i64 {
+        match self {
+            PackedElements::AsStored => 1,
+            PackedElements::Bf16Pairs => 2,
+            PackedElements::Int8Words => 4,
+        }
+    }
 }
 
 /// The operand of a GEMM that packed weights are.
@@ -59,7 +82,7 @@ impl Packing {
     /// Shape of the packed tensor.
     pub fn packed_shape(&self) -> Vec<Expr> {
         let (batch, k, n) = self.matrix.extents(&self.shape).unwrap_or((0, 0, 0));
-        let k = if self.vnni { self.vnni_rows(k) } else { k };
+        let k = self.rows(k);
         let panels = (n + self.width - 1) / self.width;
         let mut shape = vec![panels, k, self.width];
         if self.shape.len() > 2 && self.matrix != MatrixView::NByRest {
@@ -68,10 +91,13 @@ impl Packing {
         shape.into_iter().map(Expr::i64).collect()
     }
 
-    /// Rows of VNNI pairs for `k` elements.
-    fn vnni_rows(&self, k: i64) -> i64 {
-        let taps = self.taps();
-        (k / taps + 1) / 2 * taps
+    /// Rows for `k` elements.
+    fn rows(&self, k: i64) -> i64 {
+        let (taps, shared) = (self.taps(), self.elements.along_k());
+        match shared {
+            1 => k,
+            _ => (k / taps + shared - 1) / shared * taps,
+        }
     }
 
     /// Positions in the kernel for each channel that is paired.
@@ -84,11 +110,11 @@ impl Packing {
 
     /// The element type of the packed form of a constant of type `dtype`.
     pub fn dtype(&self, dtype: DType) -> DType {
-        if self.vnni { DType::U32 } else { dtype }
+        if self.elements == PackedElements::AsStored { dtype } else { DType::U32 }
     }
 
     /// The packed index of an index of the operand's own shape, whose `k` (or channel) counts pairs
-    /// where it is VNNI-packed; for Winograd, of `[position in the tile, n, k]`.
+    /// or words where it is VNNI-packed; for Winograd, of `[position in the tile, n, k]`.
     pub fn packed_index(&self, index: &[Expr]) -> Vec<Expr> {
         let dims: Vec<Expr> = self.shape.iter().map(|n| Expr::i64(*n)).collect();
         let last = index.len() - 1;

@@ -1,4 +1,5 @@
-//! Constants packed in VNNI layout: two bfloat16 along the reduced axis in one uint32.
+//! Constants packed in VNNI layout: two bfloat16, or four 8-bit integers, along the reduced axis in
+//! one uint32.
 
 use half::bf16;
 use reflex_graph::Literal;
@@ -35,6 +36,33 @@ pub fn packed(packing: &Packing, value: &Literal) -> Option<AlignedBytes> {
         };
         let (low, high) = (half(channel).to_le_bytes(), half(channel + 1).to_le_bytes());
         *word = [low[0], low[1], high[0], high[1]];
+    }
+    Some(out)
+}
+
+/// The bytes of the packed form of 8-bit integers.
+pub fn packed_bytes(packing: &Packing, value: &Literal) -> Option<AlignedBytes> {
+    let (batch, k, n) = packing.matrix.extents(&packing.shape)?;
+    let [batch, k, n, taps, width] =
+        [batch, k, n, packing.taps(), packing.width].map(|extent| extent as usize);
+    let (row_stride, col_stride) = match packing.matrix {
+        MatrixView::KByN => (n, 1),
+        MatrixView::NByK | MatrixView::NByRest | MatrixView::Winograd(_) => (1, k),
+    };
+    let bytes = value.bytes();
+    let (channels, panels) = (k / taps, n.div_ceil(width));
+    let rows = channels.div_ceil(4) * taps;
+    let mut out = AlignedBytes::zeroed(batch * panels * rows * width * 4);
+    for (line, words) in out.as_mut().chunks_exact_mut(width * 4).enumerate() {
+        let (outer, row) = (line / rows, line % rows);
+        let (matrix, first) = (outer / panels * k * n, outer % panels * width);
+        let (channel, tap) = (row / taps * 4, row % taps);
+        for byte in 0..4.min(channels - channel) {
+            let from = matrix + ((channel + byte) * taps + tap) * row_stride;
+            for lane in 0..width.min(n - first) {
+                words[lane * 4 + byte] = bytes[from + (first + lane) * col_stride];
+            }
+        }
     }
     Some(out)
 }

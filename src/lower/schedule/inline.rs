@@ -210,8 +210,27 @@ fn is_move(e: &Expr) -> bool {
         ExprKind::Call { op: Intrin::PairBf16, args, .. } => {
             args.iter().all(|a| a.dtype() == DType::BF16 && is_move(a))
         }
+        ExprKind::Call { op: Intrin::Pack4x8, args, .. } => are_neighbours(args),
         _ => false,
     }
+}
+
+/// Whether elements are loaded from addresses one after the other, so that one load does.
+fn are_neighbours(args: &[Expr]) -> bool {
+    args.windows(2).all(|pair| {
+        let (
+            ExprKind::Load { buffer, indices: i, .. },
+            ExprKind::Load { buffer: other, indices: j, .. },
+        ) = (pair[0].kind(), pair[1].kind())
+        else {
+            return false;
+        };
+        let (Some((last, before)), Some((next, before_next))) = (i.split_last(), j.split_last())
+        else {
+            return false;
+        };
+        buffer == other && before == before_next && same(&(last.clone() + 1), next)
+    })
 }
 
 fn has_guard(e: &Expr) -> bool {

@@ -1,10 +1,10 @@
 //! Operators of the domain com.microsoft, which ONNX Runtime's optimiser and exporters write.
 //!
 //! Each is composed of graph operators, so that kernels, fusion and the tiers serve it without
-//! knowing. Meanings are those of ONNX Runtime's operator schemas; where its kernels differ from
+//! a case of their own. Meanings are those of ONNX Runtime's operator schemas; where its kernels differ from
 //! the formula of the schema in the last bit (QLinear*), the formula holds.
 //!
-//! Source: ONNX Runtime, docs/ContribOperators.md
+//! Source: ONNX Runtime, "Contrib Operators" (ContribOperators.md)
 
 mod activation;
 mod attention;

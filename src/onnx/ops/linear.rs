@@ -3,6 +3,7 @@
 use reflex_graph::{Binary, ReduceKind, dims};
 use reflex_tir::Expr;
 
+use super::integer_products::{dequantised_matmul, transposed};
 use super::table::{Table, one};
 use crate::call::Call;
 use crate::context::ImportContext;
@@ -12,8 +13,16 @@ use crate::value::{OnnxValue, Tensor};
 pub(super) const TABLE: Table = &[
     ("Einsum", einsum),
     ("Gemm", gemm),
-    ("MatMul", |cx, call| one(cx.matmul(call.input(0)?, call.input(1)?)?)),
+    ("MatMul", |cx, call| one(product(cx, call.input(0)?, call.input(1)?)?)),
 ];
+
+/// A matrix multiplication, of the operands' integers where both are dequantised.
+fn product(cx: &mut ImportContext, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    match dequantised_matmul(cx, a, b)? {
+        Some(product) => Ok(product),
+        None => cx.matmul(a, b),
+    }
+}
 
 fn gemm(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     one(gemm_of(cx, call)?)
@@ -30,9 +39,9 @@ pub(super) fn gemm_of(cx: &mut ImportContext, call: &Call) -> Result<Tensor> {
         if x.rank() != 2 {
             return Err(invalid(format!("input {index} has rank {}", x.rank())));
         }
-        operands.push(if call.flag(name)? { cx.transpose(x, &[1, 0])? } else { x.clone() });
+        operands.push(if call.flag(name)? { transposed(cx, x)? } else { x.clone() });
     }
-    let mut result = cx.matmul(&operands[0], &operands[1])?;
+    let mut result = product(cx, &operands[0], &operands[1])?;
     if alpha != 1.0 {
         result = cx.binary_num(Binary::Mul, &result, alpha)?;
     }

@@ -19,6 +19,7 @@ mod contrib;
 mod control;
 mod dynamic_axis;
 mod index;
+mod integer_products;
 mod layout;
 mod linear;
 mod loops;

@@ -1,16 +1,18 @@
 //! Quantisation: conversions, and integer matrix multiplication and convolution in exact int32
 //! arithmetic.
 
+use std::rc::Rc;
+
 use reflex_graph::{Binary, ReduceKind, Unary, dims};
 use reflex_tir::{DType, Expr};
 
-use super::spatial::convolve;
+use super::integer_products::{Quantised, int_conv, int_matmul};
 use super::table::{Table, all, one};
 use crate::call::{Call, axis};
 use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
 use crate::tensor::dtype;
-use crate::value::{OnnxValue, Tensor};
+use crate::value::{Dequantised, OnnxValue, Tensor};
 
 pub(super) const TABLE: Table = &[
     ("ConvInteger", conv_integer),
@@ -72,11 +74,19 @@ pub(super) fn dequantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<Onnx
         let zero = cx.cast(&zero, DType::I32)?;
         wide = cx.sub(&wide, &zero)?;
     }
-    let scale = laid_out(cx, call, scale, x)?;
+    let wide_scale = laid_out(cx, call, scale, x)?;
     let steps = cx.cast(&wide, DType::F32)?;
-    let scale = cx.cast(&scale, DType::F32)?;
-    let y = cx.mul(&steps, &scale)?;
-    one(cx.cast(&y, to)?)
+    let wide_scale = cx.cast(&wide_scale, DType::F32)?;
+    let y = cx.mul(&steps, &wide_scale)?;
+    let mut y = cx.cast(&y, to)?;
+    let bytes = matches!(x.dtype(), DType::U8 | DType::I8) && scale.rank() <= 1;
+    if bytes && y.dtype() == DType::F32 && call.int("block_size", 0)? == 0 {
+        let axis =
+            if x.rank() == 0 { 0 } else { axis(call.int("axis", 1)?, x.rank()).unwrap_or(0) };
+        let (x, scale, zero_point) = (x.clone(), scale.clone(), call.opt(2)?.cloned());
+        y.dequantised = Some(Rc::new(Dequantised { x, scale, zero_point, axis }));
+    }
+    one(y)
 }
 
 pub(super) fn quantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
@@ -140,47 +150,6 @@ pub(super) fn dynamically_quantized(cx: &mut ImportContext, x: &Tensor) -> Resul
     Ok([y, scale, zero])
 }
 
-/// `x - zero` in int32; a vector of zero points lies along `axis`.
-pub(super) fn centred(
-    cx: &mut ImportContext,
-    x: &Tensor,
-    zero: Option<&Tensor>,
-    axis: usize,
-) -> Result<Tensor> {
-    let wide = cx.cast(x, DType::I32)?;
-    let Some(zero) = zero else { return Ok(wide) };
-    let zero = cx.cast(zero, DType::I32)?;
-    let zero = match zero.rank() {
-        1 if zero.count() == Some(1) => cx.reshape(&zero, &[])?,
-        1 => {
-            let mut shape = vec![Expr::i64(1); x.rank()];
-            shape[axis] = zero.shape()[0].clone();
-            cx.reshape(&zero, &shape)?
-        }
-        _ => zero,
-    };
-    cx.sub(&wide, &zero)
-}
-
-/// A quantised operand.
-pub(super) struct Quantised<'a> {
-    pub x: &'a Tensor,
-    pub zero_point: Option<&'a Tensor>,
-}
-
-/// Matrix multiplication of quantised operands in int32.
-pub(super) fn int_matmul(
-    cx: &mut ImportContext,
-    a: Quantised<'_>,
-    b: Quantised<'_>,
-) -> Result<Tensor> {
-    let rows = a.x.rank().saturating_sub(2);
-    let columns = b.x.rank().saturating_sub(1);
-    let a = centred(cx, a.x, a.zero_point, rows)?;
-    let b = centred(cx, b.x, b.zero_point, columns)?;
-    cx.matmul(&a, &b)
-}
-
 fn matmul_integer(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let a = Quantised { x: call.input(0)?, zero_point: call.opt(2)? };
     let b = Quantised { x: call.input(1)?, zero_point: call.opt(3)? };
@@ -188,9 +157,9 @@ fn matmul_integer(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>>
 }
 
 fn conv_integer(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
-    let x = centred(cx, call.input(0)?, call.opt(2)?, 0)?;
-    let w = centred(cx, call.input(1)?, call.opt(3)?, 0)?;
-    one(convolve(cx, call, &x, &w, None)?)
+    let x = Quantised { x: call.input(0)?, zero_point: call.opt(2)? };
+    let w = Quantised { x: call.input(1)?, zero_point: call.opt(3)? };
+    one(int_conv(cx, call, x, w, None)?)
 }
 
 /// An int32 accumulator in a new scale.
@@ -234,9 +203,9 @@ pub(super) fn qlinear_conv_of(cx: &mut ImportContext, call: &Call, x: &Tensor) -
     let [x_scale, x_zero] = [call.input(1)?, call.input(2)?];
     let [w, w_scale, w_zero] = [call.input(3)?, call.input(4)?, call.input(5)?];
     let (y_scale, y_zero) = (call.input(6)?, call.input(7)?);
-    let inputs = centred(cx, x, Some(x_zero), 0)?;
-    let weights = centred(cx, w, Some(w_zero), 0)?;
-    let sum = convolve(cx, call, &inputs, &weights, call.opt(8)?)?;
+    let inputs = Quantised { x, zero_point: Some(x_zero) };
+    let weights = Quantised { x: w, zero_point: Some(w_zero) };
+    let sum = int_conv(cx, call, inputs, weights, call.opt(8)?)?;
     let w_scale = match w_scale.count() {
         Some(1) => cx.reshape(w_scale, &[])?,
         _ => {

@@ -3,6 +3,7 @@
 use reflex_graph::{Binary, ConvAttrs, Op, PadMode, PoolAttrs, PoolKind, ReduceKind, Unary, dims};
 use reflex_tir::{DType, Expr};
 
+use super::integer_products::dequantised_conv;
 use super::table::{Table, all, one};
 use crate::call::Call;
 use crate::context::ImportContext;
@@ -154,8 +155,11 @@ fn groups(call: &Call) -> Result<i64> {
 
 fn conv(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (x, w) = (call.input(0)?, call.input(1)?);
-    let result = convolve(cx, call, x, w, call.opt(2)?)?;
-    one(result)
+    let bias = call.opt(2)?;
+    match dequantised_conv(cx, call, x, w, bias)? {
+        Some(result) => one(result),
+        None => one(convolve(cx, call, x, w, bias)?),
+    }
 }
 
 /// A convolution with the call's attributes.
@@ -178,6 +182,59 @@ pub(super) fn convolve(
     };
     let args: Vec<&Tensor> = [Some(&x), Some(w), bias].into_iter().flatten().collect();
     cx.op(Op::Conv(attrs), &args)
+}
+
+/// The input of a convolution of 8-bit integers with its padding, and the geometry that is left.
+pub(super) struct Padded {
+    x: Tensor,
+    attrs: ConvAttrs,
+}
+
+impl Padded {
+    /// Pads `x` with its zero point `zero` (int32, one number), which stands for 0.
+    pub(super) fn of(
+        cx: &mut ImportContext,
+        call: &Call,
+        x: &Tensor,
+        zero: Option<&Tensor>,
+        w: &Tensor,
+    ) -> Result<Padded> {
+        let kernel = w.shape().get(2..).ok_or_else(|| invalid("weights need two axes more"))?;
+        let geometry = geometry(call, x, Some(kernel))?;
+        let groups = groups(call)?;
+        let (x, pads_begin, pads_end) = match zero {
+            None => geometry.padded(cx, x)?,
+            Some(zero) => {
+                let (before, after) = geometry.pads(x);
+                let none = || vec![0; geometry.kernel.len()];
+                let is_none = |list: &[Expr]| list.iter().all(|p| p.as_int() == Some(0));
+                let x = match is_none(&before) && is_none(&after) {
+                    true => x.clone(),
+                    false => {
+                        let fill = cx.cast(zero, x.dtype())?;
+                        let fill = cx.reshape(&fill, &[])?;
+                        let full = |list: Vec<Expr>| [vec![Expr::i64(0); 2], list].concat();
+                        let (before, after) = (full(before), full(after));
+                        let op = Op::Pad { mode: PadMode::Constant, before, after };
+                        cx.op(op, &[x, &fill])?
+                    }
+                };
+                (x, none(), none())
+            }
+        };
+        let Geometry { strides, dilations, .. } = geometry;
+        Ok(Padded { x, attrs: ConvAttrs { strides, pads_begin, pads_end, dilations, groups } })
+    }
+
+    /// Groups of channels.
+    pub(super) fn groups(&self) -> i64 {
+        self.attrs.groups
+    }
+
+    /// The convolution with `w`.
+    pub(super) fn convolve(&self, cx: &mut ImportContext, w: &Tensor) -> Result<Tensor> {
+        cx.op(Op::ConvInteger(self.attrs.clone()), &[&self.x, w])
+    }
 }
 
 fn conv_transpose(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {

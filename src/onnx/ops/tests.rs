@@ -44,6 +44,7 @@ fn value_info(text: &str) -> ValueInfoProto {
         "i32" => data_type::INT32,
         "i64" => data_type::INT64,
         "u8" => data_type::UINT8,
+        "i8" => data_type::INT8,
         "bool" => data_type::BOOL,
         other => panic!("{other}"),
     };
@@ -444,4 +445,78 @@ fn symbolic_elements_become_literals_when_they_are_numbers() {
     let known = Tensor::elements(DType::I64, &[2], vec![Expr::i64(1), Expr::i64(1) + 2]).unwrap();
     assert_eq!(known.as_literal(), Some(&Literal::from_i64(vec![2], &[1, 3])));
     assert!(Tensor::elements(DType::I32, &[1], vec![Expr::i64(1 << 40)]).is_none());
+}
+
+/// 8-bit integers of any bits, and their values.
+fn bytes(dtype: DType, shape: &[i64], seed: i64) -> (Literal, Vec<i32>) {
+    let count: i64 = shape.iter().product();
+    let bytes: Vec<u8> = (0..count).map(|n| (n * n * 37 + n * 91 + seed) as u8).collect();
+    let of = |byte: &u8| if dtype == DType::U8 { i32::from(*byte) } else { i32::from(*byte as i8) };
+    let values = bytes.iter().map(of).collect();
+    (Literal::new(dtype, shape.to_vec(), std::sync::Arc::new(bytes)).unwrap(), values)
+}
+
+const BYTES: [(&str, DType); 2] = [("u8", DType::U8), ("i8", DType::I8)];
+
+fn int32s(values: &[i32]) -> Vec<u8> {
+    values.iter().flat_map(|v| v.to_le_bytes()).collect()
+}
+
+#[test]
+fn integer_products_are_those_of_differences_from_zero_points() {
+    for (a_name, a_type) in BYTES {
+        for (b_name, b_type) in BYTES {
+            let [(a, x), (za, zx)] =
+                [(&[3, 5][..], 7), (&[3][..], 250)].map(|(s, n)| bytes(a_type, s, n));
+            let [(b, y), (zb, zy)] =
+                [(&[5, 4][..], 3), (&[4][..], 99)].map(|(s, n)| bytes(b_type, s, n));
+            let inputs = [
+                format!("a: {a_name}[3, 5]"),
+                format!("b: {b_name}[5, 4]"),
+                format!("za: {a_name}[3]"),
+                format!("zb: {b_name}[4]"),
+            ];
+            let model = Build::inputs(&inputs.each_ref().map(String::as_str));
+            let model = model.node("y = MatMulInteger(a, b, za, zb)", vec![]);
+            let element = |i: usize, j: usize| -> i32 {
+                (0..5).map(|k| (x[i * 5 + k] - zx[i]) * (y[k * 4 + j] - zy[j])).sum()
+            };
+            let expected: Vec<i32> = (0..12).map(|n| element(n / 4, n % 4)).collect();
+            let results = model.eval(&["y"], &[&a, &b, &za, &zb]);
+            assert_eq!(results[0].bytes(), int32s(&expected), "{a_name} {b_name}");
+        }
+    }
+}
+
+#[test]
+fn integer_convolutions_pad_with_the_zero_point() {
+    for (x_name, x_type) in BYTES {
+        for (w_name, w_type) in BYTES {
+            let [(x, xs), (zx, zxs)] =
+                [(&[1, 4, 5][..], 7), (&[][..], 200)].map(|(s, n)| bytes(x_type, s, n));
+            let [(w, ws), (zw, zws)] =
+                [(&[4, 2, 3][..], 3), (&[4][..], 99)].map(|(s, n)| bytes(w_type, s, n));
+            let inputs = [
+                format!("x: {x_name}[1, 4, 5]"),
+                format!("w: {w_name}[4, 2, 3]"),
+                format!("zx: {x_name}[]"),
+                format!("zw: {w_name}[4]"),
+            ];
+            let model = Build::inputs(&inputs.each_ref().map(String::as_str));
+            let attributes = vec![int("group", 2), ints("pads", &[1, 1])];
+            let model = model.node("y = ConvInteger(x, w, zx, zw)", attributes);
+            // Two groups of two channels.
+            let element = |o: usize, at: usize| -> i32 {
+                let tap = |c: usize, k: usize| {
+                    let inside = (1..=5).contains(&(at + k));
+                    let x = if inside { xs[(o / 2 * 2 + c) * 5 + at + k - 1] - zxs[0] } else { 0 };
+                    x * (ws[(o * 2 + c) * 3 + k] - zws[o])
+                };
+                (0..6).map(|n| tap(n / 3, n % 3)).sum()
+            };
+            let expected: Vec<i32> = (0..20).map(|n| element(n / 5, n % 5)).collect();
+            let results = model.eval(&["y"], &[&x, &w, &zx, &zw]);
+            assert_eq!(results[0].bytes(), int32s(&expected), "{x_name} {w_name}");
+        }
+    }
 }

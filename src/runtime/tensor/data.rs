@@ -126,7 +126,10 @@ impl Tensor {
     /// Address of the data of a compact CPU tensor.
     fn packed_bytes(&self) -> Result<*const u8, Error> {
         if self.device().device_type != DLDevice::KIND_CPU {
-            return Err(Error::value_error(format!("the data is on {:?}", self.device())));
+            return Err(Error::value_error(format!(
+                "a tensor on {:?}; only those on the CPU are read",
+                self.device()
+            )));
         }
         self.require_compact("read")?;
         Ok(self.data_ptr())

@@ -9,7 +9,7 @@ use half::{bf16, f16};
 use reflex_runtime::dtype::code;
 
 use super::error::EvalErrorKind;
-use crate::{BinOp, CmpOp, DType, Intrin, half_float};
+use crate::{BinOp, CmpOp, DType, Intrin, Sign, half_float};
 
 /// A scalar. Integers are kept sign- or zero-extended by their own type (u64 by bit pattern).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -243,6 +243,13 @@ pub fn intrinsic(op: Intrin, args: &[Scalar], from: DType, to: DType) -> Answer 
         (Intrin::PairBf16, [Scalar::Bf16(low), Scalar::Bf16(high)]) => {
             Scalar::int(i64::from(u32::from(high.to_bits()) << 16 | u32::from(low.to_bits())), to)
         }
+        (Intrin::DotI8 { a, b }, [Scalar::Int(x), Scalar::Int(y), Scalar::Int(sum)]) => {
+            Scalar::int(i64::from(dot_i8((*x as u32, a), (*y as u32, b), *sum as i32)), to)
+        }
+        (Intrin::Pack4x8, [Scalar::Int(a), Scalar::Int(b), Scalar::Int(c), Scalar::Int(d)]) => {
+            let word = u32::from_le_bytes([a, b, c, d].map(|x| *x as u8));
+            Scalar::int(i64::from(word), to)
+        }
         (Intrin::Abs, [Scalar::Int(x)]) => Scalar::int(x.wrapping_abs(), to),
         (Intrin::Abs, [a]) => in_own_type!((*a,), |x| x.abs()),
         (Intrin::IsNan, [a]) => Ok(Scalar::Int(i64::from(a.as_f64().is_nan()))),
@@ -261,6 +268,18 @@ pub fn intrinsic(op: Intrin, args: &[Scalar], from: DType, to: DType) -> Answer 
         }
         _ => Err(EvalErrorKind::Type(format!("{op:?} of {args:?}"))),
     }
+}
+
+/// The meaning of [`Intrin::DotI8`].
+fn dot_i8(a: (u32, Sign), b: (u32, Sign), sum: i32) -> i32 {
+    let integers = |(word, sign): (u32, Sign)| {
+        word.to_le_bytes().map(|byte| match sign {
+            Sign::Unsigned => i32::from(byte),
+            Sign::Signed => i32::from(byte as i8),
+        })
+    };
+    let products = integers(a).into_iter().zip(integers(b)).map(|(x, y)| x * y);
+    products.fold(sum, i32::wrapping_add)
 }
 
 /// The meaning of [`Intrin::DotBf16`].
@@ -352,6 +371,8 @@ fn unary(op: Intrin) -> Option<fn(f64) -> f64> {
         | Intrin::Fma
         | Intrin::DotBf16
         | Intrin::PairBf16
+        | Intrin::DotI8 { .. }
+        | Intrin::Pack4x8
         | Intrin::Pow
         | Intrin::Abs
         | Intrin::IsNan

@@ -1,6 +1,6 @@
 //! The table of intrinsics that are written as calls.
 
-use crate::Intrin;
+use crate::{Intrin, Sign};
 
 /// Script name and intrinsic, operands in order.
 pub(super) const CALLS: &[(&str, Intrin)] = &[
@@ -40,6 +40,11 @@ pub(super) const CALLS: &[(&str, Intrin)] = &[
     ("bitwise_not", Intrin::BitNot),
     ("dot_bf16", Intrin::DotBf16),
     ("pair_bf16", Intrin::PairBf16),
+    ("dot_u8u8", Intrin::DotI8 { a: Sign::Unsigned, b: Sign::Unsigned }),
+    ("dot_u8s8", Intrin::DotI8 { a: Sign::Unsigned, b: Sign::Signed }),
+    ("dot_s8u8", Intrin::DotI8 { a: Sign::Signed, b: Sign::Unsigned }),
+    ("dot_s8s8", Intrin::DotI8 { a: Sign::Signed, b: Sign::Signed }),
+    ("pack_4x8", Intrin::Pack4x8),
 ];
 
 /// The name an intrinsic is printed by.

@@ -17,7 +17,7 @@ use super::args::{Context, exactly};
 /// The functions that `register_py_func` registered in this process.
 static PYTHON: RwLock<BTreeMap<String, Function>> = RwLock::new(BTreeMap::new());
 
-/// TVM registers its own function under this name; ours is no global one.
+/// TVM registers its own function under this name, so this one is not global.
 const GET_PY_FUNC: &str = "vm.builtin.get_py_func";
 
 fn text<'a>(args: &'a [AnyView<'_>], index: usize) -> Result<&'a str, Error> {

@@ -17,25 +17,39 @@ pub struct Contraction {
     pub inner: Axis,
     /// Both operands are vectors (depthwise, in a blocked layout): operand A is not broadcast.
     pub both: bool,
-    /// The multiply-add: [`Intrin::Fma`], or [`Intrin::DotBf16`] of VNNI pairs.
+    /// The multiply-add of the operands in this order: [`Intrin::Fma`], or [`Intrin::DotBf16`] or
+    /// [`Intrin::DotI8`] of what is VNNI-packed.
     pub op: Intrin,
+}
+
+/// The type of a multiply-add's sums.
+pub fn sum_type(op: Intrin) -> DType {
+    match op {
+        Intrin::DotI8 { .. } => DType::I32,
+        _ => DType::F32,
+    }
 }
 
 impl Contraction {
     /// Reads a stage without axes of extent 1.
     pub fn of(func: &PrimFunc, stage: &Stage) -> Result<Contraction, Refusal> {
-        let ExprKind::Call { op: op @ (Intrin::Fma | Intrin::DotBf16), args, .. } =
-            stage.value.kind()
+        let ExprKind::Call {
+            op: op @ (Intrin::Fma | Intrin::DotBf16 | Intrin::DotI8 { .. }),
+            args,
+            ..
+        } = stage.value.kind()
         else {
             return Err(Refusal::NoContraction);
         };
-        let zero = |e: &Expr| matches!(e.kind(), ExprKind::Float { bits: 0, .. });
+        let zero = |e: &Expr| {
+            matches!(e.kind(), ExprKind::Float { bits: 0, .. } | ExprKind::Int { value: 0, .. })
+        };
         let sums = matches!(args[2].kind(), ExprKind::Load { buffer, indices, .. }
             if *buffer == stage.buffer && *indices == stage.indices);
         if !sums || !stage.init.as_ref().is_some_and(zero) || stage.reduce.is_empty() {
             return Err(Refusal::NoContraction);
         }
-        if func.buffers[stage.buffer].dtype != DType::F32 {
+        if func.buffers[stage.buffer].dtype != sum_type(*op) {
             return Err(Refusal::ElementType);
         }
         let vars = stage.spatial_vars();
@@ -58,7 +72,11 @@ impl Contraction {
         if both && !(unit_step(func, row, inner.var) && unit_step(func, column, inner.var)) {
             return Err(Refusal::NotContiguous);
         }
-        Ok(Contraction { row: row.clone(), column: column.clone(), inner, both, op: *op })
+        let op = match *op {
+            Intrin::DotI8 { a, b } if row == &args[1] => Intrin::DotI8 { a: b, b: a },
+            op => op,
+        };
+        Ok(Contraction { row: row.clone(), column: column.clone(), inner, both, op })
     }
 
     /// Results that share one column element: the axes that only the row operand has.

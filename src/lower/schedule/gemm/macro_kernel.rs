@@ -132,6 +132,7 @@ impl Gemm {
             _ if amx.is_some_and(AmxKernel::is_split) => "; split-bf16 on AMX tiles",
             _ if amx.is_some() => "; VNNI-packed bfloat16 on AMX tiles",
             Intrin::DotBf16 => "; dot products of VNNI-packed bfloat16",
+            Intrin::DotI8 { .. } => "; dot products of VNNI-packed 8-bit integers",
             _ => "",
         };
         let order = match order {

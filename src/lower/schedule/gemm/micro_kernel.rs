@@ -12,8 +12,9 @@
 //! Decision: docs/decisions/0033-macro-kernel.md
 
 use reflex_tir::schedule::{Schedule, ScheduleError};
-use reflex_tir::{BlockIter, Buffer, DType, Expr, IterKind, PrimFunc, Scope, Stmt, Var};
+use reflex_tir::{BlockIter, Buffer, Expr, IterKind, PrimFunc, Scope, Stmt, Var};
 
+use crate::schedule::core::contraction::sum_type;
 use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::panels::bind;
@@ -80,7 +81,7 @@ impl Gemm {
         let extents = self.extents(at);
         let plain = |func: &mut PrimFunc| {
             let shape = RegisterTile::new(func, extents);
-            let acc = func.new_buffer("acc", DType::F32, vec![], Scope::Local);
+            let acc = func.new_buffer("acc", sum_type(self.op), vec![], Scope::Local);
             let sum = self.sum(func, at, &shape, acc);
             let store = self.store(func, at, &shape, |func, _| func.load(acc, vec![]));
             let body = Box::new(Stmt::Seq(vec![sum, store]));
@@ -161,7 +162,7 @@ impl Gemm {
             let (var, extent, value) = (axis.var, axis.extent.clone(), step.into());
             iters.push(BlockIter { var, extent, kind: IterKind::Reduce, value });
         }
-        let zero = Stmt::store(acc, vec![], Expr::float(0.0, DType::F32));
+        let zero = Stmt::store(acc, vec![], Expr::constant(0.0, sum_type(self.op)));
         let sum = block(func, &self.stage.name, iters, Some(zero), Stmt::store(acc, vec![], value));
         let sum = Stmt::Block(Box::new(sum));
         loops.into_iter().rev().fold(sum, |body, (var, n)| Stmt::serial(var, n, body))

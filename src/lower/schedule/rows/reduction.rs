@@ -7,6 +7,7 @@
 //! column: for j by lanes: sums[lanes] = 0; for k: sums += x[k, j..]; y[j..] = sums
 //! ```
 
+use reflex_tir::arith::Analyzer;
 use reflex_tir::schedule::{Schedule, ScheduleError};
 use reflex_tir::{Expr, IterKind, Scope, Stmt, Var};
 
@@ -140,7 +141,9 @@ fn along(s: &mut Schedule, block: &str, loops: &[Var], lanes: i64) -> Result<(),
     let top = s.get_loops(&partial)?[depth];
     let start = s.decompose_reduction(&partial, top)?;
     unrolled_vectors(s, innermost(s, &start)?, lanes)?;
-    if length % parts != 0 {
+    // A symbolic extent may be a multiple too: rows of whole vectors, collapsed.
+    let rest = Analyzer::new().simplify(&extent.clone().floormod(parts));
+    if length % parts != 0 && rest.as_int() != Some(0) {
         remainder(s, &partial, extent.floordiv(parts), &Accumulators { count: parts, lanes })?;
     }
     unrolled_vectors(s, innermost(s, &partial)?, lanes)?;

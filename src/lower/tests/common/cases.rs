@@ -192,6 +192,26 @@ fn products(list: &mut List) {
     add(list, "matmul_half", Op::MatMul, &half);
     let int = [ints(&[2, 2], &[1, 2, 3, 4]), ints(&[2, 2], &[5, -6, 7, 8])];
     add(list, "matmul_int", Op::MatMul, &int);
+    for (a, b) in [
+        (vec![5, 8], vec![8, 9]),
+        (vec![1, 33], vec![33, 70]),
+        (vec![13, 22], vec![22, 64]),
+        (vec![2, 3, 4, 6], vec![2, 3, 6, 18]),
+        (vec![2, 1, 4, 6], vec![3, 6, 17]),
+        (vec![6], vec![6, 5]),
+    ] {
+        for (of_a, of_b) in [(DType::U8, DType::I8), (DType::I8, DType::U8), (DType::I8, DType::I8)]
+        {
+            add(list, "matmul_integer", Op::MatMulInteger, &[bytes(&a, of_a), bytes(&b, of_b)]);
+        }
+    }
+}
+
+/// 8-bit integers of both signs, or the same bits unsigned.
+fn bytes(shape: &[i64], dtype: DType) -> Literal {
+    let count: i64 = shape.iter().product();
+    let bytes: Vec<u8> = (0..count).map(|n| (n * 89 + n * n * 7 + 131) as u8).collect();
+    Literal::new(dtype, shape.to_vec(), std::sync::Arc::new(bytes)).expect("as many bytes")
 }
 
 fn geometry(s: [i64; 2], pads: [i64; 4], d: [i64; 2], groups: i64) -> ConvAttrs {
@@ -243,6 +263,17 @@ fn convolutions(list: &mut List) {
     add(list, "conv1d", Op::Conv(one), &[noise(&[2, 3, 40], 18), noise(&[5, 3, 4], 19)]);
     let args = [noise(&[2, 1, 120], 18), noise(&[20, 1, 32], 19), noise(&[20], 20)];
     add(list, "conv1d", Op::Conv(apart), &args);
+    for (x, w, attrs) in [
+        (vec![1, 3, 6, 21], vec![5, 3, 3, 3], geometry([1, 1], [1; 4], [1, 1], 1)),
+        (vec![2, 8, 9, 8], vec![4, 8, 3, 2], geometry([2, 1], [0, 1, 1, 0], [1, 2], 1)),
+        (vec![1, 5, 4, 6], vec![14, 5, 1, 1], geometry([1, 1], [0; 4], [1, 1], 1)),
+        (vec![1, 4, 9, 36], vec![4, 1, 3, 3], geometry([2, 2], [1; 4], [1, 1], 4)),
+        (vec![1, 6, 5, 5], vec![6, 3, 3, 3], geometry([1, 1], [1; 4], [1, 1], 2)),
+        (vec![1, 32, 3, 20], vec![24, 16, 1, 1], geometry([1, 1], [0; 4], [1, 1], 2)),
+    ] {
+        let args = [bytes(&x, DType::U8), bytes(&w, DType::I8)];
+        add(list, "conv_integer", Op::ConvInteger(attrs), &args);
+    }
     for (attrs, output_padding) in [
         (geometry([1, 1], [0; 4], [1, 1], 1), vec![0, 0]),
         (geometry([2, 2], [1; 4], [1, 1], 1), vec![1, 0]),

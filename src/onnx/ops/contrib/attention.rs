@@ -7,7 +7,7 @@ use super::scores::{self, attend, causal, joined, mask_bias, split_heads, total}
 use crate::call::Call;
 use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
-use crate::ops::quant::{Quantised, int_matmul};
+use crate::ops::integer_products::{Quantised, int_matmul};
 use crate::ops::table::{Table, all};
 use crate::value::{OnnxValue, Tensor};
 

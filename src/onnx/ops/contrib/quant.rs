@@ -6,9 +6,8 @@ use reflex_tir::DType;
 use crate::call::Call;
 use crate::context::ImportContext;
 use crate::error::{Result, invalid};
-use crate::ops::quant::{
-    Quantised, dequantize, dynamically_quantized, int_matmul, qlinear_conv_of, quantize, rounded,
-};
+use crate::ops::integer_products::{Quantised, int_matmul};
+use crate::ops::quant::{dequantize, dynamically_quantized, qlinear_conv_of, quantize, rounded};
 use crate::ops::spatial::pool;
 use crate::ops::table::{Table, all, one};
 use crate::value::{OnnxValue, Tensor};
