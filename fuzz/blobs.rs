@@ -88,9 +88,17 @@ pub fn executable(exec: &Executable) -> Reached {
     let Ok(verified) = verify(exec.clone()) else { return Reached::Read };
     prints(exec);
     let Ok(program) = Program::load(verified, &[&Everything]) else { return Reached::Verified };
-    let program = Arc::new(program);
+    in_every_mode(&Arc::new(program), &argument);
+    Reached::Ran
+}
+
+/// A value for a parameter of a function.
+pub(crate) type Argument<'a> = &'a dyn Fn(&Executable, u32, u32) -> Any;
+
+/// Runs every function of a program in every mode.
+pub(crate) fn in_every_mode(program: &Arc<Program>, argument: Argument<'_>) {
     device::set_memory_limit(MEMORY);
-    run(&program, Mode::Bytecode);
+    run(program, Mode::Bytecode, argument);
     let tier = CraneliftTier::with_options(TierOptions {
         threshold: 2,
         exit_threshold: 3,
@@ -99,10 +107,9 @@ pub fn executable(exec: &Executable) -> Reached {
     });
     let tier = Arc::new(tier.expect("generated code runs here"));
     assert!(program.attach(Arc::clone(&tier) as Arc<dyn Tier>));
-    run(&program, Mode::Tiered);
+    run(program, Mode::Tiered, argument);
     program.compile_ahead_of_time();
-    run(&program, Mode::Compiled);
-    Reached::Ran
+    run(program, Mode::Compiled, argument);
 }
 
 /// Every text form of a verified executable can be made, and the listing reads back.
@@ -114,7 +121,7 @@ fn prints(exec: &Executable) {
     black_box((text::as_text(exec), text::as_python(exec), text::as_rust(exec), text::stats(exec)));
 }
 
-fn run(program: &Arc<Program>, mode: Mode) {
+fn run(program: &Arc<Program>, mode: Mode, argument: Argument<'_>) {
     let options =
         Options { mode, depth_limit: DEPTH_LIMIT, stack_slots: STACK_SLOTS, ..Options::default() };
     let mut session = Session::new(program, options).expect("a session can be made");
@@ -185,7 +192,7 @@ fn shape_in(args: &[Arg]) -> Vec<i64> {
 }
 
 /// Provides every function that a program imports.
-struct Everything;
+pub(crate) struct Everything;
 
 impl Library for Everything {
     fn function(&self, name: &str) -> Option<Function> {

@@ -20,6 +20,7 @@ pub mod kernels;
 pub mod mutate;
 pub mod oracles;
 pub mod programs;
+pub mod relay;
 pub mod rpc;
 #[cfg(feature = "compiler")]
 pub mod schedules;

@@ -115,6 +115,10 @@ typedef enum ReflexFormat {
    * Relay text.
    */
   REFLEX_FORMAT_RELAY = 3,
+  /**
+   * An executable of TVM's Relay virtual machine.
+   */
+  REFLEX_FORMAT_RELAY_EXECUTABLE = 4,
 } ReflexFormat;
 
 /**
@@ -652,6 +656,24 @@ void reflex_engine_free(struct ReflexEngine *engine);
 enum ReflexStatus reflex_engine_load(const struct ReflexEngine *engine,
                                      const char *path,
                                      struct ReflexProgram **out);
+
+/**
+ * Loads an executable of TVM's Relay virtual machine: `executable` is the path of a `.ro`, or of a
+ * `.so` that holds one. `kernels` is the library with its kernels, null for the `.so` of the same
+ * name; `params` is the file of its late-bound constants, null if it has none.
+ *
+ * Example:
+ *     ReflexProgram *relay = NULL;
+ *     CHECK(reflex_engine_load_relay(engine, "no/such.ro", NULL, NULL, &relay) == REFLEX_STATUS_IO);
+ *
+ * Requires:
+ * Pointers are null or valid.
+ */
+enum ReflexStatus reflex_engine_load_relay(const struct ReflexEngine *engine,
+                                           const char *executable,
+                                           const char *kernels,
+                                           const char *params,
+                                           struct ReflexProgram **out);
 
 /**
  * Loads a model from `size` bytes at `data`, which are copied; `format` is a `ReflexFormat`.

@@ -13,7 +13,7 @@ use reflex_runtime::threads::THREAD_LIMIT;
 use reflex_tir::codegen::{Codegen, CpuTarget};
 use reflex_tir::level::Level;
 
-use crate::artifact::loader;
+use crate::artifact::{loader, relay};
 use crate::compiler::Compiler;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model_info::ModelInfo;
@@ -359,8 +359,8 @@ impl Engine {
         self.compiler.cache_problem()
     }
 
-    /// Loads a model: `.onnx` and `.py` (TVMScript) are compiled, `.so` is opened. It is a path, or a
-    /// [`ModelSource`] that holds the model in memory.
+    /// Loads a model: `.onnx` and `.py` (TVMScript) are compiled, `.so` and `.ro` are opened. It is a
+    /// path, or a [`ModelSource`] that holds the model in memory or names the files beside a `.ro`.
     ///
     /// Opening a `.so` runs machine code of its author's choice, as with any library.
     ///
@@ -379,6 +379,7 @@ impl Engine {
                 self.load_model(&source)
             }
             ModelFormat::Library => self.load_library(&source),
+            ModelFormat::RelayExecutable => self.load_relay(&source),
         };
         loaded.map_err(|e| e.at(source))
     }
@@ -405,6 +406,10 @@ impl Engine {
             }
             ModelFormat::Library => {
                 let program = Engine::builder().build()?.load_library(&source)?;
+                Ok(ModelInfo { file_bytes: source.size(), ..program.info() })
+            }
+            ModelFormat::RelayExecutable => {
+                let program = Engine::builder().build()?.load_relay(&source)?;
                 Ok(ModelInfo { file_bytes: source.size(), ..program.info() })
             }
         };
@@ -448,7 +453,7 @@ impl Engine {
         source.check_is_module()?;
         let text = || match source.format()? {
             ModelFormat::Script => Ok(source.script()?.print()),
-            ModelFormat::Relay => Ok(source.relay()?.to_string()),
+            ModelFormat::Relay => Ok(source.relay_text()?.to_string()),
             _ => Ok(reflex_graph::print::module_with_metadata(&source.import()?)),
         };
         text().map_err(|e: Error| e.at(&source))
@@ -533,6 +538,10 @@ impl Engine {
             .then(|| specialiser(self.compiler.for_specialisation(), policy.clone(), model));
         let loaded = self.compiler.compile(module, ObjectRetention::Keep)?;
         Ok(Program::new(loaded, specialiser))
+    }
+
+    fn load_relay(&self, source: &ModelSource) -> Result<Program> {
+        Ok(Program::new(relay::open(source, &self.compiler.execution)?, None))
     }
 
     fn load_library(&self, source: &ModelSource) -> Result<Program> {

@@ -135,7 +135,7 @@ impl ModelInfo {
         }
     }
 
-    pub(crate) fn of_executable(kind: &str, main: Signature, exec: &Executable) -> ModelInfo {
+    pub(crate) fn of_executable(kind: String, main: Signature, exec: &Executable) -> ModelInfo {
         let mut callees: BTreeMap<String, usize> = BTreeMap::new();
         for index in 0..exec.instr_offset.len() {
             if let Ok(Instr::Call { callee, .. }) = exec.instr(index)
@@ -150,7 +150,7 @@ impl ModelInfo {
             _ => sum,
         });
         ModelInfo {
-            kind: format!("shared library, {kind}"),
+            kind,
             symbols: symbols(&inputs),
             inputs,
             outputs: main.outputs.iter().map(ValueInfo::from).collect(),

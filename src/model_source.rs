@@ -27,6 +27,9 @@ pub enum ModelFormat {
     Relay,
     /// A shared library, `.so`: an artifact, or an executable that TVM exported.
     Library,
+    /// An executable of TVM's Relay virtual machine, `.ro`, whose kernels are in a library of their
+    /// own.
+    RelayExecutable,
 }
 
 /// The extension of the format's files.
@@ -37,6 +40,7 @@ impl fmt::Display for ModelFormat {
             ModelFormat::Script => "py",
             ModelFormat::Relay => "relay",
             ModelFormat::Library => "so",
+            ModelFormat::RelayExecutable => "ro",
         })
     }
 }
@@ -51,10 +55,12 @@ impl FromStr for ModelFormat {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<ModelFormat, String> {
-        let all =
-            [ModelFormat::Onnx, ModelFormat::Script, ModelFormat::Relay, ModelFormat::Library];
+        use ModelFormat::{Library, Onnx, Relay, RelayExecutable, Script};
+        let all = [Onnx, Script, Relay, Library, RelayExecutable];
         let found = all.into_iter().find(|format| format.to_string() == text);
-        found.ok_or_else(|| format!("a model of format {text:?}; expected onnx, py, relay or so"))
+        found.ok_or_else(|| {
+            format!("a model of format {text:?}; expected onnx, py, relay, so or ro")
+        })
     }
 }
 
@@ -66,6 +72,7 @@ impl ModelFormat {
             ModelFormat::Script => "the TVMScript in memory",
             ModelFormat::Relay => "the Relay text in memory",
             ModelFormat::Library => "the library in memory",
+            ModelFormat::RelayExecutable => "the Relay executable in memory",
         }
     }
 
@@ -76,7 +83,7 @@ impl ModelFormat {
         let named = extension.and_then(|extension| extension.parse().ok());
         let relay = || is_relay(path).then_some(ModelFormat::Relay);
         named.or_else(relay).ok_or_else(|| {
-            let what = "not a model by its name; expected .onnx, .py, .relay or .so";
+            let what = "not a model by its name; expected .onnx, .py, .relay, .so or .ro";
             Error::new(ErrorKind::Unsupported, format!("{}: {what}", path.display()))
         })
     }
@@ -104,7 +111,25 @@ fn is_relay(path: &Path) -> bool {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct ModelSource(Origin);
+pub struct ModelSource {
+    origin: Origin,
+    relay: RelayFiles,
+}
+
+/// The files beside an executable of Relay's virtual machine.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RelayFiles {
+    /// The library with its kernels.
+    pub(crate) kernels: Option<PathBuf>,
+    /// Its late-bound constants.
+    pub(crate) params: Option<PathBuf>,
+}
+
+impl From<Origin> for ModelSource {
+    fn from(origin: Origin) -> ModelSource {
+        ModelSource { origin, relay: RelayFiles::default() }
+    }
+}
 
 #[derive(Clone, Debug)]
 enum Origin {
@@ -114,13 +139,13 @@ enum Origin {
 
 impl<P: AsRef<Path> + ?Sized> From<&P> for ModelSource {
     fn from(path: &P) -> ModelSource {
-        ModelSource(Origin::File(path.as_ref().to_path_buf()))
+        Origin::File(path.as_ref().to_path_buf()).into()
     }
 }
 
 impl From<PathBuf> for ModelSource {
     fn from(path: PathBuf) -> ModelSource {
-        ModelSource(Origin::File(path))
+        Origin::File(path).into()
     }
 }
 
@@ -133,7 +158,7 @@ impl From<String> for ModelSource {
 /// The path, or the name that errors use for a model in memory.
 impl fmt::Display for ModelSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
+        match &self.origin {
             Origin::File(path) => path.display().fmt(f),
             Origin::Memory { name, .. } => f.write_str(name),
         }
@@ -155,7 +180,7 @@ impl ModelSource {
     pub fn bytes(format: ModelFormat, bytes: impl Into<Vec<u8>>) -> ModelSource {
         let bytes = FileBytes::from(bytes.into());
         let name = format.in_memory().to_owned();
-        ModelSource(Origin::Memory { format, bytes, name, external_data: None })
+        Origin::Memory { format, bytes, name, external_data: None }.into()
     }
 
     /// A model that is read to its end, such as from an archive or an encrypted file.
@@ -184,7 +209,7 @@ impl ModelSource {
     /// ```
     #[must_use]
     pub fn named(mut self, new: impl Into<String>) -> ModelSource {
-        if let Origin::Memory { name, .. } = &mut self.0 {
+        if let Origin::Memory { name, .. } = &mut self.origin {
             *name = new.into();
         }
         self
@@ -200,15 +225,49 @@ impl ModelSource {
     /// ```
     #[must_use]
     pub fn external_data(mut self, folder: impl AsRef<Path>) -> ModelSource {
-        if let Origin::Memory { external_data, .. } = &mut self.0 {
+        if let Origin::Memory { external_data, .. } = &mut self.origin {
             *external_data = Some(folder.as_ref().to_path_buf());
         }
         self
     }
 
+    /// Sets the library with the kernels of an executable of TVM's Relay virtual machine. Without it,
+    /// those of a `.ro` file are in the `.so` of the same name, if there is one, and otherwise
+    /// registered functions.
+    ///
+    /// ```
+    /// use reflex::ModelSource;
+    ///
+    /// let source = ModelSource::from("model.ro").kernels("lib.so").params("model.params");
+    /// ```
+    #[must_use]
+    pub fn kernels(mut self, library: impl AsRef<Path>) -> ModelSource {
+        self.relay.kernels = Some(library.as_ref().to_path_buf());
+        self
+    }
+
+    /// Sets the file with the late-bound constants of an executable of TVM's Relay virtual machine,
+    /// as TVM's `save_params` and `move_late_bound_consts` write them. Every one needs a value.
+    ///
+    /// ```
+    /// use reflex::ModelSource;
+    ///
+    /// let source = ModelSource::from("model.ro").params("model.params");
+    /// ```
+    #[must_use]
+    pub fn params(mut self, file: impl AsRef<Path>) -> ModelSource {
+        self.relay.params = Some(file.as_ref().to_path_buf());
+        self
+    }
+
+    /// The files beside an executable of Relay's virtual machine.
+    pub(crate) fn relay(&self) -> &RelayFiles {
+        &self.relay
+    }
+
     /// Returns the format: of a file, by its extension.
     pub(crate) fn format(&self) -> Result<ModelFormat> {
-        match &self.0 {
+        match &self.origin {
             Origin::File(path) => ModelFormat::of_path(path),
             Origin::Memory { format, .. } => Ok(*format),
         }
@@ -216,7 +275,7 @@ impl ModelSource {
 
     /// Returns the path of a file, or else the bytes.
     pub(crate) fn path_or_bytes(&self) -> std::result::Result<&Path, &FileBytes> {
-        match &self.0 {
+        match &self.origin {
             Origin::File(path) => Ok(path),
             Origin::Memory { bytes, .. } => Err(bytes),
         }
@@ -224,7 +283,7 @@ impl ModelSource {
 
     /// Returns all bytes of the model's own file.
     pub(crate) fn read(&self) -> Result<Vec<u8>> {
-        match &self.0 {
+        match &self.origin {
             Origin::File(path) => std::fs::read(path).map_err(|e| Error::io(path, &e)),
             Origin::Memory { bytes, .. } => Ok(bytes.as_ref().to_vec()),
         }
@@ -232,7 +291,7 @@ impl ModelSource {
 
     /// Returns the number of bytes of the model's own file.
     pub(crate) fn size(&self) -> u64 {
-        match &self.0 {
+        match &self.origin {
             Origin::File(path) => path.metadata().map_or(0, |meta| meta.len()),
             Origin::Memory { bytes, .. } => bytes.as_ref().len() as u64,
         }
@@ -240,7 +299,7 @@ impl ModelSource {
 
     /// Returns the summary of an ONNX model.
     pub(crate) fn onnx_info(&self) -> Result<reflex_onnx::ModelInfo> {
-        Ok(match &self.0 {
+        Ok(match &self.origin {
             Origin::File(path) => reflex_onnx::ModelInfo::read(path)?,
             Origin::Memory { bytes, external_data, .. } => {
                 reflex_onnx::ModelInfo::of_bytes(bytes.clone(), external_data.as_deref())?
@@ -250,7 +309,7 @@ impl ModelSource {
 
     /// Reads TVMScript as it is written.
     pub(crate) fn script(&self) -> Result<Script> {
-        Ok(match &self.0 {
+        Ok(match &self.origin {
             Origin::File(path) => Script::read_file(path)?,
             Origin::Memory { bytes, name, .. } => {
                 let text = std::str::from_utf8(bytes.as_ref())
@@ -261,11 +320,11 @@ impl ModelSource {
     }
 
     /// Reads Relay text as it is written.
-    pub(crate) fn relay(&self) -> Result<RelayText> {
+    pub(crate) fn relay_text(&self) -> Result<RelayText> {
         let bytes = self.read()?;
         let text = String::from_utf8(bytes)
             .map_err(|e| Error::new(ErrorKind::Model, format!("not UTF-8: {e}")))?;
-        let name = match &self.0 {
+        let name = match &self.origin {
             Origin::File(path) => path.file_name().unwrap_or(path.as_os_str()).to_string_lossy(),
             Origin::Memory { name, .. } => name.into(),
         };
@@ -275,7 +334,7 @@ impl ModelSource {
     /// Reads the module of a text.
     fn lower(&self) -> Result<Module> {
         match self.format()? {
-            ModelFormat::Relay => Ok(self.relay()?.lower()?),
+            ModelFormat::Relay => Ok(self.relay_text()?.lower()?),
             _ => Ok(self.script()?.lower()?),
         }
     }
@@ -299,7 +358,7 @@ impl ModelSource {
     /// Imports a module; also returns the files that it was read from.
     fn import_files(&self, options: &ImportOptions) -> Result<(Module, Vec<SourceFile>)> {
         let is_text = matches!(self.format()?, ModelFormat::Script | ModelFormat::Relay);
-        match &self.0 {
+        match &self.origin {
             Origin::File(path) if is_text => {
                 let stamp = || FileStamp::at(path).map_err(|e| Error::io(path, &e));
                 let before = stamp()?;
@@ -321,7 +380,7 @@ impl ModelSource {
     /// The same source whatever the current folder is later.
     fn absolute(&self) -> Result<ModelSource> {
         let mut source = self.clone();
-        match &mut source.0 {
+        match &mut source.origin {
             Origin::File(path) => *path = absolute(path)?,
             Origin::Memory { external_data: Some(folder), .. } => *folder = absolute(folder)?,
             Origin::Memory { .. } => {}

@@ -17,7 +17,7 @@ use reflex_tir::level::Level;
 
 use crate::array::Array;
 use crate::engine::EngineBuilder;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::model_source::ModelFormat;
 use crate::options::Mode;
 use crate::prepared::Prepared;
@@ -103,6 +103,11 @@ impl Server {
                 let file = folder.path().join("program.so");
                 program.save(&file)?;
                 (program, file)
+            }
+            (ModelFormat::RelayExecutable, ..) => {
+                let why =
+                    "a .ro is not opened at a server, which needs its kernels too; export one .so";
+                return Err(Error::new(ErrorKind::Unsupported, why).at(model.display()));
             }
             // The program here says what the inputs and outputs are.
             _ => (options.build()?.load(model)?, model.to_owned()),

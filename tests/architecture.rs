@@ -10,9 +10,10 @@ use std::process::Command;
 use imports::Imports;
 
 /// Crate, and the reflex crates it may depend on directly (outside tests).
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     ("reflex-runtime", &[]),
     ("reflex-vm", &["reflex-runtime"]),
+    ("reflex-relay", &["reflex-vm", "reflex-runtime"]),
     ("reflex-tir", &["reflex-runtime"]),
     ("reflex-graph", &["reflex-tir", "reflex-runtime"]),
     ("reflex-onnx", &["reflex-graph", "reflex-tir", "reflex-runtime"]),
@@ -30,6 +31,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
             "reflex",
             "reflex-cranelift",
             "reflex-vm",
+            "reflex-relay",
             "reflex-lower",
             "reflex-graph",
             "reflex-tir",
@@ -42,6 +44,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
         &[
             "reflex-runtime",
             "reflex-vm",
+            "reflex-relay",
             "reflex-tir",
             "reflex-graph",
             "reflex-onnx",
@@ -55,7 +58,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
 ];
 
 /// Crates whose source may hold no `unsafe`.
-const SAFE: [&str; 5] = ["src/tir", "src/graph", "src/onnx", "src/lower", "tests/ptx"];
+const SAFE: [&str; 6] = ["src/relay", "src/tir", "src/graph", "src/onnx", "src/lower", "tests/ptx"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -163,7 +166,7 @@ struct Layout {
     circle: usize,
 }
 
-const LAYOUTS: [Layout; 15] = [
+const LAYOUTS: [Layout; 16] = [
     Layout {
         dir: "src/runtime",
         layers: &[
@@ -192,6 +195,16 @@ const LAYOUTS: [Layout; 15] = [
             "load session",
         ],
         circle: 3,
+    },
+    Layout {
+        dir: "src/relay",
+        layers: &[
+            "executable host instr",
+            "bytes kernels print read",
+            "params text verify write",
+            "builder lower",
+        ],
+        circle: 4,
     },
     Layout {
         dir: "src/tir",
@@ -326,7 +339,7 @@ const LAYOUTS: [Layout; 15] = [
         layers: &[
             "dig host kernels mutate programs rpc schedules scripts",
             "blobs graphs oracles",
-            "facade",
+            "facade relay",
         ],
         circle: 2,
     },

@@ -2,6 +2,8 @@
 
 #[path = "common/property.rs"]
 mod property;
+#[path = "relay/programs.rs"]
+mod relay_programs;
 #[path = "common/skip.rs"]
 mod skip;
 
@@ -15,7 +17,7 @@ use property::property;
 use reflex_fuzz::blobs::{self, Reached};
 use reflex_fuzz::facade::{Driver, Model};
 use reflex_fuzz::programs::ProgramCase;
-use reflex_fuzz::{mutate, scripts};
+use reflex_fuzz::{mutate, relay, scripts};
 use reflex_runtime::library::Library;
 use reflex_vm::serialize::to_bytes;
 
@@ -39,6 +41,40 @@ fn damaged_executables_are_refused_or_safe() {
         let mut bytes = to_bytes(&program.executable);
         mutate::bytes(&mut Unstructured::new(&damage), &mut bytes)?;
         *reached.entry(blobs::blob(&bytes)).or_default() += 1;
+        Ok(())
+    });
+    assert_varied(&reached);
+}
+
+/// Programs of the Relay virtual machine: data values, matches, closures, shapes at run time.
+fn programs_of_relay() -> [reflex_relay::verify::Verified; 6] {
+    use relay_programs::{add_constant, booleans, dynamic, fold, sum_up, values};
+    [add_constant(), booleans(), dynamic(), fold(), sum_up(), values()]
+}
+
+/// Flips of bits, changes of fields and other damage; each runs with fuel in every mode.
+/// `./x test --relay` tries ten thousand and more.
+#[test]
+fn damaged_relay_executables_are_refused_or_safe() {
+    const CHANGES: u32 = 2_000;
+    let programs = programs_of_relay();
+    let mut reached = BTreeMap::new();
+    property(CHANGES, |u| {
+        let program = u.choose(&programs)?;
+        let stage = match u.int_in_range(0..=3)? {
+            0 => {
+                let mut bytes = reflex_relay::write::write(program);
+                mutate::bytes(u, &mut bytes)?;
+                relay::file(&bytes)
+            }
+            1 => relay::file(&flipped_or_cut(u, &reflex_relay::write::write(program))?),
+            _ => {
+                let mut exec = program.clone().into_inner();
+                relay::change(u, &mut exec)?;
+                relay::executable(exec)
+            }
+        };
+        *reached.entry(stage).or_default() += 1;
         Ok(())
     });
     assert_varied(&reached);

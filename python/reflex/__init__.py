@@ -1,7 +1,7 @@
 """Runs tensor programs: ONNX models, TVMScript, artifacts of `reflex compile`, TVM's executables.
 
 >>> import numpy as np, reflex
->>> program = reflex.load(model)                  # .onnx, .py, .relay or .so
+>>> program = reflex.load(model)                  # .onnx, .py, .relay, .so or .ro
 >>> print(*program.inputs, *program.outputs)
 x: float32[n, 8] w: float32[8, 5] output0: float32[n, 5]
 >>> session = program.session()
@@ -88,15 +88,18 @@ def load(
     tier: str | None = None,
     precision: str | None = None,
     format: str | None = None,
+    kernels: _Path | None = None,
+    params: _Path | None = None,
 ) -> Program:
-    """Loads a model: `.onnx` and `.py` are compiled, `.so` is opened (which runs machine code of its
-    author's choice). It is a path, or the bytes of a model with their `format`: "onnx", "py", "relay" or "so".
-    External data of an ONNX model needs a path.
+    """Loads a model: `.onnx`, `.py` and `.relay` are compiled, `.so` and `.ro` are opened (which runs
+    machine code of their author's choice). It is a path, or the bytes of a model with their `format`:
+    "onnx", "py", "relay", "so" or "ro". External data of an ONNX model needs a path.
 
     `tier` is the tier policy, which says when programs are compiled to machine code: "off", or such as
     "threshold=10,compile=sync,code-cache=1M"; None is that of the variable REFLEX_TIER. `precision` is
     the arithmetic of f32 matmuls and convolutions in a model that is compiled: "f32" (None),
-    "f32-fast" or "bf16".
+    "f32-fast" or "bf16". `kernels` is the library of a `.ro` (None is the `.so` of the same name),
+    `params` the file of its late-bound constants.
 
     >>> reflex.load(model, threads=2, tier="off").functions
     ['main']
@@ -109,10 +112,11 @@ def load(
     """
     use_tensor_class()
     cache = None if kernel_cache is None else os.fspath(kernel_cache)
-    options = (device, threads, cache, tier, precision, format)
+    beside = tuple(None if path is None else os.fspath(path) for path in (kernels, params))
+    options = (device, threads, cache, tier, precision, format, *beside)
     if isinstance(model, (bytes, bytearray, memoryview)):
         if format is None:
-            raise TypeError('a model in memory needs its format: "onnx", "py", "relay" or "so"')
+            raise TypeError('a model in memory needs its format: "onnx", "py", "relay", "so" or "ro"')
         data = bytes(model)
         return Program(_reflex["load"](data, *options), (data, *options))
     handle = _reflex["load"](os.fspath(model), *options)

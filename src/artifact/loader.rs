@@ -8,7 +8,7 @@ use reflex_vm::serialize;
 
 use super::kernels::ArtifactKernels;
 use super::metadata::Metadata;
-use super::{EXECUTABLE_KIND, METADATA_SYMBOL, SAVED_CODE_SYMBOL, tvm_signatures};
+use super::{EXECUTABLE_KIND, METADATA_SYMBOL, SAVED_CODE_SYMBOL, relay, tvm_signatures};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model_source::ModelSource;
 use crate::options::{ExecutionOptions, TargetSelection};
@@ -44,11 +44,13 @@ pub(crate) fn open(
         // SAFETY: as for a path.
         Err(bytes) => unsafe { Library::from_bytes(bytes.as_ref()) },
     };
-    load(library.map_err(|e| Error::new(ErrorKind::Model, e.message()))?, target, execution)
+    let library = library.map_err(|e| Error::new(ErrorKind::Model, e.message()))?;
+    load(library, source, target, execution)
 }
 
 fn load(
     library: Library,
+    source: &ModelSource,
     target: &TargetSelection,
     execution: &ExecutionOptions,
 ) -> Result<LoadedProgram> {
@@ -59,6 +61,10 @@ fn load(
         }
         metadata => metadata.flatten(),
     };
+    if let Some(bytes) = library.legacy_executable() {
+        let bytes = bytes.map_err(|e| model(&e.message()))?.to_vec();
+        return relay::link(&bytes, source, Some(library), execution);
+    }
     let bundle = library.bundle().ok_or_else(|| model("a library without TVM's bundle"))?;
     let module = bundle
         .find(EXECUTABLE_KIND)
@@ -100,6 +106,7 @@ fn load(
         objects: None,
         missing_features: None,
         saved_code,
+        listing: None,
         variants: metadata.variants.into(),
         execution: execution.clone(),
         origin,

@@ -11,6 +11,7 @@
 mod kernels;
 pub(crate) mod loader;
 pub(crate) mod metadata;
+pub(crate) mod relay;
 mod tvm_signatures;
 pub(crate) mod writer;
 

@@ -151,15 +151,25 @@ fn load(args: &[AnyView<'_>]) -> FfiResult {
         builder = builder.precision(precision.parse().map_err(Raised::value_error)?);
     }
     let engine = builder.build().map_err(raise)?;
+    let (kernels, params) = (optional(args, 7)?, optional(args, 8)?);
+    let beside = |mut source: ModelSource| {
+        if let Some(kernels) = kernels {
+            source = source.kernels(kernels);
+        }
+        match params {
+            Some(params) => source.params(params),
+            None => source,
+        }
+    };
     let program = match (args.first().and_then(|model| model.as_bytes()), optional(args, 6)?) {
         (Some(bytes), Some(format)) if args[0].as_str().is_none() => {
             let format = format.parse().map_err(Raised::value_error)?;
-            engine.load(ModelSource::bytes(format, bytes)).map_err(raise)?
+            engine.load(beside(ModelSource::bytes(format, bytes))).map_err(raise)?
         }
         (_, Some(_)) => return Err(Raised::type_error("a file has a format by its name")),
         (_, None) => {
             let path = Path::new(string(args, 0)?);
-            engine.load(path).map_err(|error| raise_io(error, || probe(path)))?
+            engine.load(beside(path.into())).map_err(|error| raise_io(error, || probe(path)))?
         }
     };
     Ok(Function::new(move |args| program_method(&program, string(args, 0)?, rest(args, 1))).into())

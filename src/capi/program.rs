@@ -92,6 +92,8 @@ pub enum ReflexFormat {
     Library = 2,
     /// Relay text.
     Relay = 3,
+    /// An executable of TVM's Relay virtual machine.
+    RelayExecutable = 4,
 }
 
 impl ReflexFormat {
@@ -101,6 +103,7 @@ impl ReflexFormat {
             (ReflexFormat::Script, ModelFormat::Script),
             (ReflexFormat::Library, ModelFormat::Library),
             (ReflexFormat::Relay, ModelFormat::Relay),
+            (ReflexFormat::RelayExecutable, ModelFormat::RelayExecutable),
         ];
         let found = known.into_iter().find(|(c, _)| *c as i32 == format);
         let none = || Error::input(format!("there is no format {format}"));
@@ -198,6 +201,45 @@ pub unsafe extern "C" fn reflex_engine_load(
         // or live.
         let (engine, path) = unsafe { (live(engine, "the engine")?, text(path, "the path")?) };
         let program = Box::new(ReflexProgram::new(engine.0.load(Path::new(path))?));
+        // SAFETY: the caller passes a result pointer that is null or may be written.
+        unsafe { give(out, Box::into_raw(program)) }
+    })
+}
+
+/// Loads an executable of TVM's Relay virtual machine: `executable` is the path of a `.ro`, or of a
+/// `.so` that holds one. `kernels` is the library with its kernels, null for the `.so` of the same
+/// name; `params` is the file of its late-bound constants, null if it has none.
+///
+/// ```c
+/// ReflexProgram *relay = NULL;
+/// CHECK(reflex_engine_load_relay(engine, "no/such.ro", NULL, NULL, &relay) == REFLEX_STATUS_IO);
+/// ```
+///
+/// # Safety
+/// Pointers are null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reflex_engine_load_relay(
+    engine: *const ReflexEngine,
+    executable: *const c_char,
+    kernels: *const c_char,
+    params: *const c_char,
+    out: *mut *mut ReflexProgram,
+) -> ReflexStatus {
+    status(|| {
+        // SAFETY: the caller passes strings that are null or end in NUL and a handle that is null
+        // or live.
+        let (engine, executable) =
+            unsafe { (live(engine, "the engine")?, text(executable, "the executable")?) };
+        let mut source = ModelSource::from(Path::new(executable));
+        if !kernels.is_null() {
+            // SAFETY: the caller passes strings that are null or end in NUL.
+            source = source.kernels(unsafe { text(kernels, "the library") }?);
+        }
+        if !params.is_null() {
+            // SAFETY: the caller passes strings that are null or end in NUL.
+            source = source.params(unsafe { text(params, "the constants") }?);
+        }
+        let program = Box::new(ReflexProgram::new(engine.0.load(source)?));
         // SAFETY: the caller passes a result pointer that is null or may be written.
         unsafe { give(out, Box::into_raw(program)) }
     })

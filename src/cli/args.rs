@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use reflex::{
-    Engine, EngineBuilder, FileAccess, Level, Mode, OptimizeFor, Precision, Program, Result,
+    Engine, EngineBuilder, FileAccess, Level, Mode, ModelSource, OptimizeFor, Precision, Program,
+    Result,
 };
 
 use super::progress;
@@ -44,6 +45,33 @@ pub struct EngineArgs {
     /// (default: $REFLEX_TIER).
     #[arg(long, value_name = "POLICY")]
     tier: Option<String>,
+    #[command(flatten)]
+    relay: RelayArgs,
+}
+
+/// The files beside an executable of TVM's Relay virtual machine.
+#[derive(Args)]
+pub struct RelayArgs {
+    /// Library with the kernels of a .ro (default: the .so of the same name).
+    #[arg(long, value_name = "FILE.so")]
+    kernels: Option<PathBuf>,
+    /// Late-bound constants of a .ro or of a .so that holds one, as TVM's `save_params` writes them.
+    #[arg(long, value_name = "FILE")]
+    params: Option<PathBuf>,
+}
+
+impl RelayArgs {
+    /// Returns a model with these files.
+    pub fn source(&self, model: &Path) -> ModelSource {
+        let mut source = ModelSource::from(model);
+        if let Some(kernels) = &self.kernels {
+            source = source.kernels(kernels);
+        }
+        if let Some(params) = &self.params {
+            source = source.params(params);
+        }
+        source
+    }
 }
 
 impl EngineArgs {
@@ -78,13 +106,19 @@ impl EngineArgs {
     pub fn load(&self, model: &Path) -> Result<Program> {
         let engine = self.engine()?;
         warn_of_cache(&engine, model);
-        engine.load(model)
+        engine.load(self.source(model))
+    }
+
+    /// Returns a model with the files that options name.
+    pub fn source(&self, model: &Path) -> ModelSource {
+        self.relay.source(model)
     }
 }
 
 /// Says on standard error if a model that is compiled would be compiled again at every start.
 pub fn warn_of_cache(engine: &Engine, model: &Path) {
-    let compiled = model.extension().is_none_or(|e| !e.eq_ignore_ascii_case("so"));
+    let opened = |e: &std::ffi::OsStr| e.eq_ignore_ascii_case("so") || e.eq_ignore_ascii_case("ro");
+    let compiled = !model.extension().is_some_and(opened);
     if let Some(problem) = engine.cache_problem().filter(|_| compiled) {
         eprintln!("reflex: warning: {problem}");
     }
@@ -93,7 +127,7 @@ pub fn warn_of_cache(engine: &Engine, model: &Path) {
 /// A model and the mode to run it in.
 #[derive(Args)]
 pub struct ModelArgs {
-    /// Model: .onnx, .py (TVMScript) or .so.
+    /// Model: .onnx, .py (TVMScript), .so, or .ro (Relay).
     pub model: PathBuf,
     #[command(flatten)]
     pub engine: EngineArgs,

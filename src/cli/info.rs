@@ -6,14 +6,16 @@ use std::process::ExitCode;
 use clap::Args;
 use reflex::{Engine, Result, ValueInfo};
 
-use super::args::warn_of_cache;
+use super::args::{RelayArgs, warn_of_cache};
 use super::output::println;
 
 /// Arguments of `info`.
 #[derive(Args)]
 pub struct InfoArgs {
-    /// Model: .onnx, .py (TVMScript) or .so.
+    /// Model: .onnx, .py (TVMScript), .so, or .ro (Relay).
     model: PathBuf,
+    #[command(flatten)]
+    relay: RelayArgs,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -21,7 +23,7 @@ pub struct InfoArgs {
 
 /// Runs the command.
 pub fn run(args: &InfoArgs) -> Result<ExitCode> {
-    let info = Engine::info(&args.model)?;
+    let info = Engine::info(args.relay.source(&args.model))?;
     warn_of_cache(&Engine::new()?, &args.model);
     if args.json {
         println!("{}", serde_json::to_string(&info).expect("plain data"));

@@ -13,7 +13,7 @@ use super::output::println;
 /// Arguments of `inspect`.
 #[derive(Args)]
 pub struct InspectArgs {
-    /// Model: .onnx, .py (TVMScript) or .so.
+    /// Model: .onnx, .py (TVMScript), .so, or .ro (Relay).
     model: PathBuf,
     #[command(flatten)]
     engine: EngineArgs,
@@ -35,7 +35,7 @@ pub struct InspectArgs {
 #[derive(Args)]
 #[group(multiple = false)]
 struct View {
-    /// Bytecode (the default).
+    /// Bytecode (the default but for a .ro, which is listed as TVM lists it).
     #[arg(long)]
     text: bool,
     /// Bytecode as a Python program for TVM's ExecBuilder.
@@ -86,9 +86,9 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode> {
             codes.into_iter().map(|(_, ptx)| ptx).collect()
         }
         View { script: true, .. } => Engine::script(&args.model)?,
-        View { python: true, .. } => engine.load(&args.model)?.as_python(),
-        View { rust: true, .. } => engine.load(&args.model)?.as_rust(),
-        View { stats: true, .. } => engine.load(&args.model)?.stats(),
+        View { python: true, .. } => engine.load(args.engine.source(&args.model))?.as_python(),
+        View { rust: true, .. } => engine.load(args.engine.source(&args.model))?.as_rust(),
+        View { stats: true, .. } => engine.load(args.engine.source(&args.model))?.stats(),
         View { tiers: true, .. } | View { tiers_code: true, .. } => {
             let tiers = tiers(&engine, args)?;
             match args.json {
@@ -96,7 +96,13 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode> {
                 false => tiers.to_string(),
             }
         }
-        _ => engine.load(&args.model)?.as_text(),
+        view => {
+            let program = engine.load(args.engine.source(&args.model))?;
+            match program.relay_listing().filter(|_| !view.text) {
+                Some(listing) => listing.to_owned(),
+                None => program.as_text(),
+            }
+        }
     };
     println!("{}", text.trim_end());
     Ok(ExitCode::SUCCESS)
@@ -104,7 +110,7 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode> {
 
 /// Reports the state of the tiers after runs of `main`.
 fn tiers(engine: &Engine, args: &InspectArgs) -> Result<TierReport> {
-    let program = engine.load(&args.model)?;
+    let program = engine.load(args.engine.source(&args.model))?;
     let prepared = program.prepare("main", &args.inputs.feed(&program, "main")?)?;
     let mut session = program.session(args.mode)?;
     for _ in 0..args.runs {

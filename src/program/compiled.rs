@@ -75,6 +75,7 @@ pub(crate) fn load(
         origin: "compiled in this process".to_owned(),
         operations: Arc::new(compiled.operations),
         saved_code: None,
+        listing: None,
     };
     LoadedProgram::link(verified(compiled.executable)?, resources)
 }

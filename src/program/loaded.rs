@@ -56,6 +56,8 @@ pub(crate) struct Resources {
     pub(crate) variants: Arc<[NamedVariant]>,
     /// Machine code of VM functions from the artifact.
     pub(crate) saved_code: Option<Arc<[u8]>>,
+    /// The listing of an executable of Relay's virtual machine.
+    pub(crate) listing: Option<Arc<str>>,
 }
 
 /// The code generator of a program, and the state of the artifact's saved code.

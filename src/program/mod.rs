@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use reflex_cranelift::CraneliftTier;
+use reflex_relay::lower::RESERVED;
 use reflex_vm::executable::FuncKind;
 use reflex_vm::{program as vm_program, text};
 
@@ -76,7 +77,8 @@ impl Program {
     pub fn functions(&self) -> Vec<String> {
         let functions = self.loaded.executable().functions.iter();
         let variants = &self.loaded.resources().variants;
-        let general = |name: &str| variants.iter().all(|v| v.variant != name);
+        let general =
+            |name: &str| !name.starts_with(RESERVED) && variants.iter().all(|v| v.variant != name);
         let functions = functions.filter(|f| f.kind != FuncKind::Packed && general(&f.name));
         functions.map(|f| f.name.clone()).collect()
     }
@@ -233,9 +235,12 @@ impl Program {
         let resources = self.loaded.resources();
         let objects = resources.objects.as_ref().ok_or_else(|| {
             let device = resources.device;
-            let text = match device.is_cpu() {
-                true => "a .so is compiled already; compile the model itself".to_owned(),
-                false => format!("programs for {device} cannot be saved yet"),
+            let text = match (&resources.listing, device.is_cpu()) {
+                (_, false) => format!("programs for {device} cannot be saved yet"),
+                (None, true) => "a .so is compiled already; compile the model itself".to_owned(),
+                (Some(_), true) => "an executable of Relay's virtual machine is shipped as it is, \
+                                    with its kernels"
+                    .to_owned(),
             };
             Error::new(ErrorKind::Unsupported, text)
         })?;
@@ -277,6 +282,20 @@ impl Program {
     /// ```
     pub fn as_text(&self) -> String {
         text::as_text(self.loaded.executable())
+    }
+
+    /// Returns the listing of an executable of TVM's Relay virtual machine, in TVM's form: tables of
+    /// devices, kernels and constants, then the functions. `None` for other programs.
+    /// [`Program::as_text`] is the bytecode that it was lowered to.
+    ///
+    /// ```
+    /// # use reflex::Engine;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
+    /// assert!(program.relay_listing().is_none());
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn relay_listing(&self) -> Option<&str> {
+        self.loaded.resources().listing.as_deref()
     }
 
     /// Returns the bytecode as a Python program for TVM's `ExecBuilder`.
@@ -381,7 +400,9 @@ impl Program {
     pub(crate) fn info(&self) -> ModelInfo {
         let resources = self.loaded.resources();
         let main = resources.signatures.get("main").cloned().unwrap_or_default();
-        let info = ModelInfo::of_executable(&resources.origin, main, self.loaded.executable());
+        let form = if resources.listing.is_some() { "Relay executable" } else { "shared library" };
+        let kind = format!("{form}, {}", resources.origin);
+        let info = ModelInfo::of_executable(kind, main, self.loaded.executable());
         let variants = resources.variants.iter().map(ToString::to_string).collect();
         ModelInfo { variants, ..info }
     }

@@ -23,6 +23,7 @@ pub mod file_bytes;
 pub mod fp;
 pub mod function;
 mod host;
+pub mod legacy;
 pub mod library;
 pub mod object;
 pub mod registry;

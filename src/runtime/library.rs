@@ -7,7 +7,7 @@
 //! The loader fills the context slots: data symbols named `__` plus the name of a function of ours,
 //! present only if the library uses it, through which kernels reach the runtime.
 //! `__tvm_ffi__library_ctx` gets the library's [`Context`]. Kernels are the symbols
-//! `__tvm_ffi_<name>`.
+//! `__tvm_ffi_<name>`. What TVM exported before tvm-ffi has other names: [`legacy`](crate::legacy).
 
 mod elf_file;
 mod image;
@@ -33,6 +33,7 @@ use crate::bundle::Bundle;
 use crate::error::Error;
 use crate::exports;
 use crate::function::Function;
+use crate::legacy;
 use crate::registry;
 use elf_file::{Definition, Reason};
 use image::{Image, Loaded, Slot};
@@ -318,7 +319,9 @@ fn slots(context: &Context) -> Vec<Slot> {
     let functions = SLOTS.iter().filter_map(|name| {
         Some(Slot { name: format!("__{name}"), value: exports::address_of(name)? })
     });
+    let old = legacy::slots().map(|(name, value)| Slot { name: format!("__{name}"), value });
     let context = std::ptr::from_ref(context).cast_mut().cast();
-    let context = Slot { name: CONTEXT_SYMBOL.to_owned(), value: context };
-    functions.chain([context]).collect()
+    let contexts = [CONTEXT_SYMBOL, legacy::CONTEXT_SYMBOL];
+    let contexts = contexts.map(|name| Slot { name: name.to_owned(), value: context });
+    functions.chain(old).chain(contexts).collect()
 }

@@ -76,8 +76,10 @@ fn load(options: &ServeOptions, store: &Store, name: &str) -> Result<Module, Rai
 
 fn open(options: &ServeOptions, path: PathBuf, trusted: bool) -> Result<Module, Raised> {
     let raised = |e: Error| e.to_object();
-    let is_library = ModelFormat::of_path(&path).map_err(raised)? == ModelFormat::Library;
-    if is_library && !trusted {
+    let format = ModelFormat::of_path(&path).map_err(raised)?;
+    let is_library = format == ModelFormat::Library;
+    // The kernels of a Relay executable are in a library beside it.
+    if (is_library || format == ModelFormat::RelayExecutable) && !trusted {
         return Err(Raised::new(
             "PermissionError",
             "uploaded machine code is not loaded: the server was started without --allow-code",
@@ -99,8 +101,8 @@ impl PlainLibrary {
         // SAFETY: the server's owner allows machine code of clients, or put the file there.
         let library = unsafe { Library::open(path)? };
         let bundle = library.bundle();
-        let has_program =
-            bundle.is_some_and(|bundle| bundle.find(crate::artifact::EXECUTABLE_KIND).is_some());
+        let has_program = library.legacy_executable().is_some()
+            || bundle.is_some_and(|bundle| bundle.find(crate::artifact::EXECUTABLE_KIND).is_some());
         Ok((!has_program).then_some(PlainLibrary(library)))
     }
 }

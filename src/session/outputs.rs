@@ -56,21 +56,23 @@ impl Outputs {
     }
 }
 
-/// Returns the tensors of a result in order, those of nested tuples one after another.
+/// Returns the tensors of a result in order, those of nested tuples one after another. Tags of data
+/// values, integers that begin an array, are left out.
 pub(crate) fn tensors_of(value: &Any) -> Result<Vec<Tensor>> {
     let mut tensors = vec![];
-    flatten(value, &mut tensors)?;
-    Ok(tensors)
-}
-
-fn flatten(value: &Any, tensors: &mut Vec<Tensor>) -> Result<()> {
-    if let Some(items) = value.downcast_ref::<Tuple>() {
-        return items.iter().try_for_each(|item| flatten(item, tensors));
+    // Lists are as deep as they are long.
+    let mut rest = vec![value];
+    while let Some(value) = rest.pop() {
+        if let Some(items) = value.downcast_ref::<Tuple>() {
+            let is_tag = items.first().is_some_and(|first| first.view().as_int().is_some());
+            rest.extend(items[usize::from(is_tag)..].iter().rev());
+            continue;
+        }
+        let tensor = value.downcast_ref::<Tensor>().ok_or_else(|| {
+            let what = value.view().type_key();
+            Error::new(ErrorKind::Run, format!("a result is a {what}, not a tensor"))
+        })?;
+        tensors.push(tensor.clone());
     }
-    let tensor = value.downcast_ref::<Tensor>().ok_or_else(|| {
-        let what = value.view().type_key();
-        Error::new(ErrorKind::Run, format!("a result is a {what}, not a tensor"))
-    })?;
-    tensors.push(tensor.clone());
-    Ok(())
+    Ok(tensors)
 }
