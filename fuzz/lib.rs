@@ -25,3 +25,4 @@ pub mod rpc;
 pub mod schedules;
 #[cfg(feature = "compiler")]
 pub mod scripts;
+pub mod watcher;

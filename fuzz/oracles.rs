@@ -3,6 +3,7 @@
 use std::ops::AddAssign;
 use std::sync::{Arc, LazyLock};
 
+use parking_lot::Mutex;
 use reflex_cranelift::{CompileMode, CraneliftTier, ForcedExits, TierOptions, TraceReport};
 use reflex_runtime::abi::type_index;
 use reflex_runtime::array::Array;
@@ -10,6 +11,7 @@ use reflex_runtime::dtype::DType;
 use reflex_runtime::shape::Shape;
 use reflex_runtime::value::Any;
 use reflex_vm::executable::FuncKind;
+use reflex_vm::instrument::Instrument;
 use reflex_vm::mode::Mode;
 use reflex_vm::program::Program;
 use reflex_vm::session::{Options, Session};
@@ -18,6 +20,7 @@ use reflex_vm::verify::verify;
 use crate::host;
 use crate::kernels::{self, Host, Layout};
 use crate::programs::{DIMS, Input, LONGER, ProgramCase, SHAPES};
+use crate::watcher::Watcher;
 
 /// Most frames of a session; one program in four overflows the register stack first.
 const DEPTH_LIMIT: u32 = 150;
@@ -30,6 +33,8 @@ enum Config {
     Compiled,
     /// The same code, saved and loaded again.
     Saved,
+    /// Compiled to show its calls to an instrument, which skips some and fails at some.
+    Watched,
     /// Traced: one guard in `one_in` is forced to fail (0: none), and a side exit is hot after
     /// `exit_threshold` times.
     Traced { one_in: u32, exit_threshold: u32, budget: CodeBudget },
@@ -43,9 +48,10 @@ enum CodeBudget {
     Tiny,
 }
 
-const CONFIGS: [Config; 7] = [
+const CONFIGS: [Config; 8] = [
     Config::Compiled,
     Config::Saved,
+    Config::Watched,
     Config::Traced { one_in: 0, exit_threshold: 3, budget: CodeBudget::Usual },
     Config::Traced { one_in: 1, exit_threshold: 4, budget: CodeBudget::Usual },
     Config::Traced { one_in: 1, exit_threshold: u32::MAX, budget: CodeBudget::Usual },
@@ -55,7 +61,7 @@ const CONFIGS: [Config; 7] = [
 
 /// The weights of configurations for programs that run in one: indices into [`CONFIGS`]. Traces whose
 /// guards hold find the most.
-const WEIGHTED: [usize; 12] = [0, 0, 1, 2, 2, 2, 2, 3, 4, 5, 6, 6];
+const WEIGHTED: [usize; 13] = [0, 0, 1, 2, 3, 3, 3, 3, 4, 5, 6, 7, 7];
 
 /// Interpreter, compiled code and traces give the same results, write the same elements, call the
 /// host in the same order, fail with the same errors at the same instructions, leave the same fuel
@@ -71,15 +77,23 @@ pub fn one_tier(case: &ProgramCase) -> Tally {
 
 fn in_configs(case: &ProgramCase, configs: &[Config]) -> Tally {
     kernels::raw_calls();
-    let expected = run(case, &load(case, None).0, Mode::Bytecode);
+    let interpreted = run(case, &load(case, None).0, Mode::Bytecode);
     let mut tally = Tally::default();
     for config in configs {
+        let mut expected = &interpreted;
+        let watched;
         let (found, program, tier) = match *config {
             Config::Compiled => {
                 let (program, tier) = load(case, Some(options(case, *config)));
                 let refused = program.compile_ahead_of_time();
                 assert!(refused.is_empty(), "compiled mode refused {refused:?}");
                 (run(case, &program, Mode::Compiled), program, tier)
+            }
+            Config::Watched => {
+                watched = run_watched(case, &load(case, None).0, Mode::Bytecode);
+                expected = &watched;
+                let (program, tier) = load(case, Some(options(case, *config)));
+                (run_watched(case, &program, Mode::Compiled), program, tier)
             }
             Config::Saved => {
                 let program = saved(case);
@@ -90,8 +104,8 @@ fn in_configs(case: &ProgramCase, configs: &[Config]) -> Tally {
                 (run(case, &program, Mode::Tiered), program, tier)
             }
         };
-        compare(case, &format!("{config:?}"), &expected, &found);
-        let usual = !matches!(config, Config::Traced { one_in: 1.., .. });
+        compare(case, &format!("{config:?}"), expected, &found);
+        let usual = !matches!(config, Config::Traced { one_in: 1.., .. } | Config::Watched);
         if let (Some(tier), true) = (&tier, usual && configs.len() > 1) {
             overview_is_complete(case, tier, &program);
         }
@@ -124,7 +138,10 @@ fn options(case: &ProgramCase, config: Config) -> TierOptions {
         0 => 1 + (case.guard_seed >> 19 & 7) as usize,
         _ => usize::MAX,
     };
-    let usual = TierOptions { optimise_limit, body_limit, ..TierOptions::default() };
+    let mut usual = TierOptions { optimise_limit, body_limit, ..TierOptions::default() };
+    if let Config::Watched = config {
+        usual.compile_mode = CompileMode::Synchronous;
+    }
     let Config::Traced { one_in, exit_threshold, budget } = config else { return usual };
     // In one of eight, most recordings exceed the trace limit.
     let trace_limit = match case.guard_seed >> 22 & 7 {
@@ -265,6 +282,23 @@ fn load(case: &ProgramCase, options: Option<TierOptions>) -> Loaded {
 
 /// Everything observable of a run, one line each.
 fn run(case: &ProgramCase, program: &Arc<Program>, mode: Mode) -> Vec<String> {
+    run_with(case, program, mode, None)
+}
+
+/// [`run`] under an instrument, with what it saw.
+fn run_watched(case: &ProgramCase, program: &Arc<Program>, mode: Mode) -> Vec<String> {
+    let watcher = Arc::new(Mutex::new(Watcher::new(case.guard_seed)));
+    let mut seen = run_with(case, program, mode, Some(Box::new(Arc::clone(&watcher))));
+    seen.append(&mut watcher.lock().seen());
+    seen
+}
+
+fn run_with(
+    case: &ProgramCase,
+    program: &Arc<Program>,
+    mode: Mode,
+    instrument: Option<Box<dyn Instrument>>,
+) -> Vec<String> {
     host::take_log();
     let alive = host::live_objects();
     let counts = constant_counts(program);
@@ -275,6 +309,7 @@ fn run(case: &ProgramCase, program: &Arc<Program>, mode: Mode) -> Vec<String> {
     }
     let mut session = Session::new(program, options).expect("a session can be made");
     host::cancels(session.canceller());
+    session.set_instrument(instrument);
     for inputs in &case.calls {
         let args = inputs.map(input);
         session.set_fuel(Some(case.fuel));

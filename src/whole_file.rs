@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
+use rustix::io::Errno;
 
 /// Writes a file in place of what is at `path`, with what `write` puts into it. Returns its size.
 ///
@@ -20,8 +21,14 @@ pub(crate) fn write(
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mode = Mode::from_bits_truncate(permissions);
     let nameless = open(folder, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, mode);
-    let Ok(nameless) = nameless else { return write_aside(path, folder, mode, write) };
-    let mut file = File::from(nameless);
+    let mut file = match nameless {
+        Ok(nameless) => File::from(nameless),
+        // The folder is the problem, and no temporary file need be named.
+        Err(error @ (Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::ROFS)) => {
+            return Err(error.into());
+        }
+        Err(_) => return write_aside(path, folder, mode, write),
+    };
     write(&mut file)?;
     rustix::fs::fchmod(&file, mode)?;
     let descriptor = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -29,7 +36,7 @@ pub(crate) fn write(
     match link(path) {
         Ok(()) => {}
         // A link replaces nothing, but a renaming does.
-        Err(rustix::io::Errno::EXIST) => {
+        Err(Errno::EXIST) => {
             let aside = tempfile::Builder::new().make_in(folder, |to| Ok(link(to)?))?;
             aside.persist(path).map_err(|e| e.error)?;
         }
@@ -58,6 +65,15 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+
+    #[test]
+    fn a_folder_that_is_not_there_is_an_error_about_no_other_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("none").join("x.so");
+        let error = write(&path, 0o644, |_| Ok(())).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+        assert!(!error.to_string().contains(".tmp"), "{error}");
+    }
 
     #[test]
     fn a_file_has_a_name_when_it_is_complete() {

@@ -182,9 +182,9 @@ const LAYOUTS: [Layout; 15] = [
     Layout {
         dir: "src/vm",
         layers: &[
-            "bytecode devices instrument mode run_error stack",
+            "bytecode devices huge_pages instrument mode run_error stack",
             "abi executable profile",
-            "kernel serialize text",
+            "kernel serialize text watched",
             // A session's state, its frames and what runs in them.
             "align builtins call_graph callables calls decode epoch fast_path hooks interp listing \
              liveness program reentry state tier verify",

@@ -179,6 +179,8 @@ fn sentences_that_mean_the_same_are_close() {
         "Persons, unknown",
     ];
     let said = setting.answers(embed::run, &sentences);
+    let same = setting.answers(embed::run, &[&["tokenizer.json"], &sentences[1..]].concat());
+    assert_eq!(same, said);
     let cosines: Vec<f64> = said.lines().map(|line| line[..5].parse().expect("a number")).collect();
     assert!(cosines[0] > 0.9 && cosines[0] > cosines[1] && cosines[1] > cosines[2], "{said}");
 }

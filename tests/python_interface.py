@@ -38,6 +38,15 @@ def script(folder, text):
     return reflex.load(path)
 
 
+def packed_functions(session):
+    """The function behind one of the program converts nothing."""
+    main = session["main"]
+    assert np.array_equal(main.packed(X, W).numpy(), Y)
+    raises(TypeError, main.packed, X, w=W)
+    session.save_function("main", "of_w", W)
+    assert np.array_equal(session["of_w"].packed(X).numpy(), Y)
+
+
 def arrays_that_numpy_takes(session):
     """Every way to hold the same numbers gives the same result, through every method."""
     frozen = X.copy()
@@ -239,6 +248,7 @@ def main():
     assert np.empty(program.inputs[1].shape, program.inputs[1].dtype).nbytes == W.nbytes
     for mode in ("bytecode", "compiled", "tiered"):
         arrays_that_numpy_takes(program.session(mode))
+        packed_functions(program.session(mode))
     results(program.session())
     wrong_arguments(program.session())
     functions_know_their_parameters(program.session())

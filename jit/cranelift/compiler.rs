@@ -21,7 +21,7 @@ use crate::assemble::{Assembler, CodeUnit, PublishedCode};
 use crate::error::JitError;
 use crate::evict::{NO_SESSION, Quiesce};
 use crate::forced_exits::ForcedExits;
-use crate::method;
+use crate::method::{self, Shown};
 use crate::penalty::SiteKey;
 use crate::report::{MethodReport, ParentExit, TraceReport};
 use crate::side_exits::{ExitRef, MethodCompiler, SideExits, TraceOrigin};
@@ -140,7 +140,8 @@ impl Compiler {
         quiesce: Quiesce<'_>,
     ) -> Result<CompiledMethod, Bailout> {
         let unit = self.assembler.unit(format!("reflex {}", program.name(func.index)));
-        let method = method::compile(unit, program, func, usage.map(|usage| &usage.runs))?;
+        let runs = usage.map(|usage| &usage.runs);
+        let method = method::compile(unit, program, func, runs, Shown::Nothing)?;
         let published = self.publish(method.unit, program, quiesce)?;
         let usage = usage.cloned();
         let name = program.name(func.index);
@@ -164,6 +165,34 @@ impl Compiler {
         });
         let reservation = Arc::clone(&published.reservation);
         Ok(CompiledMethod { sites: sites.collect(), reservation })
+    }
+
+    /// Compiles a function as a method that shows its calls to an instrument, and installs it, or has
+    /// the background thread do so.
+    pub(crate) fn request_watched(&self, program: &Arc<Program>, func: u32) {
+        match self.submit(program, CompileTask::WatchedMethod(func)) {
+            None => self.install_watched(program, func),
+            Some(Ok(())) => {}
+            Some(Err(reason)) => program.count_bailout(SiteId(func), &reason),
+        }
+    }
+
+    fn install_watched(&self, program: &Arc<Program>, func: u32) {
+        let Some(code) = program.function(func) else { return };
+        match self.watched_method(program, code) {
+            Ok(compiled) => program.install_watched(func, &compiled),
+            Err(reason) => program.count_bailout(SiteId(func), &reason),
+        }
+    }
+
+    fn watched_method(&self, program: &Program, func: &FuncCode) -> Result<Compiled, Bailout> {
+        let unit = self.assembler.unit(format!("reflex watched {}", program.name(func.index)));
+        let method = method::compile(unit, program, func, None, Shown::Calls)?;
+        let published = self.publish(method.unit, program, NO_SESSION)?;
+        let address = published.address(method.entry);
+        // SAFETY: `method::compile` writes code that follows the protocol of `reflex_vm::abi` for the
+        // entry of this function, and the owner keeps it mapped.
+        Ok(unsafe { Compiled::new(address, published) })
     }
 
     /// Compiles a root trace and installs it at its site.
@@ -318,6 +347,7 @@ impl BackgroundCompiler for Compiler {
                 }
             }
             CompileTask::Method(func) => self.install_method(program, func, NO_SESSION),
+            CompileTask::WatchedMethod(func) => self.install_watched(program, func),
         }
         Ok(())
     }

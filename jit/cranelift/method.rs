@@ -21,6 +21,7 @@ mod frames;
 pub(crate) mod lowering;
 mod packed;
 mod split;
+mod watched;
 
 use std::sync::atomic::AtomicU64;
 
@@ -54,6 +55,14 @@ pub(crate) struct CompiledFunction {
     pub(crate) lowered: Vec<Lowered>,
 }
 
+/// The operations that code shows to the session's instrument.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Shown {
+    Nothing,
+    /// Every call, before and after it.
+    Calls,
+}
+
 /// Compiles a VM function into an empty unit. The code counts its entries in `runs`, whose address it
 /// contains.
 pub(crate) fn compile(
@@ -61,6 +70,7 @@ pub(crate) fn compile(
     program: &Program,
     func: &FuncCode,
     runs: Option<&AtomicU64>,
+    shown: Shown,
 ) -> Result<CompiledFunction, Bailout> {
     let mut context = FunctionBuilderContext::new();
     let entry = unit.declare();
@@ -93,7 +103,7 @@ pub(crate) fn compile(
         let blocks = BodyBlocks::new(&mut b, &range);
         let resume = resume.map(|id| CodeUnit::import(b.func, id, native_signature()));
         let e = Emit::new(b, session, regs);
-        let mut body = MethodBody { e, program, func, blocks, resume, plans: &plans, state };
+        let mut body = MethodBody { e, program, func, shown, blocks, resume, plans: &plans, state };
         body.dispatch(&bodies, pc, &entered);
         range.for_each(|pc| body.next(&facts, pc));
         body.jump_to_others(&bodies);
@@ -124,6 +134,7 @@ pub(crate) struct MethodBody<'f, 'p> {
     pub(crate) e: Emit<'f>,
     pub(crate) program: &'p Program,
     pub(crate) func: &'p FuncCode,
+    shown: Shown,
     blocks: BodyBlocks,
     /// The continuation that callees resume if they do not return to native code.
     pub(crate) resume: Option<FuncRef>,
@@ -154,7 +165,15 @@ impl MethodBody<'_, '_> {
         let block = self.block(pc);
         self.e.b.switch_to_block(block);
         let at = pc as u32;
-        match self.func.ops[pc] {
+        let op = self.func.ops[pc];
+        let watched = self.shown == Shown::Calls && watched::is_call(&op);
+        if watched && matches!(op, Op::CallVm { .. } | Op::InvokeClosure { .. }) {
+            return self.leave_to_interpreter(at);
+        }
+        if watched {
+            self.show_before(at);
+        }
+        match op {
             Op::CallPacked { callee, args, dst } => self.call_packed(at, callee, args, dst),
             Op::CallVm { func, args, dst } => return self.call_function(pc, func, args, dst),
             Op::InvokeClosure { args, dst } => return self.invoke(pc, args, dst),
@@ -174,6 +193,9 @@ impl MethodBody<'_, '_> {
             Op::LoopBack { target, .. } => return self.loop_back(at, target),
             Op::Branch { cond, otherwise } => return self.branch(pc, cond, otherwise),
             Op::Ret { result } => return self.return_value(pc, result),
+        }
+        if watched {
+            self.e.call_or_fail(libcall::AFTER_CALL, at);
         }
         let next = self.block(pc + 1);
         self.e.b.ins().jump(next, &[]);

@@ -20,7 +20,7 @@ use crate::assemble::debug_info::DebugListeners;
 use crate::assemble::relocation::Relocation;
 use crate::assemble::{Assembler, CompiledUnit};
 use crate::error::JitError;
-use crate::method;
+use crate::method::{self, Shown};
 use crate::trampolines;
 
 /// First word of saved code; the last digit is the version of the format.
@@ -110,7 +110,8 @@ pub(crate) fn serialise(
     let (mut text, mut relocations, mut functions) = (Vec::new(), Vec::new(), Vec::new());
     for code in program.code().functions.iter().flatten().filter(|code| !code.is_foreign) {
         // A function that cannot be compiled stays with the interpreter.
-        let Ok(function) = method::compile(assembler.unit(""), program, code, None) else {
+        let Ok(function) = method::compile(assembler.unit(""), program, code, None, Shown::Nothing)
+        else {
             continue;
         };
         text.resize(usize::next_multiple_of(text.len(), ALIGN), 0xcc);

@@ -15,7 +15,7 @@ use crate::assemble::Assembler;
 use crate::compiler::Compiler;
 use crate::error::JitError;
 use crate::evict::NO_SESSION;
-use crate::method;
+use crate::method::{self, Shown};
 use crate::options::{CompileMode, TierOptions};
 use crate::penalty::{Decision, SiteKey};
 use crate::report::{MethodReport, Pending, TraceReport};
@@ -125,7 +125,9 @@ impl CraneliftTier {
 
     /// The Cranelift IR (CLIF) of a function compiled as a method.
     pub fn method_clif(&self, program: &Program, func: &FuncCode) -> Result<String, Bailout> {
-        Ok(method::compile(self.compiler.assembler.unit(""), program, func, None)?.unit.text())
+        Ok(method::compile(self.compiler.assembler.unit(""), program, func, None, Shown::Nothing)?
+            .unit
+            .text())
     }
 
     /// Returns true if a hot site of a function of `operations` operations has been hot for long
@@ -238,6 +240,10 @@ unsafe impl Tier for CraneliftTier {
         let mut sites = sites.into_iter();
         let entry = sites.next().map(|(_, compiled)| compiled);
         entry.ok_or_else(|| Bailout::Codegen { message: "a function without an entry".to_owned() })
+    }
+
+    fn compile_watched(&self, program: &Arc<Program>, func: &FuncCode) {
+        self.compiler.request_watched(program, func.index);
     }
 
     fn on_hot_site(&self, program: &Arc<Program>, site: SiteId) -> HotAction {

@@ -34,6 +34,8 @@ pub(crate) enum CompileTask {
     SideTrace(ExitRef, Box<Trace>),
     /// A function, as a method.
     Method(u32),
+    /// A function, as a method that shows its calls to an instrument.
+    WatchedMethod(u32),
 }
 
 /// A task of a program, which it does not keep alive.
@@ -157,7 +159,9 @@ impl CompileTask {
     fn job(&self, program: u64) -> Option<SiteKey> {
         match self {
             CompileTask::RootTrace(site, _) => Some(SiteKey { program, site: *site }),
-            CompileTask::SideTrace(..) | CompileTask::Method(_) => None,
+            CompileTask::SideTrace(..) | CompileTask::Method(_) | CompileTask::WatchedMethod(_) => {
+                None
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 import keyword
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 import tvm_ffi
@@ -50,6 +50,16 @@ class Signature:
     inputs: tuple[TensorInfo, ...]
     #: Outputs, those of tuples one after another; empty if the program does not describe them.
     outputs: tuple[TensorInfo, ...]
+
+
+class Function(Protocol):
+    """A function of a program, or a saved one: `session["main"]`."""
+
+    #: What is behind it, which takes tensors and writable, contiguous arrays by position and converts
+    #: nothing: a call costs a Python frame less.
+    packed: Callable[..., Any]
+
+    def __call__(self, *args: ArrayLike, **named: ArrayLike) -> Any: ...
 
 
 class _AsNumPy:
@@ -204,7 +214,7 @@ def bound({parameters}, *_rest):
 """
 
 
-def bound_function(name: str, call: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
+def bound_function(name: str, call: Callable[..., Any], signature: Signature) -> Function:
     """Returns a function with the program's own parameters, whose calls with arrays cost one Python
     frame more than those of `call`."""
     inputs = signature.inputs
@@ -227,16 +237,17 @@ def bound_function(name: str, call: Callable[..., Any], signature: Signature) ->
             refusal = error
         return retry(refusal, args)
 
-    bound = general
+    bound = cast(Function, general)
     usual = all(n.isidentifier() and not keyword.iskeyword(n) and n[0] != "_" for n in names)
     known = all(info.dtype is not None for info in inputs)
     if inputs and usual and known and len(set(names)) == len(names):
         parameters = ", ".join(f"{name}=_missing" for name in names)
         scope = {"_call": call, "_retry": retry, "_missing": _MISSING, "_NotATensor": NotATensor}
         exec(_EXPLICIT.format(parameters=parameters, names=", ".join(names)), scope)
-        bound = scope["bound"]  # type: ignore[assignment]
+        bound = cast(Function, scope["bound"])
     outputs = ", ".join(map(str, signature.outputs)) or "its result"
-    bound.__name__ = bound.__qualname__ = name
+    bound.packed = call
+    bound.__name__ = bound.__qualname__ = name  # type: ignore[attr-defined]
     bound.__doc__ = f"({', '.join(map(str, inputs))}) -> {outputs}"
     return bound
 
@@ -245,7 +256,7 @@ def bound_function(name: str, call: Callable[..., Any], signature: Signature) ->
 _ARRAYS = (np.ndarray, tvm_ffi.core.CObject)
 
 
-def saved_function(call: Callable[..., Any], inputs: Sequence[TensorInfo]) -> Callable[..., Any]:
+def saved_function(call: Callable[..., Any], inputs: Sequence[TensorInfo]) -> Function:
     """Returns a function that calls `call`, whose first arguments are for `inputs`."""
 
     def saved(*args: Any) -> Any:
@@ -256,7 +267,9 @@ def saved_function(call: Callable[..., Any], inputs: Sequence[TensorInfo]) -> Ca
                 break
         return passing(call, lambda: inputs, args)
 
-    return saved
+    function = cast(Function, saved)
+    function.packed = call
+    return function
 
 
 def flattened(result: Any) -> list[Any]:

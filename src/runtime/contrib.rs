@@ -1,11 +1,14 @@
 //! Packed functions that programs and kernels of TVM call by name and that TVM's own libraries and
-//! Python package register: sorting, and what has no kernel (printing, assertions, `unique` and
-//! `nonzero`). They are found like registered ones, and registering another under the name of one of
-//! them replaces it.
+//! Python package register: sorting, what has no kernel (printing, assertions, `unique` and
+//! `nonzero`), and what language models call (attention caches, sampling, parameters by name). They are
+//! found like registered ones, and registering another under the name of one of them replaces it.
 
 mod host_tensor;
+mod kv_cache;
 mod relax_run;
+mod sampling;
 mod sort;
+mod tensor_cache;
 
 use std::sync::LazyLock;
 
@@ -15,7 +18,7 @@ use crate::value::{Any, AnyView};
 
 type Body = fn(&[AnyView<'_>]) -> Result<Any, Error>;
 
-const FUNCTIONS: [(&str, Body); 9] = [
+const FUNCTIONS: [(&str, Body); 31] = [
     ("relax.run.assert_op", relax_run::assert_op),
     ("relax.run.nonzero", relax_run::nonzero),
     ("relax.run.print", relax_run::print),
@@ -25,6 +28,37 @@ const FUNCTIONS: [(&str, Body); 9] = [
     ("tvm.contrib.sort.argsort_nms", sort::argsort_nms),
     ("tvm.contrib.sort.sort", sort::sort),
     ("tvm.contrib.sort.topk", sort::topk),
+    (
+        "vm.builtin.apply_presence_and_frequency_penalty",
+        sampling::apply_presence_and_frequency_penalty,
+    ),
+    ("vm.builtin.apply_repetition_penalty", sampling::apply_repetition_penalty),
+    ("vm.builtin.apply_softmax_with_temperature", sampling::apply_softmax_with_temperature),
+    ("vm.builtin.attention_kv_cache_append", kv_cache::append),
+    ("vm.builtin.attention_kv_cache_array_clear", kv_cache::array_clear),
+    ("vm.builtin.attention_kv_cache_array_popn", kv_cache::array_popn),
+    ("vm.builtin.attention_kv_cache_create", kv_cache::create),
+    ("vm.builtin.attention_kv_cache_update", kv_cache::update),
+    ("vm.builtin.attention_kv_cache_view", kv_cache::view),
+    ("vm.builtin.attention_kv_cache_window_override", kv_cache::window_override),
+    (
+        "vm.builtin.attention_kv_cache_window_override_with_sinks",
+        kv_cache::window_override_with_sinks,
+    ),
+    ("vm.builtin.multinomial_from_uniform", sampling::multinomial_from_uniform),
+    ("vm.builtin.param_array_from_cache", tensor_cache::param_array),
+    ("vm.builtin.param_array_from_cache_by_name", tensor_cache::param_array_by_name),
+    (
+        "vm.builtin.param_array_from_cache_by_name_unpacked",
+        tensor_cache::param_array_by_name_unpacked,
+    ),
+    ("vm.builtin.sample_top_p_from_logits", sampling::sample_top_p_from_logits),
+    ("vm.builtin.sample_top_p_from_prob", sampling::sample_top_p_from_prob),
+    ("vm.builtin.tensor_cache.clear", tensor_cache::clear),
+    ("vm.builtin.tensor_cache.get", tensor_cache::get),
+    ("vm.builtin.tensor_cache.load", tensor_cache::load),
+    ("vm.builtin.tensor_cache.remove", tensor_cache::remove),
+    ("vm.builtin.tensor_cache.update", tensor_cache::update),
 ];
 
 static MADE: LazyLock<Vec<(&str, Function)>> =
@@ -37,9 +71,16 @@ pub fn get(name: &str) -> Option<Function> {
     MADE.iter().find(|(known, _)| *known == name).map(|(_, function)| function.clone())
 }
 
-/// Whether TVM's Python package registers `name`: in a process with TVM, its function is used.
-pub fn is_of_python(name: &str) -> bool {
-    name.starts_with("relax.run.")
+/// Whether TVM's function called `name` is used in a process with TVM: those that its Python package
+/// registers, and those that share objects or names with functions that the host has from TVM.
+pub fn is_of_host(name: &str) -> bool {
+    let prefixes = [
+        "relax.run.",
+        "vm.builtin.attention_kv_cache_",
+        "vm.builtin.param_array_from_cache",
+        "vm.builtin.tensor_cache.",
+    ];
+    prefixes.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// All names.

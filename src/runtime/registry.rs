@@ -51,7 +51,7 @@ pub fn remove(name: &str) -> Option<Function> {
 pub fn get(name: &str) -> Option<Function> {
     let found = FUNCTIONS.read().get(name).cloned();
     let of_host = || host::get()?.global(name);
-    let found = found.or_else(|| if contrib::is_of_python(name) { of_host() } else { None });
+    let found = found.or_else(|| if contrib::is_of_host(name) { of_host() } else { None });
     found.or_else(|| contrib::get(name)).or_else(of_host)
 }
 

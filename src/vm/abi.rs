@@ -219,6 +219,12 @@ pub struct Libcalls {
     /// or [`ERROR`].
     pub push_frame:
         unsafe extern "C" fn(session: *mut SessionAbi, func: u32, return_pc: u32, dst: u32) -> i32,
+    /// Shows the call at `pc`, which is about to run, to the session's instrument. Returns zero to
+    /// run it, [`ERROR`], or one when the instrument skips it: its result is stored as None and
+    /// `session.pc` is the next operation, where the interpreter is to continue.
+    pub before_call: unsafe extern "C" fn(session: *mut SessionAbi, pc: u32) -> i32,
+    /// Shows the call at `pc`, which has run, to the session's instrument. Returns zero or [`ERROR`].
+    pub after_call: unsafe extern "C" fn(session: *mut SessionAbi, pc: u32) -> i32,
 }
 
 /// Offset of [`SessionAbi::regs`].
@@ -293,6 +299,10 @@ pub mod libcall {
     pub const RELEASE: usize = offset_of!(Libcalls, release);
     /// [`Libcalls::push_frame`].
     pub const PUSH_FRAME: usize = offset_of!(Libcalls, push_frame);
+    /// [`Libcalls::before_call`].
+    pub const BEFORE_CALL: usize = offset_of!(Libcalls, before_call);
+    /// [`Libcalls::after_call`].
+    pub const AFTER_CALL: usize = offset_of!(Libcalls, after_call);
 }
 
 const _: () = {

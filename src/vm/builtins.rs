@@ -8,7 +8,8 @@
 //! This file holds the facts alone, so that the decoder, the verifier and the tiers read them
 //! without the code; `code.rs` makes the rows callable.
 //!
-//! Not in this module: the KV-cache, sampling, tensor-cache and disco groups.
+//! Not in this module: attention caches, sampling and the tensor cache, which are packed functions of
+//! `contrib` in the runtime; the paged KV cache, RNN state and disco groups.
 //! A program that needs one is refused at load, by name, unless the host registered a
 //! global function of that name.
 //!

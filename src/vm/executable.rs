@@ -7,11 +7,11 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use memmap2::{Advice, MmapMut};
 use reflex_runtime::dtype::DType;
 use reflex_runtime::tensor::byte_size;
 
 use crate::bytecode::{BadWord, Instr};
+use crate::huge_pages::{self, Part};
 
 /// The kinds of function table entries.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -131,22 +131,17 @@ pub struct AlignedBytes {
 /// The memory of the lines.
 enum Lines {
     Heap(Vec<Line>),
-    /// An anonymous mapping of its own, which the kernel backs with huge pages on request
-    /// (`MADV_HUGEPAGE`): filling 64 MiB takes a third of the time that it takes with pages of
-    /// 4 KiB, nearly all of which are page faults.
-    Mapped(MmapMut),
+    /// In huge pages, which take a third of the time to fill: nearly all of it is page faults.
+    Huge(Part),
 }
-
-/// From this size on bytes get a mapping: a huge page, so that no memory is lost to rounding.
-const MAPPED: usize = 2 << 20;
 
 impl AlignedBytes {
     /// A copy of `bytes`.
     pub fn copy_of(bytes: &[u8]) -> AlignedBytes {
         let len = bytes.len();
-        if let Some(mut map) = mapping(len) {
-            map.copy_from_slice(bytes);
-            return AlignedBytes { lines: Lines::Mapped(map), len };
+        if let Some(mut part) = huge(len) {
+            part.bytes_mut().copy_from_slice(bytes);
+            return AlignedBytes { lines: Lines::Huge(part), len };
         }
         let count = len.div_ceil(size_of::<Line>());
         let mut lines = Vec::<Line>::with_capacity(count);
@@ -165,16 +160,13 @@ impl AlignedBytes {
     /// `len` bytes of 0.
     pub fn zeroed(len: usize) -> AlignedBytes {
         let heap = || Lines::Heap(vec![Line([0; 64]); len.div_ceil(size_of::<Line>())]);
-        AlignedBytes { lines: mapping(len).map_or_else(heap, Lines::Mapped), len }
+        AlignedBytes { lines: huge(len).map_or_else(heap, Lines::Huge), len }
     }
 }
 
-/// An anonymous mapping, if `len` is large enough for one.
-fn mapping(len: usize) -> Option<MmapMut> {
-    let map = (len >= MAPPED).then(|| MmapMut::map_anon(len))?.ok()?;
-    // A hint: without huge pages the fill takes longer.
-    let _ = map.advise(Advice::HugePage);
-    Some(map)
+/// Memory in huge pages, for what is large enough.
+fn huge(len: usize) -> Option<Part> {
+    (len >= huge_pages::LEAST).then(|| Part::zeroed(len))?
 }
 
 impl AsRef<[u8]> for AlignedBytes {
@@ -185,7 +177,7 @@ impl AsRef<[u8]> for AlignedBytes {
             Lines::Heap(lines) => unsafe {
                 std::slice::from_raw_parts(lines.as_ptr().cast(), self.len)
             },
-            Lines::Mapped(map) => map,
+            Lines::Huge(part) => part.bytes(),
         }
     }
 }
@@ -198,7 +190,7 @@ impl AsMut<[u8]> for AlignedBytes {
             Lines::Heap(lines) => unsafe {
                 std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), self.len)
             },
-            Lines::Mapped(map) => map,
+            Lines::Huge(part) => part.bytes_mut(),
         }
     }
 }
@@ -295,11 +287,12 @@ impl Executable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::huge_pages::LEAST;
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri gives no advice to the system")]
     fn copies_start_on_a_boundary_and_end_with_the_original() {
-        for len in [0, 1, 63, 64, 65, MAPPED - 1, MAPPED, MAPPED + 4097] {
+        for len in [0, 1, 63, 64, 65, LEAST - 1, LEAST, LEAST + 4097] {
             let bytes: Vec<u8> = (0..len).map(|at| at as u8).collect();
             let copy = ConstData::copy_of(&bytes);
             assert_eq!(copy.bytes(), bytes, "{len}");

@@ -1,7 +1,7 @@
 //! Watching every call of a session.
 //!
-//! A session with an instrument runs in the interpreter, whatever its mode: each call
-//! is then seen, in the order in which the program makes it.
+//! Each call is seen, in the order in which the program makes it, in every mode. In sessions with machine
+//! code, functions run code of their own under an instrument, which shows it their calls (`watched`).
 
 use reflex_runtime::error::Error;
 use reflex_runtime::value::AnyView;

@@ -314,10 +314,13 @@ unsafe fn first_step(state: *mut State) -> Outcome {
     // SAFETY: the caller passes a live state with a base frame; sessions of other modes than
     // bytecode have a tier's trampolines.
     unsafe {
-        if (*state).mode == Mode::Bytecode || (*state).instrument.is_some() {
+        if (*state).mode == Mode::Bytecode {
             return Outcome::Switch;
         }
         let func = (*header((*state).abi.regs)).func;
+        if (*state).instrument.is_some() {
+            return watched_code(state, func).map_or(Outcome::Switch, Outcome::Enter);
+        }
         let action = match (*state).mode {
             Mode::Tiered => arrive::<Counting>(state, SiteId(func)),
             Mode::Compiled | Mode::Bytecode => arrive::<Native>(state, SiteId(func)),
@@ -327,6 +330,25 @@ unsafe fn first_step(state: *mut State) -> Outcome {
             SiteAction::Interpret | SiteAction::Record => Outcome::Switch,
         }
     }
+}
+
+/// The code that shows the calls of `func` to an instrument. The first time, the tier is asked for it.
+///
+/// # Safety
+/// As for [`drive`].
+unsafe fn watched_code(state: *mut State, func: u32) -> Option<CodePtr> {
+    // SAFETY: the caller passes a live state, which holds its program and tier.
+    let (program, tier) = unsafe { (&(*state).program, (*state).tier.as_ref()?) };
+    let watched = program.watched();
+    if let Some(code) = watched.code(func) {
+        return Some(code);
+    }
+    let code = program.function(func).filter(|code| !code.is_foreign)?;
+    if !watched.is_first_request(func) {
+        return None;
+    }
+    tier.compile_watched(program, code);
+    watched.code(func)
 }
 
 /// [`drive`] behind a panic barrier: a panic of a builtin is an error of the run.

@@ -15,12 +15,24 @@ use crate::abi::{CodePtr, ERROR, FRAME_BASE, FRAME_NATIVE, FrameHeader, Libcalls
 use crate::builtins;
 use crate::calls::{self, call_builtin, call_packed};
 use crate::decode::{FuncCode, Op};
+use crate::hooks;
+use crate::instrument::Verdict;
 use crate::mode::Mode;
 use crate::state::{ReturnTo, State, header, store};
 
 /// The table that every session points to.
-pub static LIBCALLS: Libcalls =
-    Libcalls { execute, push_call, pop_frame, poll, condition, packed_failed, release, push_frame };
+pub static LIBCALLS: Libcalls = Libcalls {
+    execute,
+    push_call,
+    pop_frame,
+    poll,
+    condition,
+    packed_failed,
+    release,
+    push_frame,
+    before_call,
+    after_call,
+};
 
 /// The state, the current frame's function, and its operation `pc`, which becomes the
 /// session's.
@@ -242,5 +254,38 @@ unsafe extern "C" fn push_frame(
             }
             Err(()) => ERROR,
         }
+    }
+}
+
+unsafe extern "C" fn before_call(session: *mut SessionAbi, pc: u32) -> i32 {
+    // SAFETY: machine code passes its live session and an operation of the current frame, as
+    // `Libcalls` demands.
+    unsafe {
+        let (state, func, op) = at(session, pc);
+        match guard(|| Ok(hooks::before_call(state, func, pc, op))) {
+            Ok(Ok(Verdict::Run)) => 0,
+            Ok(Ok(Verdict::Skip)) => {
+                (*state).abi.pc = pc + 1;
+                1
+            }
+            Ok(Err(())) => ERROR,
+            Err(error) => {
+                State::fail(state, error);
+                ERROR
+            }
+        }
+    }
+}
+
+unsafe extern "C" fn after_call(session: *mut SessionAbi, pc: u32) -> i32 {
+    // SAFETY: machine code passes its live session and an operation of the current frame, as
+    // `Libcalls` demands.
+    unsafe {
+        let (state, func, _) = at(session, pc);
+        let outcome = guard(|| Ok(hooks::after_call(state, func, pc)));
+        status(outcome.unwrap_or_else(|error| {
+            State::fail(state, error);
+            Err(())
+        }))
     }
 }

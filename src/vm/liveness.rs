@@ -232,6 +232,6 @@ mod tests {
         assert_eq!(after(0), [0, 1, 2]);
         assert_eq!(after(1), [0, 1]);
         assert_eq!(after(2), [0, 1]);
-        assert_eq!(after(3), []);
+        assert!(after(3).is_empty());
     }
 }

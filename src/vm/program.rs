@@ -19,6 +19,7 @@ use crate::executable::Executable;
 use crate::kernel::Packed;
 use crate::tier::{Bailout, Compiled, Tier};
 use crate::verify::Verified;
+use crate::watched::WatchedCode;
 
 /// A loaded program.
 pub struct Program {
@@ -31,6 +32,7 @@ pub struct Program {
     names: HashMap<String, u32>,
     callables: OnceLock<Callables>,
     cells: Box<[AtomicPtr<u8>]>,
+    watched: WatchedCode,
     tier: OnceLock<Arc<dyn Tier>>,
     /// Machine code that cells or other code may lead to.
     retained: Mutex<Vec<Compiled>>,
@@ -58,6 +60,7 @@ impl Program {
         let cells = code.sites.iter().map(|_| AtomicPtr::new(std::ptr::null_mut())).collect();
         let names =
             exec.functions.iter().enumerate().map(|(i, f)| (f.name.clone(), i as u32)).collect();
+        let watched = WatchedCode::new(exec.functions.len());
         Program {
             id,
             device,
@@ -68,6 +71,7 @@ impl Program {
             names,
             callables: OnceLock::new(),
             cells,
+            watched,
             tier: OnceLock::new(),
             retained: Mutex::default(),
             epochs: Epochs::new(),
@@ -203,6 +207,19 @@ impl Program {
         let code = code.cast_mut();
         // Other code that was installed since then stays.
         cell.compare_exchange(code, exit, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Code that shows its calls to an instrument.
+    #[inline(always)]
+    pub(crate) fn watched(&self) -> &WatchedCode {
+        &self.watched
+    }
+
+    /// Makes `compiled` the code of function number `func` in runs that an instrument watches, as long
+    /// as the program lives.
+    pub fn install_watched(&self, func: u32, compiled: &Compiled) {
+        self.retain(compiled);
+        self.watched.install(func, compiled.code());
     }
 
     /// Keeps code alive as long as the program, or until it is [retired](Program::retire).

@@ -60,7 +60,7 @@ pub struct State {
     /// Hot counters: arrivals left per site until it is hot; empty in sessions that do not count.
     pub counters: Box<[u32]>,
     pub recording: Option<Recording>,
-    /// Observes every call; while there is one, all code is interpreted.
+    /// Observes every call; while there is one, code is interpreted or watched.
     pub instrument: Option<Box<dyn Instrument>>,
     pub deadline: Option<Instant>,
     pub interrupt: Arc<AtomicU32>,

@@ -187,6 +187,12 @@ pub unsafe trait Tier: Send + Sync {
     /// Compiles a VM function ahead of time (method compilation).
     fn compile(&self, program: &Program, func: &FuncCode) -> Result<Compiled, Bailout>;
 
+    /// Called when an instrument first watches a run of `func` in a session with machine code: compiles
+    /// the function with [`crate::abi::Libcalls::before_call`] and
+    /// [`crate::abi::Libcalls::after_call`] around each call, now or later, for
+    /// [`Program::install_watched`]. Refusals are counted.
+    fn compile_watched(&self, program: &Arc<Program>, func: &FuncCode);
+
     /// Called when a site has been reached [`Tier::hot_threshold`] times in one session.
     fn on_hot_site(&self, program: &Arc<Program>, site: SiteId) -> HotAction;
 

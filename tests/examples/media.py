@@ -4,6 +4,7 @@ a vocabulary.
 
 usage: media.py FOLDER      (needs the standard library alone)
 """
+import json
 import math
 import pathlib
 import struct
@@ -82,6 +83,8 @@ def main():
     write_ppm(folder / "turned.ppm", turned)
     words = [WORDS.get(number, f"[unused{number}]") for number in range(max(WORDS) + 1)]
     (folder / "vocab.txt").write_text("\n".join(words) + "\n")
+    vocab = {word: number for number, word in WORDS.items()}
+    (folder / "tokenizer.json").write_text(json.dumps({"model": {"type": "WordPiece", "vocab": vocab}}))
 
 
 if __name__ == "__main__":

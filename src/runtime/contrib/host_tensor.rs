@@ -47,7 +47,7 @@ impl HostTensor {
                 let data = dl.data.cast::<u8>().wrapping_add(dl.byte_offset as usize);
                 Ok(HostTensor { data, dtype: dl.dtype, shape })
             }
-            _ => Err(format!("is {:?} of {}, which cannot be sorted", shape, dl.dtype)),
+            _ => Err(format!("is {:?} of {}, which is not supported here", shape, dl.dtype)),
         }
     }
 

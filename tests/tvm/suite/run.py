@@ -25,7 +25,7 @@ MODES = ["bytecode", "compiled", "tiered"]
 # A file that uses none of these runs no program of the virtual machine.
 EXECUTES = re.compile(r"\bVirtualMachine\b|\.jit\(|BasePyModule|vm\.builtin\.(?!kv_|paged_|attention_|rnn_)")
 # Longest that one file may take in one mode.
-LIMIT = 1500
+LIMIT = 3600
 
 
 def files(tvm, only):
