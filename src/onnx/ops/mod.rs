@@ -17,6 +17,7 @@ mod arithmetic;
 mod attention;
 mod contrib;
 mod control;
+mod conv;
 mod data_dependent;
 mod dynamic_axis;
 mod flex_attention;
@@ -65,6 +66,7 @@ const DEFAULT: &[Table] = &[
     attention::TABLE,
     contrib::IN_DEFAULT_DOMAIN,
     control::TABLE,
+    conv::TABLE,
     data_dependent::TABLE,
     fold_unfold::TABLE,
     grid::TABLE,

@@ -3,7 +3,6 @@
 use reflex_graph::{Binary, ConvAttrs, Op, PadMode, PoolAttrs, PoolKind, ReduceKind, Unary, dims};
 use reflex_tir::{DType, Expr};
 
-use super::integer_products::dequantised_conv;
 use super::table::{Table, all, one};
 use crate::call::Call;
 use crate::context::ImportContext;
@@ -12,7 +11,6 @@ use crate::value::{OnnxValue, Tensor};
 
 pub(super) const TABLE: Table = &[
     ("AveragePool", average_pool),
-    ("Conv", conv),
     ("ConvTranspose", conv_transpose),
     ("GlobalAveragePool", |cx, call| global(cx, call, ReduceKind::Mean)),
     ("GlobalLpPool", global_lp),
@@ -151,15 +149,6 @@ fn pad_spatial(
 fn groups(call: &Call) -> Result<i64> {
     let groups = call.int("group", 1)?;
     if (1..LIMIT).contains(&groups) { Ok(groups) } else { Err(invalid(format!("group {groups}"))) }
-}
-
-fn conv(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
-    let (x, w) = (call.input(0)?, call.input(1)?);
-    let bias = call.opt(2)?;
-    match dequantised_conv(cx, call, x, w, bias)? {
-        Some(result) => one(result),
-        None => one(convolve(cx, call, x, w, bias)?),
-    }
 }
 
 /// A convolution with the call's attributes.

@@ -6,7 +6,7 @@ use super::attrs::OpCall;
 use crate::relay::lower::func::{FuncLowerer, Term};
 
 use crate::relay::source::Result;
-use crate::{ArgReduceKind, Op, ReduceKind, Value};
+use crate::{ArgReduceKind, Op, ReduceKind, ScanKind, Value};
 
 /// Reductions.
 const REDUCE: [(&str, ReduceKind); 5] = [
@@ -77,7 +77,8 @@ impl FuncLowerer<'_, '_, '_> {
         }
         let axis = call.int("axis", 0)?;
         let axis = self.axis(call, axis, self.rank(x))?;
-        let value = self.emit(call, Op::CumSum { axis, exclusive, reverse: false }, &[x])?;
+        let scan = Op::Scan { kind: ScanKind::Sum, axis, exclusive, reverse: false };
+        let value = self.emit(call, scan, &[x])?;
         Ok(self.term(value))
     }
 
