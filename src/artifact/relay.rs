@@ -12,6 +12,7 @@ use reflex_relay::kernels::{Kernels, LegacyKernels};
 use reflex_relay::lower::lower;
 use reflex_relay::verify::{self, Verified};
 use reflex_relay::{params, read, text};
+use reflex_runtime::abi::DLDevice;
 use reflex_runtime::dtype::DType;
 use reflex_runtime::function::Function;
 use reflex_runtime::library::Library as SharedLibrary;
@@ -85,6 +86,8 @@ pub(crate) fn link(
         None => "; no library of kernels was given, and none has the file's name and ends in .so",
     };
     let resources = Resources {
+        device: DLDevice::CPU,
+        on_cpu: [].into(),
         library: Arc::new(Kernels(Sources(library.map(LegacyKernels)))),
         signatures: Arc::new(signatures(&exec)),
         objects: None,
