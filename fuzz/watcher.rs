@@ -14,7 +14,7 @@ pub struct Watcher {
     seen: Vec<String>,
 }
 
-/// What a watcher does to a call besides writing it down.
+/// The effect of a watcher on a call, besides writing it down.
 enum Meddling {
     Skips,
     Fails,

@@ -177,7 +177,7 @@ const LAYOUTS: [Layout; 16] = [
             "tensor",
             "contrib dlpack",
             "registry",
-            "backend exports library",
+            "backend exports legacy library",
         ],
         // Values hold objects that hold values.
         circle: 9,
@@ -337,7 +337,7 @@ const LAYOUTS: [Layout; 16] = [
     Layout {
         dir: "fuzz",
         layers: &[
-            "dig host kernels mutate programs rpc schedules scripts",
+            "dig host kernels mutate programs rpc schedules scripts watcher",
             "blobs graphs oracles",
             "facade relay",
         ],

@@ -132,7 +132,7 @@ class Module:
         return s
 ";
     std::fs::write(dir.path().join("shape.py"), text).expect("writes");
-    let reasons = ["shape.py", "`main`", "no tensors"];
+    let reasons = ["shape.py", "`main`", "not tensors"];
     refused(&reflex(dir.path(), &["run", "shape.py"]), &reasons[1..]);
     let compiled = reflex(dir.path(), &["compile", "shape.py", "-o", "shape.so"]);
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
@@ -309,7 +309,7 @@ fn messages_name_a_file_once_and_what_is_expected() {
     refused(&dll, &["add.dll", ".so"]);
     assert!(!dir.path().join("add.dll").exists());
     let help = reflex(dir.path(), &["run", "--help"]);
-    assert!(!String::from_utf8_lossy(&help.stdout).contains("cuda"));
+    assert!(String::from_utf8_lossy(&help.stdout).contains("cpu|cuda[:N]"));
 }
 
 /// Where the program chose the extents that a model does not take, the error says how to give

@@ -16,16 +16,21 @@ use reflex_graph::{Func, FuncData, Literal, Module, Node, Value};
 use reflex_lower::graph::fold_constants;
 use reflex_onnx::proto::{Message, ModelProto, TensorProto};
 use reflex_onnx::{import_bytes, read_tensor_pb};
+use reflex_tir::DType;
 
 /// Cases of which every output folds, at least; the others have loops.
 const FOLDED: usize = 1393;
+
+/// Cases whose elements are drawn: ONNX says their type and shape alone.
+const DRAWN: &str = "test_training_dropout";
 
 #[test]
 fn node_cases_fold_to_the_outputs_of_onnx() {
     let Some(folder) = skip::variable("REFLEX_ONNX_CASES") else { return };
     let list = std::fs::read_to_string("tests/onnx/expected.txt").expect("the list");
     let (mut folded, mut wrong) = (0, vec![]);
-    for name in list.lines().filter_map(|line| line.strip_prefix("pass ")) {
+    let passing = list.lines().filter_map(|line| line.strip_prefix("pass "));
+    for name in passing.filter(|name| !name.starts_with(DRAWN)) {
         match fold(&Path::new(&folder).join(name)) {
             Ok(Outcome::Folded) => folded += 1,
             Ok(Outcome::Computed(what)) => println!("not folded: {name}: {what}"),
@@ -70,7 +75,9 @@ fn fold(case: &Path) -> Result<Outcome, String> {
             return Ok(Outcome::Computed(format!("output {index}")));
         };
         let expected = read_tensor_pb(&set.join(format!("output_{index}.pb")));
-        comparison::compare(found, &expected.map_err(|e| e.to_string())?, 1e-3, 1e-7)?;
+        // As ONNX's own runner compares.
+        let rtol = if found.dtype() == DType::BF16 { 1.0 / 64.0 } else { 1e-3 };
+        comparison::compare(found, &expected.map_err(|e| e.to_string())?, rtol, 1e-7)?;
     }
     Ok(Outcome::Folded)
 }

@@ -59,7 +59,9 @@ fn every_kernel_of_the_node_cases_has_ptx() {
     let texts: Vec<_> = texts.into_inner().expect("no panic").into_iter().collect();
     let refused = refused.into_inner();
     println!("{} kernels of {} models, {refused} refused", texts.len(), models.len());
-    assert!(texts.len() > 1000 && refused < 40, "{} kernels, {refused} refused", texts.len());
+    // 40 of the 1,414 cases that passed first: functions of float64 and remainders of floats.
+    let few = refused * 1414 < 40 * models.len();
+    assert!(texts.len() > 1000 && few, "{} kernels, {refused} refused", texts.len());
 
     let Some(ptxas) = skip::variable("REFLEX_PTXAS") else { return };
     let folder = tempfile::tempdir().expect("a folder");

@@ -191,7 +191,9 @@ fn a_session_that_dies_ends_alone() {
     let session = connect(&server.address, Some(Duration::from_secs(1)));
     session.upload(script(), "softmax.py").expect("uploads");
     let vm = virtual_machine(&session, "softmax.py");
-    let remote = session.to_remote(&x()).expect("a tensor");
+    // Large enough for the most calls that a measurement makes to outlast the session's second.
+    let large = Tensor::from_slice(&[512, 1024], &vec![0.5_f32; 512 * 1024]).expect("a tensor");
+    let remote = session.to_remote(&large).expect("a tensor");
     let forever = [Item::text("main"), Item::Float(3600.0), remote.item()];
     let start = Instant::now();
     let bench = vm.require("reflex.bench").expect("a function");

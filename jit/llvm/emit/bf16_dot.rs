@@ -7,6 +7,7 @@ use reflex_tir::arith::Analyzer;
 use reflex_tir::{Buffer, DType, Expr, ExprKind};
 
 use crate::emit::Emitter;
+use crate::emit::adjacent::next_to;
 use crate::emit::ir::{const_vector, result_of, vector_of};
 use crate::emit::value::LaneValue;
 use crate::error::{CodegenError, Result};
@@ -188,19 +189,4 @@ impl<'c> Emitter<'_, 'c> {
         let halves = self.ir.context.i16_type().vec_type(2 * lanes);
         Ok(self.ir.builder.build_bit_cast(result_of(call)?, halves, "")?.into_vector_value())
     }
-}
-
-/// The first of two elements that are loaded from neighbouring addresses.
-pub(super) fn next_to<'e>(low: &'e Expr, high: &Expr) -> Option<(Buffer, &'e [Expr])> {
-    let (
-        ExprKind::Load { buffer, indices: i, .. },
-        ExprKind::Load { buffer: same, indices: j, .. },
-    ) = (low.kind(), high.kind())
-    else {
-        return None;
-    };
-    let ((last, before), (next, before_next)) = (i.split_last()?, j.split_last()?);
-    let step = Analyzer::new().simplify(&(next.clone() - last.clone()));
-    let neighbours = buffer == same && before == before_next && step.as_int() == Some(1);
-    neighbours.then_some((*buffer, &i[..]))
 }

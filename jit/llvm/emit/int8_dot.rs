@@ -11,7 +11,7 @@ use reflex_tir::codegen::CpuTarget;
 use reflex_tir::{Expr, ExprKind, Sign};
 
 use crate::emit::Emitter;
-use crate::emit::bf16_dot::next_to;
+use crate::emit::adjacent::next_to;
 use crate::emit::ir::{const_vector, result_of, vector_of};
 use crate::emit::value::LaneValue;
 use crate::error::{CodegenError, Result};

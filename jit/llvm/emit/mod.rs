@@ -6,6 +6,7 @@
 //! float32, rounded after each operation. What is particular to a target (entry points,
 //! threads, workspaces) is in [`crate::cpu`].
 
+mod adjacent;
 mod arith;
 mod bf16_dot;
 mod call;

@@ -49,7 +49,8 @@ fn resize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     }
     call.ignore(&["keep_aspect_ratio_policy"]);
     let given = known_scales(call, scales_at)?;
-    let Some(given) = given.filter(|_| graph_form(&how).is_some()) else {
+    let fits = |scales: &Vec<f64>| graph_form(&how).is_some() && whole(x, &how, &axes, scales);
+    let Some(given) = given.filter(fits) else {
         return one(run_time_scaled(cx, call, x, &how, &axes, call.input(scales_at)?)?);
     };
     if given.len() != axes.len() {
@@ -60,6 +61,16 @@ fn resize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
         scales[*axis] = scale;
     }
     one(scaled(cx, x, &how, scales)?)
+}
+
+/// Whether scales give the graph's operator the same corners: it takes them from the extents, ONNX
+/// from the products of extents and scales before these are rounded down.
+fn whole(x: &Tensor, how: &Resampling, axes: &[usize], scales: &[f64]) -> bool {
+    let is_whole = |(axis, scale): (&usize, &f64)| {
+        let extent = x.shape()[*axis].as_int().map(|extent| extent as f64);
+        scale.fract() == 0.0 || extent.is_some_and(|extent| (extent * scale).fract() == 0.0)
+    };
+    !matches!(how.coordinates, Coordinates::AlignCorners) || axes.iter().zip(scales).all(is_whole)
 }
 
 /// The attributes that say how to resample.

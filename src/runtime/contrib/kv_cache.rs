@@ -168,7 +168,7 @@ impl Rows {
         Ok(shape[0] as usize)
     }
 
-    /// Makes room for `rows` rows, of which the filled ones stay.
+    /// Grows the storage to `rows` rows and keeps the filled ones.
     fn reserve(&mut self, rows: usize) -> Result<(), Error> {
         let mut capacity = self.capacity();
         while capacity < rows {

@@ -40,7 +40,7 @@ pub(super) struct Global {
 /// Names of type parameters in scope.
 pub(super) type TypeScope = HashMap<String, Ty>;
 
-/// What the functions of a module share.
+/// The state that the functions of a module share.
 pub(super) struct Context<'s> {
     pub source: Source<'s>,
     pub types: RefCell<Unifier>,

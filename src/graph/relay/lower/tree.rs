@@ -69,7 +69,7 @@ pub(super) fn decide<'a>(patterns: &'a [Pat<'a>], module: &Module) -> Result<Dec
     Ok(Decision { tree, places: builder.places })
 }
 
-/// What is left to test for an arm.
+/// The tests that are left for an arm.
 #[derive(Clone)]
 struct Row<'a> {
     arm: usize,
@@ -77,7 +77,7 @@ struct Row<'a> {
     vars: Vec<(&'a Param, Place)>,
 }
 
-/// What the tests on the way have told.
+/// The outcome of the tests on the way.
 #[derive(Clone, Default)]
 struct Facts {
     is: HashMap<Place, ConstructorRef>,

@@ -26,7 +26,7 @@ pub(super) enum Ty {
 #[derive(Debug)]
 pub(super) struct Mismatch;
 
-/// What is known of the types that were not known.
+/// Facts about the types that the text leaves open.
 #[derive(Default)]
 pub(super) struct Unifier {
     known: Vec<Option<Ty>>,
