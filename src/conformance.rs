@@ -268,20 +268,8 @@ fn is_data_set(name: &std::ffi::OsStr) -> bool {
     name.to_string_lossy().starts_with("test_data_set_")
 }
 
-/// Whether the model draws random numbers, of which ONNX says type and shape alone. Dropout does in
-/// training, where it has its third input.
 fn is_random(model: &Path) -> bool {
-    const RANDOM: [&str; 6] = [
-        "Bernoulli",
-        "Multinomial",
-        "RandomNormal",
-        "RandomNormalLike",
-        "RandomUniform",
-        "RandomUniformLike",
-    ];
-    let Ok(info) = reflex_onnx::ModelInfo::read(model) else { return false };
-    let has = |name: &str| info.operators.iter().any(|(operator, _)| operator == name);
-    RANDOM.iter().any(|name| has(name)) || has("Dropout") && info.inputs.len() == 3
+    reflex_onnx::ModelInfo::read(model).is_ok_and(|info| info.draws_random_numbers())
 }
 
 /// The first difference, if any.

@@ -115,6 +115,21 @@ impl ModelInfo {
         describe().map_err(|e: ImportError| e.at(path.display()))
     }
 
+    /// Returns true if the model draws random numbers, so that types and shapes of its results are
+    /// all that a reference can say. Dropout does in training, where it has its third input.
+    pub fn draws_random_numbers(&self) -> bool {
+        const RANDOM: [&str; 6] = [
+            "Bernoulli",
+            "Multinomial",
+            "RandomNormal",
+            "RandomNormalLike",
+            "RandomUniform",
+            "RandomUniformLike",
+        ];
+        let has = |name: &str| self.operators.contains_key(name);
+        RANDOM.iter().any(|name| has(name)) || has("Dropout") && self.inputs.len() == 3
+    }
+
     /// Describes a model in memory; `folder` is that of its external data, if it has any.
     pub fn of_bytes(
         bytes: FileBytes,

@@ -47,7 +47,7 @@ fn col2im(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
         let whole = dims::simplify(&(image[axis].clone() + (pads[axis] + pads[axes + axis])));
         let window = (block[axis].clone() - 1) * dilations[axis] + 1;
         let count = (whole.clone() - window).floordiv(strides[axis]) + 1;
-        counts.push(dims::simplify(&count));
+        counts.push(dims::simplify(&count.max(0)));
         padded.push(whole);
     }
     cx.check_dim(blocks, &dims::product(&counts))?;

@@ -79,7 +79,7 @@ fn dft_along(cx: &mut ImportContext, call: &Call, x: &Tensor, along: usize) -> R
             let length = cx.reshape(length, &[])?;
             cx.dims_of(&length, "dft_length")?[0].clone()
         }
-        None if inverse && onesided => dims::simplify(&((x.shape()[along].clone() - 1) * 2)),
+        None if inverse && onesided => dims::simplify(&((x.shape()[along].clone() - 1) * 2).max(0)),
         None => x.shape()[along].clone(),
     };
     let wide = cx.cast(x, work_type(x.dtype()))?;

@@ -231,7 +231,7 @@ fn faults_name_their_place() {
                 let (data, dtype) = (ConstData::copy_of(&[0; 8]), DType::F32.with_lanes(4));
                 e.constants[0] = Constant::Tensor(TensorConst { dtype, shape: [2].into(), data });
             }),
-            "constant c[0]: the form of constants holds no float32x4 elements whole",
+            "constant c[0]: the serialized form cannot hold elements of type float32x4",
         ),
     ];
     for (message, expected) in cases {
