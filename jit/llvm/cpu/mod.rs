@@ -15,7 +15,7 @@ use reflex_tir::codegen::CpuTarget;
 use reflex_tir::{DType, PrimFunc, Scope, lower};
 
 use crate::emit::Emitter;
-use crate::emit::int8_dot::Int8Dots;
+use crate::emit::int8_instructions::Int8Dots;
 use crate::error::{CodegenError, Result};
 
 /// Formats messages of packed entries; see the file.

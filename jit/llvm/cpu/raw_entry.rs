@@ -7,7 +7,7 @@ use inkwell::types::BasicMetadataTypeEnum;
 use inkwell::values::FunctionValue;
 use reflex_tir::{Buffer, PrimFunc, abi};
 
-use crate::emit::int8_dot::Int8Dots;
+use crate::emit::int8_instructions::Int8Dots;
 use crate::emit::value::LaneValue;
 use crate::emit::{Emitter, is_unaliased};
 use crate::error::{CodegenError, Result};

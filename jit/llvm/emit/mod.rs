@@ -12,7 +12,8 @@ mod bf16_dot;
 mod call;
 mod convert;
 mod expr;
-pub mod int8_dot;
+mod int8_dot;
+pub mod int8_instructions;
 pub mod ir;
 mod memory;
 pub mod stmt;
@@ -31,7 +32,7 @@ use inkwell::values::{FunctionValue, PointerValue, VectorValue};
 use reflex_tir::{Buffer, DType, PrimFunc, Var};
 
 use crate::error::{CodegenError, Result};
-use int8_dot::Int8Dots;
+use int8_instructions::Int8Dots;
 use ir::Ir;
 use value::LaneValue;
 
