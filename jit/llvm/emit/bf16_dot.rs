@@ -3,8 +3,7 @@
 use inkwell::intrinsics::Intrinsic;
 use inkwell::types::BasicTypeEnum;
 use inkwell::values::{BasicMetadataValueEnum, BasicValueEnum, InstructionOpcode, VectorValue};
-use reflex_tir::arith::Analyzer;
-use reflex_tir::{Buffer, DType, Expr, ExprKind};
+use reflex_tir::{DType, Expr};
 
 use crate::emit::Emitter;
 use crate::emit::adjacent::next_to;
