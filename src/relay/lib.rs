@@ -1,7 +1,7 @@
 //! Executables of TVM's Relay virtual machine (TVM 0.8 to 0.19), and their lowering to the bytecode of
 //! [`reflex_vm`].
 //!
-//! [`read`] and [`write`] know the file (`.ro`) in its three [dialects](executable::Dialect), [`text`]
+//! [`read`] and [`write`](mod@write) know the file (`.ro`) in its three [dialects](executable::Dialect), [`text`]
 //! the listing that TVM prints, [`params`] the file of late-bound constants. [`verify`] is the only door
 //! to [`lower`], which turns the 21 opcodes into the four of Relax's virtual machine once, so that the
 //! interpreter and every tier run them without knowing of Relay. [`kernels`] gives the lowered

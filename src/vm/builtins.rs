@@ -260,7 +260,7 @@ macro_rules! for_each_builtin {
             /// `(value, tag)`: whether a data type's value, a tuple that begins with a tag, has this one.
             RelayIs = "relay.is" [Any, Int] Rest::Fixed => Bool in Leaf,
                 relay.is, signature::none, TagTest;
-            /// `(value, bits)`: an integer tensor of shape [1].
+            /// `(value, bits)`: an integer tensor of shape `[1]`.
             RelayInt = "relay.int" [Int, Int] Rest::Fixed => Tensor in Leaf,
                 relay.integer, signature::none, Call;
             /// `(x)`: an integer from a scalar tensor.
