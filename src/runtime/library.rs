@@ -1,13 +1,13 @@
 //! Shared libraries in TVM's layout: kernels, and the bundle they carry.
 //!
-//! Reflex loads them itself ([`image`]): what they call of tvm-ffi is bound to this crate, so an
+//! Reflex loads them itself (`image`): what they call of tvm-ffi is bound to this crate, so an
 //! executable need not export it, and each `open` has its own variables. Libraries
-//! with thread-local variables are left to the system's loader ([`system`]).
+//! with thread-local variables are left to the system's loader (`system`).
 //!
 //! The loader fills the context slots: data symbols named `__` plus the name of a function of ours,
 //! present only if the library uses it, through which kernels reach the runtime.
 //! `__tvm_ffi__library_ctx` gets the library's [`Context`]. Kernels are the symbols
-//! `__tvm_ffi_<name>`. What TVM exported before tvm-ffi has other names: [`legacy`](crate::legacy).
+//! `__tvm_ffi_<name>`. What TVM exported before tvm-ffi has other names: [`legacy`].
 
 mod elf_file;
 mod image;

@@ -50,8 +50,8 @@ def pytest(tvm, work, mode, name, tests):
         PYTHONPATH=f"{HERE}:{HERE.parents[2] / 'python'}",
         TVM_NUM_THREADS="1",
     )
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "plugin", "-p", "no:cacheprovider", "--tb=short", f"--rootdir={tvm}",
-               "--continue-on-collection-errors", *tests]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "plugin", "-p", "no:cacheprovider", "--tb=short",
+               f"--rootdir={tvm}", "--continue-on-collection-errors", *tests]
     with open(work / f"{mode}.{name}.log", "w", encoding="utf-8") as log:
         try:
             status = subprocess.run(command, cwd=tvm, env=env, stdout=log, stderr=log, timeout=LIMIT).returncode
