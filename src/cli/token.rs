@@ -26,7 +26,7 @@ The client keeps the token in a file; the line goes into the server's file, and 
 pub struct TokenArgs {
     /// The client's name in the server's reports.
     name: String,
-    /// What the client may do, separated by commas: code (upload libraries), models (load the
+    /// Rights of the client, separated by commas: code (upload libraries), models (load the
     /// server's own).
     #[arg(long, default_value = "", value_name = "RIGHTS")]
     rights: String,

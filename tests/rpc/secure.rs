@@ -126,7 +126,7 @@ fn others_are_refused() {
     identity.connect(&server, "good").expect("the listener goes on");
 }
 
-/// What a client has sent, sent again, is nothing to the server.
+/// The bytes of one connection, sent again, are no second one.
 #[test]
 fn a_recorded_connection_does_not_open_another() {
     let identity = Identity::new(&[("good", ALL, u64::MAX)]);

@@ -5,6 +5,8 @@
 //!
 //! After the TLS handshake the client sends its token in one line, and the server answers `ok` or
 //! the reason of a refusal in another. Then the protocol follows as without TLS.
+//!
+//! Decision: docs/decisions/0064-tls-and-tokens.md
 
 mod client;
 mod forward;

@@ -23,7 +23,7 @@ pub struct ServerTls {
 pub struct Admitted {
     /// The connection, past the handshake of TLS.
     pub stream: SecureStream,
-    /// What the server knows of the client.
+    /// The entry of the client's token.
     pub token: Token,
 }
 

@@ -13,7 +13,7 @@ use super::file_error;
 /// Bytes of a secret.
 const SECRET: usize = 32;
 
-/// What the holder of a token may do.
+/// Rights of the holder of a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
     /// Upload libraries, whose machine code the server runs.
@@ -55,7 +55,7 @@ pub struct Token {
     /// The name that reports give the client.
     pub name: String,
     hash: Hash,
-    /// What the client may do.
+    /// Rights of the client.
     pub rights: Rights,
     /// Sessions that it may have at once.
     pub sessions: usize,
