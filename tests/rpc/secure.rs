@@ -170,7 +170,7 @@ fn large_tensors_travel_by_tls() {
     let server = identity.serve(&[]);
     let session = identity.connect(&server, "good").expect("a session");
     for bytes in [1_usize, 1 << 14, (1 << 14) + 1, 5_000_000] {
-        let data: Vec<u8> = (0..bytes).map(|i| (i * 31 >> 3) as u8).collect();
+        let data: Vec<u8> = (0..bytes).map(|i| ((i * 31) >> 3) as u8).collect();
         session.upload_bytes("data", &data).expect("uploads");
         assert_eq!(session.download("data").expect("downloads"), data, "{bytes}");
         session.call_global("tvm.rpc.server.remove", &[Item::text("data")]).expect("removes");
