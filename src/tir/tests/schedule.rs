@@ -241,6 +241,19 @@ fn a_cached_tile_reads_the_copy_in_the_blocks_within() {
 }
 
 #[test]
+fn a_buffer_inside_of_a_loop_is_not_cached_outside() {
+    let mut s = Schedule::new(chain(8));
+    let [i, ..] = s.get_loops("bias_add").unwrap()[..] else { unreachable!() };
+    s.compute_at("scale", i).unwrap();
+    s.store_at("scale", i, Scope::Global).unwrap();
+    let buffer = s.get_block("scale").unwrap().writes[0].buffer;
+    let refused = s.cache_write("scale", Scope::Global).unwrap_err();
+    assert!(refused.why.contains("allocated inside of a loop"), "{refused}");
+    let refused = s.cache_read("bias_add", buffer, Scope::Global).unwrap_err();
+    assert!(refused.why.contains("allocated inside of a loop"), "{refused}");
+}
+
+#[test]
 fn a_tile_can_be_one_block() {
     let before = matmul(13.into(), 32.into(), 8.into());
     let mut s = Schedule::new(before.clone());
