@@ -300,6 +300,17 @@ fn tvms_client_works_with_our_server() {
 }
 
 #[test]
+fn tvms_search_measures_a_candidate_at_our_server() {
+    let Some(python) = tvm::python() else { return };
+    let tracker = Listening::start(&["tracker"]);
+    let at = ["--tracker", &tracker.address, "--key", "cpu", "--allow-code"];
+    let _server = Listening::start(&[&["serve"][..], &at].concat());
+    let (host, port) = host_port(&tracker.address);
+    let told = tvm::script(&python, "rpc.py", &["measure", host, port, "cpu"]);
+    assert!(told.contains("measure ok"), "{told}");
+}
+
+#[test]
 fn tvms_client_works_with_our_server_over_pipes() {
     use std::os::unix::fs::PermissionsExt;
     let Some(python) = tvm::python() else { return };

@@ -3,6 +3,7 @@ our client.
 
     rpc.py client HOST PORT FOLDER     a session with everything, on a server with --allow-code
     rpc.py tracker HOST PORT KEY       a server from a tracker
+    rpc.py measure HOST PORT KEY       MetaSchedule's runner measures a candidate at a server of a tracker
     rpc.py pipe SCRIPT FOLDER          PopenSession
     rpc.py timeout HOST PORT           a session that is too long
     rpc.py library FOLDER              builds a library, and prints its path
@@ -11,6 +12,7 @@ our client.
 
 import os
 import sys
+import tempfile
 import time
 
 import numpy as np
@@ -109,6 +111,34 @@ def tracker(host, port, key):
         del remote
     assert key in session.text_summary()
     print("tracker ok")
+
+
+def measure(host, port, key):
+    from tvm.s_tir import meta_schedule as ms
+    from tvm.s_tir.meta_schedule.arg_info import TensorInfo
+    from tvm.script import tirx as T
+
+    @T.prim_func(s_tir=True)
+    def double(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):
+        for i in range(64):
+            with T.sblock("double"):
+                v = T.axis.spatial(64, i)
+                y[v] = x[v] * T.float32(2)
+
+    module = tvm.IRModule({"main": double.with_attr("global_symbol", "main")})
+    folder = tempfile.mkdtemp()
+    path = os.path.join(folder, "candidate.so")
+    tvm.compile(module, target="llvm").export_library(path)
+    runner = ms.runner.RPCRunner(
+        rpc_config=ms.runner.RPCConfig(host, int(port), key, session_timeout_sec=60),
+        evaluator_config=ms.runner.EvaluatorConfig(number=3, repeat=2, min_repeat_ms=1),
+    )
+    info = TensorInfo("float32", [64])
+    (future,) = runner.run([ms.runner.RunnerInput(path, "cpu", [info, info])])
+    result = future.result()
+    assert result.error_msg is None, result.error_msg
+    assert len(result.run_secs) == 2 and all(float(s) > 0 for s in result.run_secs)
+    print("measure ok")
 
 
 def pipe(script, folder):

@@ -254,6 +254,19 @@ fn a_buffer_inside_of_a_loop_is_not_cached_outside() {
 }
 
 #[test]
+fn nothing_moves_into_a_tile() {
+    let mut s = Schedule::new(chain(8));
+    let [i, ..] = s.get_loops("scale").unwrap()[..] else { unreachable!() };
+    let tile = s.blockize(i).unwrap();
+    let refused = s.reverse_compute_at("bias_add", i).unwrap_err();
+    assert!(refused.why.contains(&format!("inside block `{tile}`")), "{refused}");
+    let mut s = Schedule::new(chain(8));
+    let [i, ..] = s.get_loops("bias_add").unwrap()[..] else { unreachable!() };
+    s.blockize(i).unwrap();
+    assert!(s.compute_at("scale", i).unwrap_err().why.contains("inside block"));
+}
+
+#[test]
 fn a_tile_can_be_one_block() {
     let before = matmul(13.into(), 32.into(), 8.into());
     let mut s = Schedule::new(before.clone());
