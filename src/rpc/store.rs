@@ -56,9 +56,16 @@ impl Store {
         fs::read(&path).map_err(|e| failed(name, &e))
     }
 
-    /// Deletes a file.
+    /// Deletes a file, if it is there. TVM's clients also delete what may not exist, and in the end
+    /// the folder, by no name: it goes with the session.
     pub fn remove(&self, name: &str) -> Result<(), Error> {
-        fs::remove_file(self.path(name)?).map_err(|e| failed(name, &e))
+        if name.is_empty() {
+            return Ok(());
+        }
+        match fs::remove_file(self.path(name)?) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            outcome => outcome.map_err(|e| failed(name, &e)),
+        }
     }
 
     /// The names of the files, in order.
