@@ -4,8 +4,8 @@ whose cells have states of 16 numbers.
 
 usage: HHB_TVM=FOLDER PYTHON benches/tvm/relay.py
 
-PYTHON and FOLDER are those that `./x test --relay` sets up. Prints nanoseconds per list element or tree node:
-the median of 41 samples of 10 calls each.
+PYTHON and FOLDER are those that `./x test --relay` sets up. Prints nanoseconds of processor time per list
+element or tree node: the median of 41 samples of 10 calls each.
 """
 
 import os
@@ -97,10 +97,10 @@ def over_tree():
 def median_time(call, times):
     samples = []
     for _ in range(ROUNDS):
-        start = time.perf_counter_ns()
+        start = time.thread_time_ns()
         for _ in range(times):
             call()
-        samples.append((time.perf_counter_ns() - start) / times)
+        samples.append((time.thread_time_ns() - start) / times)
     return sorted(samples)[ROUNDS // 2]
 
 
