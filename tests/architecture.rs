@@ -259,7 +259,7 @@ const LAYOUTS: [Layout; 16] = [
         dir: "src/rpc",
         layers: &[
             "fault limits names",
-            "handshake module store wire",
+            "handshake module secure store wire",
             "handles",
             "client serve tracker",
         ],
