@@ -22,7 +22,6 @@ use reflex_vm::builder::{BuildError, ExecBuilder};
 use reflex_vm::bytecode::{Arg, Reg};
 use reflex_vm::executable::Executable;
 
-use data::DATA;
 use recursion::LADDER;
 
 /// Registers of a function in addition to its parameters.
@@ -37,6 +36,9 @@ const DEPTH: u32 = 3;
 /// second one logs its argument, or releases it; the others call the second one at the same
 /// instruction, and use its result differently.
 const HELPERS: [&str; 4] = ["this", "that", "left", "right"];
+/// Functions that only programs about data have: a recursion over data, and the function that it calls
+/// with a head and the answer for the tail.
+const DATA: [&str; 2] = ["fold", "join"];
 
 /// The two sizes of programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,11 +7,7 @@ use arbitrary::Result;
 use reflex_vm::builder::Label;
 use reflex_vm::bytecode::{Arg, Reg};
 
-use super::{Generator, Kind, built};
-
-/// Functions that only programs about data have: a recursion over data, and the function that it calls
-/// with a head and the answer for the tail.
-pub(super) const DATA: [&str; 2] = ["fold", "join"];
+use super::{DATA, Generator, Kind, built};
 
 /// The tags of the values that hosts pass, and one that none has.
 const TAGS: i64 = 4;

@@ -233,6 +233,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "too many blocks for Miri")]
     fn lists_are_bounded_together() {
         let count = MAX_CACHED / 64;
         (0..20).for_each(|_| assert!(make_and_drop(count) > 0));
