@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use reflex_graph::{Module, print, script};
+use reflex_lower::passes::edit;
 use reflex_lower::passes::sequence::{self, ModulePass, Place};
 use reflex_lower::passes::table::{self, PassInfo};
 use reflex_lower::pipeline::{Decision, Observer, StageOutput};
@@ -218,7 +219,7 @@ impl FromStr for Pipeline {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Pipeline> {
-        let sequence = sequence::Pipeline::parse(text, &outside).map_err(Error::input)?;
+        let sequence = edit::parse(text, &outside).map_err(Error::input)?;
         Ok(Pipeline { sequence, instruments: vec![] })
     }
 }

@@ -19,7 +19,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// What tests/tvm/nodes.py writes.
+/// The folder that tests/tvm/nodes.py writes.
 fn corpus() -> Option<&'static Path> {
     static WRITTEN: OnceLock<PathBuf> = OnceLock::new();
     let python = python()?;

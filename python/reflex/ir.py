@@ -166,7 +166,9 @@ class Node:
         return self._key in ("ffi.Map", "ffi.Dict")
 
     def _item(self, held: Any) -> Any:
-        return self._plain(held) if isinstance(held, (str, int, float, type(None))) else Node(self._graph, int(held[0]))
+        if isinstance(held, (str, int, float, type(None))):
+            return self._plain(held)
+        return Node(self._graph, int(held[0]))
 
     @staticmethod
     def _plain(held: Any) -> Any:

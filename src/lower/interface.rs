@@ -26,7 +26,7 @@ enum Shown {
     Other(String),
 }
 
-/// What callers of a function see.
+/// The types of a function as callers see them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Sides {
     params: Vec<Shown>,

@@ -8,6 +8,6 @@
 //!
 //! Decision: docs/decisions/0065-pipelines.md
 
-mod edit;
+pub mod edit;
 pub mod sequence;
 pub mod table;

@@ -23,7 +23,7 @@ use crate::table::Equality;
 pub struct Mismatch {
     /// Where it is.
     pub path: Path,
-    /// What it is.
+    /// The difference, in words.
     pub difference: String,
 }
 
@@ -72,7 +72,7 @@ enum Task {
     },
 }
 
-/// What a key of a map is equal to.
+/// A key of a map, as other keys are equal to it.
 #[derive(PartialEq, Eq, Hash)]
 enum MapKey {
     /// A value without variables.

@@ -22,7 +22,7 @@ const OWN: [(&str, &[&str]); 5] = [
     ("tirx.PrimFunc", &["params", "ret_type", "attrs", "body"]),
 ];
 
-/// What equality asks of a node; none if its type has no structural equality.
+/// The demands of equality on a node; none if its type has no structural equality.
 pub fn equality(node: &Node) -> Option<Equality> {
     if &*node.key == "ir.GlobalVar" {
         return Some(Equality::Tree);

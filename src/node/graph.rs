@@ -21,11 +21,11 @@ pub struct Graph {
 pub struct Node {
     /// The key of its type, such as `ir.Call`.
     pub key: Arc<str>,
-    /// What it holds.
+    /// Its data.
     pub data: Data,
 }
 
-/// What a node holds.
+/// The data of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Data {
     /// Nothing.

@@ -18,6 +18,8 @@
 //! ```
 //!
 //! It knows none of our own IRs.
+//!
+//! Decision: docs/decisions/0066-nodes.md
 #![forbid(unsafe_code)]
 
 pub mod equal;

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-/// What structural equality asks of two nodes of a type.
+/// The demands of structural equality on two nodes of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Equality {
     /// The type has no structural equality.
@@ -22,7 +22,7 @@ pub enum Equality {
     Unique,
 }
 
-/// What structural equality does with a field.
+/// The part of a field in structural equality.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// It compares it.
@@ -42,14 +42,14 @@ pub struct FieldInfo {
     pub name: &'static str,
     /// True if its value stands in the node itself.
     pub inline: bool,
-    /// What equality does with it.
+    /// Its part in equality.
     pub role: Role,
 }
 
 /// A type of nodes.
 #[derive(Debug)]
 pub struct TypeInfo {
-    /// What equality asks.
+    /// The demands of equality.
     pub equality: Equality,
     /// The fields, in order.
     pub fields: Vec<FieldInfo>,

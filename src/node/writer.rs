@@ -68,7 +68,7 @@ fn float(out: &mut String, number: f64) {
 mod tests {
     use super::*;
 
-    /// What `ffi.json.Stringify` of tvm-ffi 0.1.14 writes.
+    /// The expected texts are those of `ffi.json.Stringify` of tvm-ffi 0.1.14.
     #[test]
     fn floats_and_strings_are_those_of_tvm() {
         let floats = [

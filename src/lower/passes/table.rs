@@ -12,7 +12,7 @@ use crate::optimize_for::{DeviceKind, OptimizeFor};
 use crate::precision::Precision;
 use crate::{LowerError, fuse};
 
-/// What a pass is told: the options of the compilation that it may read, and its own.
+/// The context of a pass: the options of the compilation that it may read, and its own.
 pub struct PassContext<'a> {
     /// Arithmetic of float32 contractions.
     pub precision: Precision,
@@ -47,11 +47,11 @@ pub struct PassOption {
     pub default: i64,
     /// The least and the greatest value.
     pub range: (i64, i64),
-    /// What it does, in a few words.
+    /// Its effect, in a few words.
     pub about: &'static str,
 }
 
-/// What a pass works on.
+/// The things that a pass works on.
 #[derive(Clone, Copy, Debug)]
 pub enum PassKind {
     /// The module.
@@ -65,7 +65,7 @@ pub enum PassKind {
 pub struct PassInfo {
     /// Its name.
     pub name: &'static str,
-    /// What it does, in a few words.
+    /// Its effect, in a few words.
     pub about: &'static str,
     /// True if no program is compiled without it.
     pub needed: bool,
@@ -73,7 +73,7 @@ pub struct PassInfo {
     pub after: &'static [&'static str],
     /// Its options.
     pub options: &'static [PassOption],
-    /// What it works on.
+    /// The things it works on.
     pub kind: PassKind,
 }
 
