@@ -5,7 +5,7 @@ use reflex_node::{equal, hash, json};
 use reflex_runtime::array::Array;
 use reflex_runtime::error::Error as Raised;
 use reflex_runtime::function::arg;
-use reflex_runtime::object::{self, ObjectRef, RustObject};
+use reflex_runtime::object::{self, RustObject};
 use reflex_runtime::value::{Any, AnyView};
 
 type FfiResult<T = Any> = Result<T, Raised>;
@@ -21,8 +21,8 @@ fn with<T>(
     at: usize,
     run: impl FnOnce(&Graph) -> FfiResult<T>,
 ) -> FfiResult<T> {
-    let object = arg::<ObjectRef>(args, at)?;
-    match object::get::<GraphObject>(&object) {
+    let object = args.get(at).and_then(|value| value.object_ref());
+    match object.and_then(object::get::<GraphObject>) {
         Some(GraphObject(graph)) => run(graph),
         None => Err(Raised::type_error(format!("argument {at} is no graph"))),
     }
