@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use reflex::ir::{Graph, first_mismatch, load, save, structural_hash};
+use reflex::ir::{first_mismatch, load, save, structural_hash};
 use serde_json::Value;
 use tvm::{python, script};
 
