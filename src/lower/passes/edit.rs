@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::sequence::{ModulePass, Pipeline, Place};
 
+/// Finds a pass from outside by its name, or says why there is none.
+pub type FindPass<'a> = dyn Fn(&str) -> Result<Arc<dyn ModulePass>, String> + 'a;
+
 /// A pipeline from text: a name, which may be left out for `default`, and edits, separated by
 /// commas. `-PASS` leaves a pass out, `PASS.OPTION=VALUE` sets an option, `order=A+B+C` runs these
 /// passes on the module alone, in this order, and `before:PASS=NAME` and `after:PASS=NAME` put in a
 /// pass from outside, which `outside` finds by its name.
-pub fn parse(
-    text: &str,
-    outside: &dyn Fn(&str) -> Result<Arc<dyn ModulePass>, String>,
-) -> Result<Pipeline, String> {
+pub fn parse(text: &str, outside: &FindPass<'_>) -> Result<Pipeline, String> {
     let mut edits = text.split(',').map(str::trim).peekable();
     let named = |part: &&str| !part.contains(['=', '-']);
     let name = edits.next_if(named).filter(|name| !name.is_empty()).unwrap_or("default");
@@ -22,11 +22,7 @@ pub fn parse(
     Ok(pipeline)
 }
 
-fn apply(
-    pipeline: &mut Pipeline,
-    edit: &str,
-    outside: &dyn Fn(&str) -> Result<Arc<dyn ModulePass>, String>,
-) -> Result<(), String> {
+fn apply(pipeline: &mut Pipeline, edit: &str, outside: &FindPass<'_>) -> Result<(), String> {
     if let Some(pass) = edit.strip_prefix('-') {
         return pipeline.remove(pass);
     }
