@@ -6,7 +6,7 @@
 //! checked when it is made: the names exist, options are those that their pass declares and within
 //! its bounds, no pass that is needed is left out, and none stands before one it builds on.
 //!
-//! Decision: docs/decisions/0065-pipelines.md
+//! Decision: docs/decisions/0066-pipelines.md
 
 pub mod edit;
 pub mod sequence;

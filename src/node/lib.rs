@@ -19,7 +19,7 @@
 //!
 //! It knows none of our own IRs.
 //!
-//! Decision: docs/decisions/0066-nodes.md
+//! Decision: docs/decisions/0067-nodes.md
 #![forbid(unsafe_code)]
 
 pub mod equal;
