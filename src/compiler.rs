@@ -17,6 +17,7 @@ use crate::dump;
 use crate::error::{Error, ErrorKind, Result};
 use crate::install;
 use crate::options::{ExecutionOptions, Precision, Progress, TargetSelection};
+use crate::passes::Pipeline;
 use crate::program::compiled::{self, Interface, ObjectRetention};
 use crate::program::loaded::LoadedProgram;
 use crate::program::shape_variant::{self, InputShapes};
@@ -31,6 +32,7 @@ pub(crate) struct Compiler {
     pub(crate) execution: ExecutionOptions,
     /// Shapes that functions are compiled for ahead of time, in addition to any shape.
     pub(crate) shapes: Vec<InputShapes>,
+    pub(crate) pipeline: Pipeline,
     pub(crate) progress: Progress,
     /// Folder of the kernel cache; `None` is the user's.
     pub(crate) cache: Option<PathBuf>,
@@ -45,6 +47,11 @@ impl Compiler {
         mut module: Module,
         retention: ObjectRetention,
     ) -> Result<LoadedProgram> {
+        if self.pipeline.sequence().has_outside() && !self.shapes.is_empty() {
+            let text = "a pass from outside sees the module as text, which does not hold variants for \
+                        given shapes: leave out one of the two";
+            return Err(Error::new(ErrorKind::Unsupported, text));
+        }
         let signatures = Signature::of_module(&module);
         let variants = shape_variant::add(&mut module, &self.shapes)?;
         let interface = Interface { signatures, variants };
@@ -60,10 +67,12 @@ impl Compiler {
         let folder = self.cache.clone().or_else(KernelCache::default_dir);
         let cache = folder.map(|f| KernelCache::new(f, identity, kernel_cache::DEFAULT_LIMIT));
         let progress = |p: compile::Progress<'_>| self.progress.report("kernels", p.done, p.total);
-        let observer = &pipeline::NoObserver;
-        let tools = Toolchain { codegen, cache: cache.as_ref(), observer, progress: &progress };
+        let observer = self.pipeline.watched(&pipeline::NoObserver);
+        let (cache, observer_ref) = (cache.as_ref(), &observer);
+        let tools = Toolchain { codegen, cache, observer: observer_ref, progress: &progress };
         let options = self.pipeline_options();
         let compiled = compile::compile(module, &options, &tools).map_err(|e| failed(&e))?;
+        observer.finish().map_err(|why| failed(&why))?;
         let report = &compiled.report;
         tracing::info!(
             kernels = report.cached + report.generated.len(),
@@ -140,6 +149,7 @@ impl Compiler {
         let optimize_for = self.optimize_for;
         let schedule_for = self.target.schedule_for.clone();
         let device = self.target.device.as_ref().map(|device| device.target.clone());
-        pipeline::Options { precision, optimize_for, schedule_for, device, ..options }
+        let pipeline = self.pipeline.sequence().clone();
+        pipeline::Options { precision, optimize_for, schedule_for, device, pipeline, ..options }
     }
 }

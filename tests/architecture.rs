@@ -10,7 +10,7 @@ use std::process::Command;
 use imports::Imports;
 
 /// Crate, and the reflex crates it may depend on directly (outside tests).
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 17] = [
     ("reflex-runtime", &[]),
     ("reflex-vm", &["reflex-runtime"]),
     ("reflex-relay", &["reflex-vm", "reflex-runtime"]),
@@ -20,6 +20,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("reflex-lower", &["reflex-graph", "reflex-tir", "reflex-vm", "reflex-runtime"]),
     ("reflex-rpc", &["reflex-runtime"]),
     ("reflex-cuda", &["reflex-runtime"]),
+    ("reflex-node", &[]),
     ("reflex-codemem", &[]),
     ("reflex-ptx", &[]),
     ("reflex-libcuda", &["reflex-ptx"]),
@@ -51,6 +52,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
             "reflex-lower",
             "reflex-rpc",
             "reflex-cuda",
+            "reflex-node",
             "reflex-codemem",
             "reflex-cranelift",
         ],
@@ -58,7 +60,8 @@ const ARROWS: [(&str, &[&str]); 16] = [
 ];
 
 /// Crates whose source may hold no `unsafe`.
-const SAFE: [&str; 6] = ["src/relay", "src/tir", "src/graph", "src/onnx", "src/lower", "tests/ptx"];
+const SAFE: [&str; 7] =
+    ["src/relay", "src/tir", "src/graph", "src/onnx", "src/lower", "src/node", "tests/ptx"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -166,7 +169,7 @@ struct Layout {
     circle: usize,
 }
 
-const LAYOUTS: [Layout; 16] = [
+const LAYOUTS: [Layout; 17] = [
     Layout {
         dir: "src/runtime",
         layers: &[
@@ -245,14 +248,20 @@ const LAYOUTS: [Layout; 16] = [
     Layout {
         dir: "src/lower",
         layers: &[
-            "error extent kernel_cache layout optimize_for precision",
+            "error extent interface kernel_cache layout optimize_for precision",
             "bytecode codegen_process graph schedule winograd",
             "packing",
             "legalize",
             "fuse",
+            "passes",
             "pipeline",
             "compile",
         ],
+        circle: 1,
+    },
+    Layout {
+        dir: "src/node",
+        layers: &["graph path reader table", "equal_rules writer", "hash json", "equal"],
         circle: 1,
     },
     Layout {
@@ -322,12 +331,12 @@ const LAYOUTS: [Layout; 16] = [
     Layout {
         dir: "src",
         layers: &[
-            "error global_func install log memory prepared tier_report whole_file",
-            "array disassemble dump kernels model_source tier_policy",
+            "error global_func install ir library_function log memory prepared tier_report whole_file",
+            "array disassemble dump kernels model_source passes tier_policy",
             "numpy options signature stats",
             "model_info",
             "artifact program session specialise",
-            "compiler library_function",
+            "compiler",
             "engine",
             "capi conformance ndarray_interop remote serve",
             "cli",

@@ -189,7 +189,7 @@ fn device_code(
         protocol: PROTOCOL,
         funcs: vec![func],
         target: Target::Gpu(gpu.clone()),
-        opt: options.opt,
+        opt: options.pipeline.opt_level(),
         want_asm: false,
     };
     let name = &kernel.name;
@@ -282,7 +282,7 @@ fn compile_one(kernel: &PrimFunc, cpu: &Cpu, options: &Options, tools: &Toolchai
         protocol: PROTOCOL,
         funcs: vec![func],
         target: Target::Cpu(cpu.target.clone()),
-        opt: options.opt,
+        opt: options.pipeline.opt_level(),
         want_asm: false,
     };
     let key = tools.cache.map(|cache| (cache, cache.key(&request)));

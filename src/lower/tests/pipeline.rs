@@ -386,7 +386,7 @@ struct Counting {
 }
 
 impl Observer for Counting {
-    fn after(&self, _: &'static str, _: Duration, result: StageOutput<'_>) {
+    fn after(&self, _: &str, _: Duration, result: StageOutput<'_>) {
         let kernel = matches!(result, StageOutput::Kernel(_));
         self.passes.fetch_add(usize::from(kernel), Ordering::Relaxed);
     }
