@@ -29,7 +29,8 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from . import Program, load
-from ._trace import Input, Parameter, Table, Tensor, Trace, call_packed, const, write
+from ._constants import Table
+from ._trace import Input, Parameter, Tensor, Trace, call_packed, const, write
 
 __all__ = [
     "Conv2d",
