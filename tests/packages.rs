@@ -143,6 +143,12 @@ fn python_passes_what_numpy_takes_and_names_what_it_refuses() {
 }
 
 #[test]
+fn modules_written_in_python_answer_as_numpy_and_tvm_do() {
+    let Some(said) = run_python(&[&root().join("tests/python_nn.py")]) else { return };
+    assert!(said.ends_with("done\n"), "{said}");
+}
+
+#[test]
 fn the_python_types_are_sound() {
     let Some(python) = skip::variable("REFLEX_TVM_PYTHON") else { return };
     let mut check = Command::new(python);
