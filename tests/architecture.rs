@@ -10,7 +10,7 @@ use std::process::Command;
 use imports::Imports;
 
 /// Crate, and the reflex crates it may depend on directly (outside tests).
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 17] = [
     ("reflex-runtime", &[]),
     ("reflex-vm", &["reflex-runtime"]),
     ("reflex-relay", &["reflex-vm", "reflex-runtime"]),
@@ -24,6 +24,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("reflex-ptx", &[]),
     ("reflex-libcuda", &["reflex-ptx"]),
     ("reflex-cranelift", &["reflex-vm", "reflex-runtime", "reflex-codemem"]),
+    ("reflex-baseline", &["reflex-tir", "reflex-runtime"]),
     ("reflex-llvm", &["reflex-tir", "reflex-runtime", "reflex-codemem"]),
     (
         "reflex-fuzz",
@@ -52,6 +53,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
             "reflex-rpc",
             "reflex-cuda",
             "reflex-codemem",
+            "reflex-baseline",
             "reflex-cranelift",
         ],
     ),
@@ -166,7 +168,7 @@ struct Layout {
     circle: usize,
 }
 
-const LAYOUTS: [Layout; 16] = [
+const LAYOUTS: [Layout; 17] = [
     Layout {
         dir: "src/runtime",
         layers: &[
@@ -210,7 +212,7 @@ const LAYOUTS: [Layout; 16] = [
         dir: "src/tir",
         layers: &[
             "half_float",
-            "abi arith builder expr flops launch thread tile visit",
+            "abi arith builder expr flops launch thread tile uses visit",
             "codegen eval func lower verify",
             "host level schedule script tensor_intrin",
             "fuzzgen",
@@ -302,6 +304,7 @@ const LAYOUTS: [Layout; 16] = [
         ],
         circle: 3,
     },
+    Layout { dir: "jit/baseline", layers: &["error target", "unit", "emit", "cpu"], circle: 1 },
     Layout { dir: "jit/llvm", layers: &["error passes process", "emit", "cpu nvptx"], circle: 1 },
     Layout {
         dir: "tests/ptx",
