@@ -225,7 +225,7 @@ impl FromStr for Precision {
             "f32" => Ok(Precision::F32),
             "f32-fast" => Ok(Precision::F32Fast),
             "bf16" => Ok(Precision::Bf16),
-            "int8" => Err(format!("precision {text} is not built yet; use f32, f32-fast or bf16")),
+            "int8" => Err(format!("precision {text} is not supported; use f32, f32-fast or bf16")),
             _ => Err(format!("no precision {text:?}; use f32, f32-fast or bf16")),
         }
     }

@@ -2,12 +2,13 @@
 //!
 //! A server that opens no libraries of clients gets the model instead, and compiles it itself.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use reflex_rpc::client::{RemoteFunction, RemoteModule, RemoteSession, RemoteTensor, RemoteValue};
 use reflex_rpc::handshake::Greeting;
 use reflex_rpc::names;
+use reflex_rpc::secure::ClientTls;
 use reflex_rpc::tracker::client::TrackerClient;
 use reflex_rpc::wire::item::Item;
 use reflex_runtime::error::Error as Raised;
@@ -36,6 +37,17 @@ pub enum Endpoint {
         address: String,
         /// Empty unless the server has one.
         key: String,
+    },
+    /// A server on another machine, by TLS with a token.
+    Secure {
+        /// `host:port`; the certificate names the host.
+        address: String,
+        /// Empty unless the server has one.
+        key: String,
+        /// A file in PEM: the server's certificate, or those that signed it.
+        certificates: PathBuf,
+        /// A file that holds the token of the client, one line of `reflex token`.
+        token: PathBuf,
     },
     /// Any server that a tracker has under a key.
     Tracker {
@@ -69,6 +81,10 @@ impl Server {
         let greeting = |key: &str| Greeting { key: key.to_owned(), timeout: None };
         let session = match endpoint {
             Endpoint::Server { address, key } => RemoteSession::connect(address, &greeting(key))?,
+            Endpoint::Secure { address, key, certificates, token } => {
+                let tls = ClientTls::read(certificates, token)?;
+                RemoteSession::connect_secure(address, &tls, &greeting(key))?
+            }
             Endpoint::Tracker { address, key, wait } => {
                 let found = TrackerClient::connect(address)?.request(key, 1, *wait)?;
                 RemoteSession::connect(&found.address, &greeting(&found.match_key))?

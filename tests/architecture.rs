@@ -261,7 +261,7 @@ const LAYOUTS: [Layout; 17] = [
         dir: "src/rpc",
         layers: &[
             "fault limits names",
-            "handshake module store wire",
+            "handshake module secure store wire",
             "handles",
             "client serve tracker",
         ],

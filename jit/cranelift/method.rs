@@ -42,7 +42,7 @@ use crate::assemble::abi::native_signature;
 use crate::assemble::{CodeUnit, UnitFunc};
 use crate::emit::{Emit, Slot};
 use crate::facts::registers::{self, Reached, RegFact, RegFacts};
-use crate::method::lowering::{Lowered, Lowering};
+use crate::method::lowering::{InlineDecision, Lowered};
 use crate::recycle::ReusePlans;
 
 /// A unit that holds one VM function, and its entry.
@@ -157,7 +157,7 @@ impl MethodBody<'_, '_> {
     }
 
     /// Records the lowering of a builtin.
-    pub(crate) fn note(&mut self, pc: u32, builtin: Builtin, how: Lowering) {
+    pub(crate) fn note(&mut self, pc: u32, builtin: Builtin, how: InlineDecision) {
         self.state.lowered.push(Lowered { pc, builtin, how });
     }
 

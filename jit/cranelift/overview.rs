@@ -9,7 +9,7 @@ use reflex_vm::program::Program;
 use reflex_vm::session::Session;
 use serde::Serialize;
 
-use crate::method::lowering::Lowering;
+use crate::method::lowering::InlineDecision;
 use crate::penalty::SiteKey;
 use crate::report::{MethodReport, ParentExit, Pending, TraceReport};
 use crate::tier::CraneliftTier;
@@ -173,7 +173,8 @@ impl MethodReport {
         let code = disassemble.zip(self.machine_code());
         let count = |how| self.lowered.iter().filter(|lowered| lowered.how == how).count();
         MethodOverview {
-            builtins: [Lowering::Inline, Lowering::Recycled, Lowering::Called].map(count),
+            builtins: [InlineDecision::Inline, InlineDecision::Recycled, InlineDecision::Called]
+                .map(count),
             code_bytes: self.code_bytes,
             runs: self.runs(),
             evicted: self.evicted(),

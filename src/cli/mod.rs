@@ -9,6 +9,7 @@ mod check;
 mod compare;
 mod compile;
 mod conformance;
+mod connect;
 mod environment;
 mod info;
 mod inputs;
@@ -21,6 +22,7 @@ mod remote;
 mod rpc_pipe;
 mod run;
 mod serve;
+mod token;
 mod tracker;
 
 use std::process::ExitCode;
@@ -76,6 +78,12 @@ enum Command {
     /// Hand servers to RPC clients by key.
     #[command(after_help = tracker::EXAMPLES)]
     Tracker(tracker::TrackerArgs),
+    /// Make a token for a client of `reflex serve --tls`.
+    #[command(after_help = token::EXAMPLES)]
+    Token(token::TokenArgs),
+    /// Forward connections of this machine to a server by TLS, for clients that know no TLS.
+    #[command(after_help = connect::EXAMPLES)]
+    Connect(connect::ConnectArgs),
     /// Serve one RPC client over two pipes, as TVM's PopenSession starts servers.
     #[command(after_help = rpc_pipe::EXAMPLES)]
     RpcPipe(rpc_pipe::RpcPipeArgs),
@@ -99,6 +107,8 @@ pub fn main() -> ExitCode {
         Command::Conformance(args) => conformance::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Tracker(args) => tracker::run(&args),
+        Command::Token(args) => token::run(&args),
+        Command::Connect(args) => connect::run(&args),
         Command::RpcPipe(args) => rpc_pipe::run(&args),
     };
     match result {

@@ -1,6 +1,6 @@
 //! `--remote` and `--tracker`: the server that a command runs its program at.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -19,6 +19,12 @@ pub struct RemoteArgs {
     /// --allow-code gets the model and compiles it.
     #[arg(long, value_name = "HOST:PORT[/KEY]", conflicts_with = "tracker")]
     remote: Option<String>,
+    /// Connect by TLS, to a server with this certificate or one that it signed, in PEM.
+    #[arg(long, value_name = "FILE", requires_all = ["token_file", "remote"])]
+    ca: Option<PathBuf>,
+    /// The file of the token that the server is given, as `reflex token` prints it.
+    #[arg(long, value_name = "FILE", requires = "ca")]
+    token_file: Option<PathBuf>,
     /// Run at a server that this tracker has under --key.
     #[arg(long, value_name = "HOST:PORT", requires = "key")]
     tracker: Option<String>,
@@ -33,7 +39,13 @@ impl RemoteArgs {
         let endpoint = match (&self.remote, &self.tracker, &self.key) {
             (Some(remote), ..) => {
                 let (address, key) = remote.split_once('/').unwrap_or((remote, ""));
-                Endpoint::Server { address: address.to_owned(), key: key.to_owned() }
+                let (address, key) = (address.to_owned(), key.to_owned());
+                match (self.ca.clone(), self.token_file.clone()) {
+                    (Some(certificates), Some(token)) => {
+                        Endpoint::Secure { address, key, certificates, token }
+                    }
+                    _ => Endpoint::Server { address, key },
+                }
             }
             (None, Some(tracker), Some(key)) => {
                 Endpoint::Tracker { address: tracker.clone(), key: key.clone(), wait: Some(WAIT) }

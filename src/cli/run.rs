@@ -94,7 +94,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
 /// Makes the call at a server.
 fn run_remote(args: &RunArgs, remote: &RemoteProgram) -> Result<ExitCode> {
     if args.warm_up || args.trace.is_some() {
-        return Err(Error::input("--warm-up and --trace are not built for --remote"));
+        return Err(Error::input("--warm-up and --trace are not supported for --remote"));
     }
     let at = |e: Error| e.at(args.model.model.display());
     let program = remote.program();

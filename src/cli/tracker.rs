@@ -40,7 +40,8 @@ pub fn run(args: &TrackerArgs) -> Result<ExitCode> {
         return query(address, format);
     }
     let failed = |e: std::io::Error| Error::io(args.listen.as_ref(), &e);
-    let listener = TcpListener::bind(loopback(&args.listen)?).map_err(failed)?;
+    let listener = TcpListener::bind(loopback(&args.listen, "forward a port, as ssh -L does")?)
+        .map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     match format {
         Format::Json => println!("{}", json!({ "listening": address.to_string() })),

@@ -1,4 +1,4 @@
-//! Lowering: the 21 opcodes become calls of builtins and kernels in the four opcodes of
+//! LoweringContext: the 21 opcodes become calls of builtins and kernels in the four opcodes of
 //! [`reflex_vm`], once, when an executable is loaded.
 //!
 //! Each function becomes two: its *body*, which Relay's code calls, and under its own name an *entry*
@@ -57,7 +57,7 @@ pub enum LowerError {
     #[error("late-bound constants without a value: {}; give the file that has them", .0.join(", "))]
     Unbound(Vec<String>),
     /// A device that this machine has not.
-    #[error("{place}: device type {kind} is not built; programs run on the CPU, type 1")]
+    #[error("{place}: device type {kind} is not supported; programs run on the CPU, type 1")]
     Device {
         /// The entry of the file that names it.
         place: String,
@@ -65,7 +65,7 @@ pub enum LowerError {
         kind: i64,
     },
     /// A memory scope that the CPU has not.
-    #[error("device {device}: memory scope `{scope}` is not built; the CPU has `global`")]
+    #[error("device {device}: memory scope `{scope}` is not supported; the CPU has `global`")]
     Scope {
         /// Place in the table of devices.
         device: usize,
@@ -90,7 +90,8 @@ pub fn lower(exec: &Verified) -> Result<Bytecode, LowerError> {
     }
     check_devices(exec)?;
     check_names(exec)?;
-    let mut lowering = Lowering { exec, builder: ExecBuilder::new(), closures: BTreeSet::new() };
+    let mut lowering =
+        LoweringContext { exec, builder: ExecBuilder::new(), closures: BTreeSet::new() };
     // Functions have the numbers of the file: entries first.
     for name in &exec.globals {
         lowering.builder.declare_function(name, FuncKind::Vm);
@@ -108,14 +109,14 @@ pub fn lower(exec: &Verified) -> Result<Bytecode, LowerError> {
 }
 
 /// The state of a lowering.
-struct Lowering<'e> {
+struct LoweringContext<'e> {
     exec: &'e Verified,
     builder: ExecBuilder,
     /// Functions that are bound to so many of their first parameters.
     closures: BTreeSet<(usize, usize)>,
 }
 
-impl Lowering<'_> {
+impl LoweringContext<'_> {
     /// The constant of a number, as an argument.
     fn constant(&mut self, number: usize) -> Arg {
         match &self.exec.constants[number] {

@@ -17,6 +17,7 @@ use reflex_runtime::tensor::{self, Tensor};
 use crate::fault::{self, Fault};
 use crate::handshake::{self, Greeting};
 use crate::limits::Limits;
+use crate::secure::ClientTls;
 use crate::wire::item::{Item, TensorRef};
 use crate::wire::{self, Answer, Code, Packet};
 
@@ -30,6 +31,9 @@ pub use value::{Handle, RemoteModule, RemoteTensor, RemoteValue};
 /// Requests that may be on their way at once, and bytes of them: what both sides' buffers hold.
 const PIPELINED: usize = 64;
 const PIPELINED_BYTES: usize = 32 << 10;
+
+/// The longest wait for a connection, and for each answer before the protocol begins.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A session at a server. Clones share it.
 #[derive(Clone)]
@@ -57,16 +61,25 @@ impl RemoteSession {
     /// Connects to `host:port` and starts a session.
     pub fn connect(address: &str, greeting: &Greeting) -> Result<RemoteSession, Error> {
         let failed = |e: std::io::Error| Error::new("ConnectionError", format!("{address}: {e}"));
-        let found = address.to_socket_addrs().map_err(failed)?.next();
-        let found = found.ok_or_else(|| Error::value_error(format!("{address}: no address")))?;
-        let wait = Duration::from_secs(10);
-        let mut stream = TcpStream::connect_timeout(&found, wait).map_err(failed)?;
-        stream.set_nodelay(true).map_err(failed)?;
-        stream.set_read_timeout(Some(wait)).map_err(failed)?;
+        let mut stream = connect(address)?;
         handshake::greet(&mut stream, greeting).map_err(Fault::into_error)?;
         stream.set_read_timeout(None).map_err(failed)?;
         let input = stream.try_clone().map_err(failed)?;
         RemoteSession::over(Box::new(input), Box::new(stream))
+    }
+
+    /// Connects to `host:port` by TLS with a token, and starts a session.
+    pub fn connect_secure(
+        address: &str,
+        tls: &ClientTls,
+        greeting: &Greeting,
+    ) -> Result<RemoteSession, Error> {
+        let failed = |e: std::io::Error| Error::new("ConnectionError", format!("{address}: {e}"));
+        let mut stream = tls.connect(address, connect(address)?)?;
+        handshake::greet(&mut stream, greeting).map_err(Fault::into_error)?;
+        let local = stream.into_local().map_err(failed)?;
+        let input = local.try_clone().map_err(failed)?;
+        RemoteSession::over(Box::new(input), Box::new(local))
     }
 
     /// Starts a session over a connection that needs no handshake, or is past it.
@@ -226,6 +239,17 @@ impl Connection {
         let reply = read_reply(&mut self.input, &self.limits, code);
         reply.map_err(|fault| self.fail(fault))
     }
+}
+
+/// A connection to `host:port` that waits for answers for a while.
+pub fn connect(address: &str) -> Result<TcpStream, Error> {
+    let failed = |e: std::io::Error| Error::new("ConnectionError", format!("{address}: {e}"));
+    let found = address.to_socket_addrs().map_err(failed)?.next();
+    let found = found.ok_or_else(|| Error::value_error(format!("{address}: no address")))?;
+    let stream = TcpStream::connect_timeout(&found, CONNECT_TIMEOUT).map_err(failed)?;
+    stream.set_nodelay(true).map_err(failed)?;
+    stream.set_read_timeout(Some(CONNECT_TIMEOUT)).map_err(failed)?;
+    Ok(stream)
 }
 
 fn read_reply(

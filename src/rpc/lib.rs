@@ -17,6 +17,7 @@ pub mod handshake;
 pub mod limits;
 pub mod module;
 pub mod names;
+pub mod secure;
 pub mod serve;
 pub mod store;
 pub mod tracker;

@@ -160,7 +160,7 @@ impl<H: Host> Server<H> {
         }
         if let Some(Item::Text(name)) = constructor.first() {
             let name = String::from_utf8_lossy(name);
-            let text = format!("sessions made by `{name}` (several hops) are not built");
+            let text = format!("sessions made by `{name}` (several hops) are not supported");
             return Err(Error::new("NotImplementedError", text).into());
         }
         self.started = true;

@@ -333,7 +333,7 @@ fn executable(bytes: &[u8]) -> Result<Range<usize>, Error> {
             kind => {
                 let kind = String::from_utf8_lossy(kind);
                 let text = format!(
-                    "a module of kind `{kind}`, which is not built; kinds are VMExecutable and _lib"
+                    "a module of kind `{kind}`, which is not supported; kinds are VMExecutable and _lib"
                 );
                 return Err(bad(&text, start));
             }

@@ -175,7 +175,7 @@ fn resolve(
                 let found = found.or_else(|| Some(Packed::new(registry::get(name)?, None)));
                 if found.is_none() {
                     missing.push(match missing_group(name) {
-                        Some(group) => format!("{name} ({group} are not built)"),
+                        Some(group) => format!("{name} ({group} are not supported)"),
                         None => name.to_owned(),
                     });
                 }
@@ -195,7 +195,7 @@ fn materialise(
 ) -> Result<Box<[Any]>, LoadError> {
     for (index, scope) in &exec.memory_scopes {
         if !matches!(scope.as_str(), "" | "global") {
-            let reason = format!("memory scope `{scope}` is not built; the CPU has `global`");
+            let reason = format!("memory scope `{scope}` is not supported; the CPU has `global`");
             return Err(LoadError::Constant { index: *index as usize, reason });
         }
     }
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "functions not found in any kernel library or global registry: nope, \
-             vm.builtin.kv_state_clear (KV-cache builtins are not built)"
+             vm.builtin.kv_state_clear (KV-cache builtins are not supported)"
         );
     }
 }

@@ -12,7 +12,7 @@ use crate::emit::fast_path::{FastPath, FastResult, Operand};
 use crate::emit::{Slot, scalar_bits};
 use crate::facts::call_args::CallArgs;
 use crate::facts::registers::{self, RegFact};
-use crate::method::lowering::Lowering;
+use crate::method::lowering::InlineDecision;
 use crate::recycle::FreeListEntry;
 
 impl MethodBody<'_, '_> {
@@ -72,9 +72,9 @@ impl MethodBody<'_, '_> {
             None => FastPath { e: &mut self.e, slow }.builtin(builtin, &operands),
         };
         let how = match (&result_value, free_entry) {
-            (None, _) => Lowering::Called,
-            (Some(_), Some(_)) => Lowering::Recycled,
-            (Some(_), None) => Lowering::Inline,
+            (None, _) => InlineDecision::Called,
+            (Some(_), Some(_)) => InlineDecision::Recycled,
+            (Some(_), None) => InlineDecision::Inline,
         };
         self.note(pc, builtin, how);
         match result_value {

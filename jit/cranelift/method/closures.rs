@@ -19,7 +19,7 @@ use crate::assemble::relocation::Symbol;
 use crate::emit::Slot;
 use crate::facts::call_args::CallArgs;
 use crate::facts::registers::RegFact;
-use crate::method::lowering::Lowering;
+use crate::method::lowering::InlineDecision;
 
 /// Most targets that one call compares.
 const MAX_TARGETS: usize = 4;
@@ -39,7 +39,7 @@ impl<'p> MethodBody<'_, 'p> {
             Some(target) => vec![target],
             None => self.possible_targets(args),
         };
-        let how = if targets.is_empty() { Lowering::Called } else { Lowering::Inline };
+        let how = if targets.is_empty() { InlineDecision::Called } else { InlineDecision::Inline };
         self.note(pc as u32, Builtin::InvokeClosure, how);
         if targets.is_empty() {
             return self.call_by_libcall(pc, dst);

@@ -11,7 +11,7 @@ use super::packed::ArgumentArea;
 use crate::emit::{Bits, Slot, trusted};
 use crate::facts::call_args::CallArgs;
 use crate::facts::registers::RegFact;
-use crate::method::lowering::Lowering;
+use crate::method::lowering::InlineDecision;
 
 /// Most arguments of one inline call.
 const MAX_ARGS: usize = 32;
@@ -29,7 +29,7 @@ impl MethodBody<'_, '_> {
         if count > MAX_ARGS {
             return false;
         }
-        self.note(pc, Builtin::CallTirDyn, Lowering::Inline);
+        self.note(pc, Builtin::CallTirDyn, InlineDecision::Inline);
         let mut all: Vec<Bits> = Vec::with_capacity(count);
         all.extend(passed.iter().map(|source| self.e.source(source.get())));
         let int = self.e.i64(i64::from(type_index::INT));

@@ -12,12 +12,12 @@ pub struct Lowered {
     /// The builtin that the operation runs.
     pub builtin: Builtin,
     /// Its lowering.
-    pub how: Lowering,
+    pub how: InlineDecision,
 }
 
-/// The way in which machine code runs a builtin.
+/// Whether machine code has a builtin inline, or calls it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lowering {
+pub enum InlineDecision {
     /// Inline; the VM is called if the fast path does not apply.
     Inline,
     /// The object is popped from the free list; the VM is called if there is none.
@@ -26,12 +26,12 @@ pub enum Lowering {
     Called,
 }
 
-impl fmt::Display for Lowering {
+impl fmt::Display for InlineDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Lowering::Inline => "inline",
-            Lowering::Recycled => "recycled",
-            Lowering::Called => "called",
+            InlineDecision::Inline => "inline",
+            InlineDecision::Recycled => "recycled",
+            InlineDecision::Called => "called",
         })
     }
 }

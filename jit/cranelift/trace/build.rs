@@ -137,7 +137,7 @@ impl TraceBuilder {
         Trace {
             start_pc: start.pc,
             frames,
-            before: Vec::new(),
+            preheader: Vec::new(),
             carried: Vec::new(),
             code,
             snapshots,

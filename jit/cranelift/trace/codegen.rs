@@ -141,7 +141,7 @@ impl TraceCodegen<'_, '_> {
             self.check_stack(iteration)?;
         }
         self.take_arena();
-        for ins in &self.trace.before {
+        for ins in &self.trace.preheader {
             self.ins(ins)?;
         }
         self.begin_iteration(iteration)?;

@@ -297,7 +297,7 @@ pub(crate) struct Trace {
     pub(crate) start_pc: u32,
     pub(crate) frames: Vec<FrameData>,
     /// The loop's preheader: invariant guards, run once.
-    pub(crate) before: Vec<Ins>,
+    pub(crate) preheader: Vec<Ins>,
     /// Registers that every iteration of a loop starts with as scalars.
     pub(crate) carried: Vec<Carried>,
     pub(crate) code: Vec<Ins>,
@@ -350,7 +350,7 @@ impl Trace {
                     | Ins::CallBuiltin { inline: true, .. }
             )
         };
-        self.before.iter().chain(&self.code).filter(guards).count()
+        self.preheader.iter().chain(&self.code).filter(guards).count()
     }
 
     /// The position where the interpreter resumes after a side exit: the functions, outermost
@@ -372,7 +372,7 @@ impl Trace {
     ) {
         let old = std::mem::take(&mut self.snapshots);
         let mut new: Vec<Snapshot> = Vec::with_capacity(old.len());
-        for id in self.before.iter_mut().filter_map(Ins::exit_mut) {
+        for id in self.preheader.iter_mut().filter_map(Ins::exit_mut) {
             let snapshot = &old[id.0 as usize];
             if new.last() != Some(snapshot) {
                 new.push(snapshot.clone());

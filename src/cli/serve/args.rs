@@ -7,15 +7,23 @@ use std::time::Duration;
 use clap::Args;
 use reflex::serve::{Limits, ServeOptions};
 use reflex::{Error, Mode, Result};
+use reflex_rpc::secure::{Rights, ServerTls};
 
 use crate::cli::args::EngineArgs;
 
 /// Arguments of `serve`.
 #[derive(Args)]
 pub struct ServeArgs {
-    /// Address to listen on, of this machine only; port 0 takes a free one, which is printed.
+    /// Address to listen on; without --tls and --tokens, of this machine only. Port 0 takes a free
+    /// one, which is printed.
     #[arg(long, default_value = "127.0.0.1:9090", value_name = "HOST:PORT")]
     pub listen: String,
+    /// Certificate chain and private key in PEM: clients connect by TLS, with a token.
+    #[arg(long, num_args = 2, value_names = ["CERT", "KEY"], requires = "tokens")]
+    pub tls: Vec<PathBuf>,
+    /// Tokens that clients may have, one in each line, as `reflex token` prints them.
+    #[arg(long, value_name = "FILE", requires = "tls")]
+    pub tokens: Option<PathBuf>,
     /// Key that clients greet with, and that they ask a tracker for.
     #[arg(long, default_value = "", value_name = "KEY")]
     pub key: String,
@@ -47,6 +55,9 @@ pub struct ServeArgs {
     /// The folder of that session.
     #[arg(long, hide = true, value_name = "DIR")]
     pub folder: Option<PathBuf>,
+    /// The rights of that session's client, if it has a token.
+    #[arg(long, hide = true, value_name = "RIGHTS", requires = "session")]
+    pub rights: Option<String>,
 }
 
 /// Limits of sessions.
@@ -85,13 +96,15 @@ impl ServeArgs {
     /// Options of a session in `folder`.
     pub fn options(&self, folder: PathBuf, contents: PathBuf) -> Result<ServeOptions> {
         let LimitArgs { max_packet, max_tensors, max_files, .. } = self.limits;
+        let all = Rights { code: true, models: true };
+        let rights = self.rights.as_deref().map_or(Ok(all), Rights::parse)?;
         Ok(ServeOptions {
             engine: self.engine.engine()?,
             mode: self.mode,
             folder,
             contents,
-            models: self.models.clone(),
-            allow_code: self.allow_code,
+            models: self.models.clone().filter(|_| rights.models),
+            allow_code: self.allow_code && rights.code,
             limits: Limits {
                 packet: max_packet,
                 tensor_bytes: max_tensors,
@@ -101,6 +114,16 @@ impl ServeArgs {
         })
     }
 
+    /// The identity of the listener and its clients' tokens, if it speaks TLS.
+    pub fn secure(&self) -> Result<Option<ServerTls>> {
+        match (&self.tls[..], &self.tokens) {
+            ([certificate, key], Some(tokens)) => {
+                Ok(Some(ServerTls::read(certificate, key, tokens)?))
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// The longest that a session may take.
     pub fn timeout(&self) -> Result<Duration> {
         let timeout = Duration::try_from_secs_f64(self.limits.session_timeout);
@@ -108,17 +131,21 @@ impl ServeArgs {
     }
 }
 
-/// The address of a listener, which is refused unless it is of this machine only: connections are
-/// neither encrypted nor authenticated.
-pub fn loopback(listen: &str) -> Result<SocketAddr> {
+/// The address to listen on.
+pub fn address_of(listen: &str) -> Result<SocketAddr> {
     let failed = |e: std::io::Error| Error::input(format!("--listen {listen}: {e}"));
     let found = listen.to_socket_addrs().map_err(failed)?.next();
-    let found = found.ok_or_else(|| Error::input(format!("--listen {listen}: no address")))?;
+    found.ok_or_else(|| Error::input(format!("--listen {listen}: no address")))
+}
+
+/// The address of a listener whose connections are neither encrypted nor authenticated, which is
+/// refused unless it is of this machine only; `remedy` says what to do.
+pub fn loopback(listen: &str, remedy: &str) -> Result<SocketAddr> {
+    let found = address_of(listen)?;
     if !found.ip().is_loopback() {
-        let why = "connections are neither encrypted nor authenticated (TLS and tokens are not \
-                   built), so only addresses of this machine, such as 127.0.0.1, are taken; \
-                   forward a port, as ssh -L does";
-        return Err(Error::input(format!("--listen {listen}: {why}")));
+        let why = "connections are neither encrypted nor authenticated, so only addresses of this \
+                   machine, such as 127.0.0.1, are taken";
+        return Err(Error::input(format!("--listen {listen}: {why}; {remedy}")));
     }
     Ok(found)
 }

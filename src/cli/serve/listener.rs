@@ -2,8 +2,11 @@
 //! ends alone, and is reported.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
@@ -14,13 +17,15 @@ use std::time::{Duration, Instant};
 use reflex::{Error, Result};
 use reflex_rpc::handshake::{self, Greeting};
 use reflex_rpc::names;
+use reflex_rpc::secure::{Admitted, Rights, ServerTls};
 use reflex_rpc::wire::item::Item;
 use reflex_rpc::wire::{Code, Packet};
+use rustix::net::Shutdown;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use serde_json::json;
 
-use super::args::{ServeArgs, loopback};
-use super::registration::Offer;
+use super::args::{ServeArgs, address_of, loopback};
+use super::registration::{Offer, Taken};
 use crate::cli::output::{Format, println};
 
 /// The longest wait for a greeting.
@@ -33,16 +38,23 @@ const LAST_LOOK: Duration = Duration::from_millis(50);
 struct Shared<'a> {
     args: &'a ServeArgs,
     timeout: Duration,
+    secure: Option<ServerTls>,
     /// Holds the folders of the sessions.
     folder: &'a Path,
-    sessions: Mutex<HashMap<IpAddr, usize>>,
+    sessions: Mutex<HashMap<Client, usize>>,
     offer: Arc<Offer>,
     format: Format,
 }
 
 /// Listens until the process is ended.
 pub fn run(args: &ServeArgs) -> Result<ExitCode> {
-    let address = loopback(&args.listen)?;
+    let secure = args.secure()?;
+    let address = match &secure {
+        Some(_) => address_of(&args.listen)?,
+        None => {
+            loopback(&args.listen, "add --tls and --tokens, or forward a port, as ssh -L does")?
+        }
+    };
     let failed = |e: std::io::Error| Error::io(args.listen.as_ref(), &e);
     let listener = TcpListener::bind(address).map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
@@ -62,6 +74,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
     let shared = Shared {
         args,
         timeout: args.timeout()?,
+        secure,
         folder: folder.path(),
         sessions: Mutex::default(),
         offer,
@@ -94,78 +107,129 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
 }
 
 impl Shared<'_> {
-    /// Greets a client and runs its session to the end.
+    /// Admits and greets a client, and runs its session to the end.
     fn serve(&self, number: u64, mut stream: TcpStream, peer: IpAddr) -> Result<()> {
         let failed = |e: std::io::Error| Error::io("the connection".as_ref(), &e);
-        let _place = self.enter(peer)?;
+        let limits = &self.args.limits;
+        let _place = self.enter(Client::Address(peer), limits.max_sessions_of_address)?;
         stream.set_nodelay(true).map_err(failed)?;
         stream.set_read_timeout(Some(CLIENT_TIMEOUT)).map_err(failed)?;
         stream.set_write_timeout(Some(CLIENT_TIMEOUT)).map_err(failed)?;
-        let key = self.offer.match_key();
-        let greeting = handshake::receive(&mut stream, &key);
-        let greeting = greeting.map_err(|fault| Error::input(fault.to_string()))?;
-        let Some(greeting) = greeting else {
-            return Err(Error::input("the client asked for another key"));
+        let Some(secure) = &self.secure else {
+            let (greeting, _taken) = self.greet(&mut stream)?;
+            stream.set_read_timeout(None).map_err(failed)?;
+            stream.set_write_timeout(None).map_err(failed)?;
+            return self.session(number, &peer.to_string(), None, stream.into(), &greeting);
         };
-        let _taken = self.offer.take();
-        handshake::accept(&mut stream, &self.args.key).map_err(failed)?;
-        stream.set_read_timeout(None).map_err(failed)?;
-        stream.set_write_timeout(None).map_err(failed)?;
+        let Admitted { mut stream, token } = secure.admit(stream)?;
+        let _own = self.enter(Client::Token(token.name.clone()), token.sessions)?;
+        let (greeting, _taken) = self.greet(&mut stream)?;
+        let (session, local) = UnixStream::pair().map_err(failed)?;
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                if let Err(error) = stream.forward(&local) {
+                    eprintln!("reflex: session {number} of {peer}: TLS: {error}");
+                }
+            });
+            let client = format!("{} at {peer}", token.name);
+            self.session(number, &client, Some(token.rights), session.into(), &greeting)
+        })
+    }
+
+    fn greet(&self, stream: &mut (impl Read + Write)) -> Result<(Greeting, Taken<'_>)> {
+        let greeting = handshake::receive(stream, &self.offer.match_key());
+        let greeting = greeting.map_err(|fault| Error::input(fault.to_string()))?;
+        let greeting = greeting.ok_or_else(|| Error::input("the client asked for another key"))?;
+        let taken = self.offer.take();
+        let accepted = handshake::accept(stream, &self.args.key);
+        accepted.map_err(|e| Error::io("the connection".as_ref(), &e))?;
+        Ok((greeting, taken))
+    }
+
+    /// Runs the session on a connection, and closes that.
+    fn session(
+        &self,
+        number: u64,
+        client: &str,
+        rights: Option<Rights>,
+        connection: OwnedFd,
+        greeting: &Greeting,
+    ) -> Result<()> {
         let start = Instant::now();
-        let outcome = self.run_process(number, &stream, &greeting)?;
-        self.report(number, peer, &outcome, start.elapsed());
+        let outcome = self.run_process(number, connection, rights, greeting)?;
+        self.report(number, client, &outcome, start.elapsed());
         Ok(())
     }
 
-    /// Counts a session, unless there are too many.
-    fn enter(&self, peer: IpAddr) -> Result<CountedSession<'_>> {
-        let limits = &self.args.limits;
+    /// Counts a session of a client, unless there are too many.
+    fn enter(&self, client: Client, most: usize) -> Result<CountedSession<'_>> {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        let (all, own) = (sessions.values().sum::<usize>(), sessions.get(&peer).copied());
-        for (name, count, most) in [
-            ("sessions", all, limits.max_sessions),
-            ("sessions of an address", own.unwrap_or(0), limits.max_sessions_of_address),
-        ] {
+        let addresses = sessions.iter().filter(|(client, _)| matches!(client, Client::Address(_)));
+        let all = addresses.map(|(_, count)| *count).sum::<usize>();
+        let own = sessions.get(&client).copied().unwrap_or(0);
+        let (all, name) = match &client {
+            Client::Address(_) => (all, "sessions of an address"),
+            // Its address has been counted already.
+            Client::Token(_) => (0, "sessions of a token"),
+        };
+        for (name, count, most) in
+            [("sessions", all, self.args.limits.max_sessions), (name, own, most)]
+        {
             if count >= most {
                 return Err(Error::input(format!("refused: the limit `{name}` is {most}")));
             }
         }
-        *sessions.entry(peer).or_default() += 1;
-        Ok(CountedSession { sessions: &self.sessions, peer })
+        *sessions.entry(client.clone()).or_default() += 1;
+        Ok(CountedSession { sessions: &self.sessions, client })
     }
 
-    fn run_process(&self, number: u64, stream: &TcpStream, greeting: &Greeting) -> Result<Outcome> {
+    fn run_process(
+        &self,
+        number: u64,
+        connection: OwnedFd,
+        rights: Option<Rights>,
+        greeting: &Greeting,
+    ) -> Result<Outcome> {
+        let failed = |e: std::io::Error| Error::io("the connection".as_ref(), &e);
         let folder = self.folder.join(format!("session-{number}"));
         std::fs::create_dir(&folder).map_err(|e| Error::io(&folder, &e))?;
-        let mut process = start(&folder, stream).map_err(|e| Error::io(&folder, &e))?;
+        let input = connection.try_clone().map_err(failed)?;
+        let mut process = start(&folder, rights, input).map_err(|e| Error::io(&folder, &e))?;
         let timeout = greeting.timeout.unwrap_or(self.timeout).min(self.timeout);
-        let outcome = wait(&mut process, stream, timeout);
+        let outcome = wait(&mut process, connection, timeout);
         drop(std::fs::remove_dir_all(&folder));
         outcome.map_err(|e| Error::io("the session's process".as_ref(), &e))
     }
 
-    fn report(&self, number: u64, peer: IpAddr, outcome: &Outcome, took: Duration) {
+    fn report(&self, number: u64, client: &str, outcome: &Outcome, took: Duration) {
         let (end, seconds) = (outcome.text(), took.as_secs_f64());
         match self.format {
             Format::Json => println!(
                 "{}",
-                json!({ "session": number, "peer": peer.to_string(), "end": end, "seconds": seconds })
+                json!({ "session": number, "peer": client, "end": end, "seconds": seconds })
             ),
-            Format::Text => println!("session {number} of {peer}: {end} after {seconds:.3} s"),
+            Format::Text => println!("session {number} of {client}: {end} after {seconds:.3} s"),
         }
     }
 }
 
+/// The client of a session, as limits count it.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Client {
+    Address(IpAddr),
+    Token(String),
+}
+
 /// A session that counts towards the limits until this is dropped.
 struct CountedSession<'a> {
-    sessions: &'a Mutex<HashMap<IpAddr, usize>>,
-    peer: IpAddr,
+    sessions: &'a Mutex<HashMap<Client, usize>>,
+    client: Client,
 }
 
 impl Drop for CountedSession<'_> {
     fn drop(&mut self) {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = sessions.get_mut(&self.peer) {
+        if let Some(count) = sessions.get_mut(&self.client) {
             *count -= 1;
         }
         sessions.retain(|_, count| *count > 0);
@@ -193,12 +257,14 @@ impl Outcome {
 }
 
 /// Starts this program again for a session whose connection is its standard input.
-fn start(folder: &Path, stream: &TcpStream) -> std::io::Result<Child> {
-    Command::new(std::env::current_exe()?)
-        .args(std::env::args_os().skip(1))
-        .args(["--session", "0", "--folder"])
-        .arg(folder)
-        .stdin(Stdio::from(OwnedFd::from(stream.try_clone()?)))
+fn start(folder: &Path, rights: Option<Rights>, input: OwnedFd) -> std::io::Result<Child> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(std::env::args_os().skip(1)).args(["--session", "0", "--folder"]).arg(folder);
+    if let Some(rights) = rights {
+        command.arg(format!("--rights={rights}"));
+    }
+    command
+        .stdin(Stdio::from(input))
         .stdout(Stdio::null())
         // A group of its own, to be ended as one.
         .process_group(0)
@@ -206,11 +272,7 @@ fn start(folder: &Path, stream: &TcpStream) -> std::io::Result<Child> {
 }
 
 /// Waits for a session's end; one that takes too long is told so, and killed.
-fn wait(
-    process: &mut Child,
-    mut stream: &TcpStream,
-    timeout: Duration,
-) -> std::io::Result<Outcome> {
+fn wait(process: &mut Child, connection: OwnedFd, timeout: Duration) -> std::io::Result<Outcome> {
     let deadline = Instant::now().checked_add(timeout);
     let id = i32::try_from(process.id()).ok().and_then(Pid::from_raw);
     let id = id.ok_or(std::io::ErrorKind::InvalidData)?;
@@ -234,8 +296,9 @@ fn wait(
         return Ok(Outcome::Ended(status));
     }
     let text = format!("{}: the session took longer than {timeout:?}", names::TIMEOUT);
-    let told = Packet::of(Code::Exception, &[Item::text(&text)]).send(&[], &mut stream);
+    let mut connection = File::from(connection);
+    let told = Packet::of(Code::Exception, &[Item::text(&text)]).send(&[], &mut connection);
     // The client may be gone.
-    drop(told.and_then(|()| stream.shutdown(std::net::Shutdown::Both)));
+    drop(told.and_then(|()| Ok(rustix::net::shutdown(&connection, Shutdown::Both)?)));
     Ok(Outcome::TimedOut)
 }

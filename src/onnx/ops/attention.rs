@@ -175,8 +175,18 @@ fn bias(
 
 /// 0 where allowed, else negative infinity.
 pub(super) fn masked(cx: &mut ImportContext, allowed: &Tensor, to: DType) -> Result<Tensor> {
-    let (zero, never) = (cx.num(0.0, to)?, cx.num(f64::NEG_INFINITY, to)?);
-    cx.choose(allowed, &zero, &never)
+    masked_with(cx, allowed, to, f64::NEG_INFINITY)
+}
+
+/// 0 where allowed, else `filter`.
+pub(super) fn masked_with(
+    cx: &mut ImportContext,
+    allowed: &Tensor,
+    to: DType,
+    filter: f64,
+) -> Result<Tensor> {
+    let (zero, filter) = (cx.num(0.0, to)?, cx.num(filter, to)?);
+    cx.choose(allowed, &zero, &filter)
 }
 
 /// A mask as a bias; one that is shorter than the keys masks the rest.

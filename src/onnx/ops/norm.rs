@@ -160,12 +160,23 @@ fn rms(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let epsilon = call.float("epsilon", 1e-5)?;
     call.ignore(&["stash_type"]);
     let axes: Vec<usize> = (axis..x.rank()).collect();
+    one(root_mean_square(cx, x, &axes, scale, epsilon)?)
+}
+
+/// `x / sqrt(mean(x^2) + epsilon) * scale` over the axes (Zhang and Sennrich 2019).
+pub(super) fn root_mean_square(
+    cx: &mut ImportContext,
+    x: &Tensor,
+    axes: &[usize],
+    scale: &Tensor,
+    epsilon: f64,
+) -> Result<Tensor> {
     let square = cx.mul(x, x)?;
-    let mean = mean_of(cx, &square, &axes)?;
+    let mean = mean_of(cx, &square, axes)?;
     let raised = cx.binary_num(Binary::Add, &mean, epsilon)?;
     let root = cx.unary(Unary::Sqrt, &raised)?;
     let normal = cx.div(x, &root)?;
-    one(cx.mul(&normal, scale)?)
+    cx.mul(&normal, scale)
 }
 
 /// `x / (bias + alpha / size * sum of squares over neighbouring channels) ^ beta`; the sum is an

@@ -60,6 +60,17 @@ fn laid_out(cx: &mut ImportContext, call: &Call, p: &Tensor, x: &Tensor) -> Resu
     if block <= 0 || p.rank() != x.rank() {
         return Err(invalid(format!("scale {} for {} with block_size {block}", p.ty, x.ty)));
     }
+    by_blocks(cx, p, at, block, x)
+}
+
+/// Each number of an axis `block` times, as long as that axis of `like`.
+pub(super) fn by_blocks(
+    cx: &mut ImportContext,
+    p: &Tensor,
+    at: usize,
+    block: i64,
+    like: &Tensor,
+) -> Result<Tensor> {
     let apart = cx.unsqueeze(p, &[at + 1])?;
     let mut wide = apart.shape().to_vec();
     wide[at + 1] = Expr::i64(block);
@@ -67,7 +78,7 @@ fn laid_out(cx: &mut ImportContext, call: &Call, p: &Tensor, x: &Tensor) -> Resu
     let mut shape = p.shape().to_vec();
     shape[at] = dims::simplify(&(shape[at].clone() * block));
     let merged = cx.reshape(&wide, &shape)?;
-    cx.slice(&merged, at, &Expr::i64(0), &x.shape()[at])
+    cx.slice(&merged, at, &Expr::i64(0), &like.shape()[at])
 }
 
 pub(super) fn dequantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {

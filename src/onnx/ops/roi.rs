@@ -122,7 +122,7 @@ fn axis_samples(
         ratio => (Expr::i64(ratio), cx.filled(ratio as f64, work, &rois.shape()[..1])?),
     };
     let cells = Expr::i64(attributes.cells);
-    let place = sample_places(cx, [&bounds[0], &cell, &count], &cells, &samples)?;
+    let coordinate = sample_coordinates(cx, [&bounds[0], &cell, &count], &cells, &samples)?;
     let used = match attributes.sampling_ratio {
         0 => {
             let sample = cx.iota(&samples)?;
@@ -135,16 +135,16 @@ fn axis_samples(
     let zero = cx.num(0.0, work)?;
     let before = cx.num(-1.0, work)?;
     let end = cx.dim_as(extent, work)?;
-    let below = cx.binary(Binary::Less, &place, &before)?;
-    let above = cx.binary(Binary::Greater, &place, &end)?;
+    let below = cx.binary(Binary::Less, &coordinate, &before)?;
+    let above = cx.binary(Binary::Greater, &coordinate, &end)?;
     let outside = cx.binary(Binary::Or, &below, &above)?;
     let last = cx.dim_as(&(extent.clone() - 1), work)?;
-    let place = cx.binary(Binary::Max, &place, &zero)?;
-    let place = cx.binary(Binary::Min, &place, &last)?;
-    let low = cx.unary(Unary::Floor, &place)?;
+    let coordinate = cx.binary(Binary::Max, &coordinate, &zero)?;
+    let coordinate = cx.binary(Binary::Min, &coordinate, &last)?;
+    let low = cx.unary(Unary::Floor, &coordinate)?;
     let next = cx.binary_num(Binary::Add, &low, 1.0)?;
     let high = cx.binary(Binary::Min, &next, &last)?;
-    let upper = cx.sub(&place, &low)?;
+    let upper = cx.sub(&coordinate, &low)?;
     let one = cx.num(1.0, work)?;
     let lower = cx.sub(&one, &upper)?;
     Ok(AxisSamples {
@@ -158,7 +158,7 @@ fn axis_samples(
 }
 
 /// `start + i * cell + (k + 0.5) * cell / count` for cell `i` and sample `k`.
-fn sample_places(
+fn sample_coordinates(
     cx: &mut ImportContext,
     [start, cell, count]: [&Tensor; 3],
     cells: &Expr,

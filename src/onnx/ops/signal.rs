@@ -377,12 +377,12 @@ fn mel_weights(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let hertz = cx.binary_num(Binary::Sub, &power, 1.0)?;
     let hertz = cx.binary_num(Binary::Mul, &hertz, 700.0)?;
     let bins = cx.dim_as(&(length.clone() + 1), DType::F64)?;
-    let place = cx.mul(&hertz, &bins)?;
-    let place = cx.div(&place, &rate)?;
-    let place = cx.unary(Unary::Floor, &place)?;
+    let at = cx.mul(&hertz, &bins)?;
+    let at = cx.div(&at, &rate)?;
+    let at = cx.unary(Unary::Floor, &at)?;
     let mut corners = vec![];
     for first in 0..3 {
-        corners.push(cx.slice(&place, 0, &Expr::i64(first), &filters)?);
+        corners.push(cx.slice(&at, 0, &Expr::i64(first), &filters)?);
     }
     let bins = dims::simplify(&(length.floordiv(2) + 1));
     one(triangles(cx, &bins, &corners, to)?)

@@ -6,14 +6,14 @@ use reflex_vm::builder::{BuildError, Label};
 use reflex_vm::bytecode::{Arg, Reg as Register};
 
 use super::facts::{self, Fact, Facts};
-use super::{Lowering, body_name, constants, element, entry};
+use super::{LoweringContext, body_name, constants, element, entry};
 use crate::executable::{Constant, Function};
 use crate::instr::{Instr, Reg, StorageSize};
 use crate::kernels;
 
 /// A function while its body is emitted.
 pub struct Body<'l, 'e> {
-    lowering: &'l mut Lowering<'e>,
+    lowering: &'l mut LoweringContext<'e>,
     function: &'e Function,
     facts: Facts,
     labels: HashMap<usize, Label>,
@@ -24,7 +24,7 @@ pub struct Body<'l, 'e> {
 type Result<T = ()> = std::result::Result<T, BuildError>;
 
 impl<'l, 'e> Body<'l, 'e> {
-    pub fn new(lowering: &'l mut Lowering<'e>, function: &'e Function) -> Body<'l, 'e> {
+    pub fn new(lowering: &'l mut LoweringContext<'e>, function: &'e Function) -> Body<'l, 'e> {
         let facts = Facts::default();
         Body { lowering, function, facts, labels: HashMap::new(), unneeded: HashSet::new() }
     }
@@ -300,7 +300,7 @@ impl<'l, 'e> Body<'l, 'e> {
 }
 
 /// The integer that a fact says, if it says one.
-fn scalar(lowering: &Lowering<'_>, fact: Fact) -> Option<i64> {
+fn scalar(lowering: &LoweringContext<'_>, fact: Fact) -> Option<i64> {
     match fact {
         Fact::Int(value) => Some(value),
         Fact::Const(number) => match &lowering.exec.constants[number] {

@@ -257,11 +257,11 @@ fn devices_and_names_that_are_not_built_are_refused() {
     let refused = |exec: Executable| lower(&verify(exec).unwrap()).unwrap_err().to_string();
     let mut other = exec.clone();
     other.devices.push(Device { kind: 2, id: 0, scope: String::new() });
-    let expected = "device 1: device type 2 is not built; programs run on the CPU, type 1";
+    let expected = "device 1: device type 2 is not supported; programs run on the CPU, type 1";
     assert_eq!(refused(other), expected);
     let mut other = exec.clone();
     other.devices[0].scope = "texture".to_owned();
-    assert!(refused(other).contains("memory scope `texture` is not built"));
+    assert!(refused(other).contains("memory scope `texture` is not supported"));
     let mut other = exec.clone();
     other.primitives[0] = "main".to_owned();
     assert!(refused(other).contains("`main` cannot be a function's and a kernel's"));

@@ -63,7 +63,7 @@ fn options(args: &[AnyView<'_>]) -> Result<TimingOptions, Error> {
             Ok(TimingOptions { cache_flush_bytes: DEFAULT_FLUSH, ..options })
         }
         Some("cache_flush_cpu_non_first_arg") => Ok(options),
-        Some(other) => Err(Error::value_error(format!("f_preproc {other:?} is not built"))),
+        Some(other) => Err(Error::value_error(format!("f_preproc {other:?} is not supported"))),
     }
 }
 

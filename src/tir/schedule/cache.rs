@@ -123,13 +123,9 @@ pub(super) fn with_buffer(block: &Block, old: Buffer, new: Buffer) -> Block {
     let swap = |b: Buffer| if b == old { new } else { b };
     let stmt = Stmt::Block(Box::new(block.clone()));
     let stmt = stmt.map_exprs(&mut |e| swap_loads(e, &swap));
-    let stmt = swap_stores(&stmt, &swap);
+    let stmt = swap_targets(&stmt, &swap);
     let Stmt::Block(block) = stmt else { unreachable!("a block maps to a block") };
-    let mut block = *block;
-    for region in block.reads.iter_mut().chain(&mut block.writes) {
-        region.buffer = swap(region.buffer);
-    }
-    block
+    *block
 }
 
 fn swap_loads(e: &Expr, swap: &dyn Fn(Buffer) -> Buffer) -> Expr {
@@ -142,11 +138,17 @@ fn swap_loads(e: &Expr, swap: &dyn Fn(Buffer) -> Buffer) -> Expr {
     }
 }
 
-fn swap_stores(stmt: &Stmt, swap: &dyn Fn(Buffer) -> Buffer) -> Stmt {
-    match stmt {
-        Stmt::Store { buffer, indices, value } => {
-            Stmt::store(swap(*buffer), indices.clone(), value.clone())
+/// Stores, and the regions of blocks, nested ones among them.
+fn swap_targets(stmt: &Stmt, swap: &dyn Fn(Buffer) -> Buffer) -> Stmt {
+    let mut stmt = stmt.map_children(&mut |s| swap_targets(s, swap));
+    match &mut stmt {
+        Stmt::Store { buffer, .. } => *buffer = swap(*buffer),
+        Stmt::Block(block) => {
+            for region in block.reads.iter_mut().chain(&mut block.writes) {
+                region.buffer = swap(region.buffer);
+            }
         }
-        _ => stmt.map_children(&mut |s| swap_stores(s, swap)),
+        _ => {}
     }
+    stmt
 }

@@ -199,7 +199,7 @@ impl Merge<'_> {
         if by_outer.add_scaled(&steps, -1)?.as_constant() != Some(0) {
             return None;
         }
-        let place = Expr::var(self.u) * by_inner.to_expr();
-        Some(place + rest.to_expr())
+        let index = Expr::var(self.u) * by_inner.to_expr();
+        Some(index + rest.to_expr())
     }
 }

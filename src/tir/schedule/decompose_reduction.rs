@@ -28,19 +28,19 @@ impl Schedule {
         let loops: Vec<For> = loops_of(&path[from..path.len() - 1])
             .ok_or_else(|| refuse("something other than loops lies between"))?;
         let reduces = |v: Var| block.reduction_iters().any(|i| tree::mentions(&i.value, v));
-        let places = |v: Var| block.spatial_iters().any(|i| tree::mentions(&i.value, v));
+        let spatial = |v: Var| block.spatial_iters().any(|i| tree::mentions(&i.value, v));
         let above: Vec<Var> = tree::loops_of(&path[..from]).map(|l| l.var).collect();
         if let Some(v) = above.iter().find(|v| reduces(**v)) {
             let outer = self.name(*v);
             return Err(refuse(&format!("the loop `{outer}` of the reduction lies outside")));
         }
         self.require_one_instance_each(&block, &loops, &self.facts(&path))?;
-        let kept: Vec<&For> = loops.iter().filter(|l| places(l.var)).collect();
+        let kept: Vec<&For> = loops.iter().filter(|l| spatial(l.var)).collect();
         if let Some(l) = kept.iter().find(|l| reduces(l.var)) {
             let both = &self.func.vars[l.var].name;
             return Err(refuse(&format!("the loop `{both}` is both spatial and of the reduction")));
         }
-        let gone = |e: &Expr| loops.iter().any(|l| !places(l.var) && tree::mentions(e, l.var));
+        let gone = |e: &Expr| loops.iter().any(|l| !spatial(l.var) && tree::mentions(e, l.var));
         let (dropped, predicate): (Vec<Expr>, Vec<Expr>) =
             conjuncts(&block.predicate).into_iter().partition(gone);
         if dropped.iter().any(|c| kept.iter().any(|l| tree::mentions(c, l.var))) {

@@ -35,8 +35,8 @@ impl Schedule {
         let (task, within) = (self.func.new_var("task"), self.func.new_var(name));
         let tasks = Expr::select(cond.clone(), l.extent.clone(), Expr::i64(1));
         let each = Expr::select(cond.clone(), Expr::i64(1), l.extent.clone());
-        let place = Expr::from(task) + within;
-        let body = l.body.substitute(&|v| (v == at).then(|| place.clone()));
+        let index = Expr::from(task) + within;
+        let body = l.body.substitute(&|v| (v == at).then(|| index.clone()));
         let inner = For { var: within, extent: each, body, ..l.clone() };
         let outer = For {
             var: task,

@@ -66,7 +66,7 @@ impl Schedule {
         }
         let above: Vec<Var> = tree::loops_of(&path[..from]).map(|l| l.var).collect();
         let reduces = |v: Var| block.reduction_iters().any(|i| tree::mentions(&i.value, v));
-        let places = |v: Var| block.spatial_iters().any(|i| tree::mentions(&i.value, v));
+        let spatial = |v: Var| block.spatial_iters().any(|i| tree::mentions(&i.value, v));
         let name_of = |v: Var| &self.func.vars[v].name;
         if let Some(v) = above.iter().find(|v| reduces(**v)) {
             return Err(refuse(&format!(
@@ -74,7 +74,7 @@ impl Schedule {
                 name_of(*v)
             )));
         }
-        if let Some(l) = loops.iter().find(|l| reduces(l.var) == places(l.var)) {
+        if let Some(l) = loops.iter().find(|l| reduces(l.var) == spatial(l.var)) {
             let why = if reduces(l.var) {
                 "is both spatial and of the reduction"
             } else {
@@ -131,13 +131,13 @@ impl Schedule {
         let free: HashSet<Var> = nest.loops.iter().map(|l| l.var).collect();
         let values: Vec<Expr> = block.spatial_iters().map(|i| i.value.clone()).collect();
         let bound = |v: Var| block.iters.iter().find(|i| i.var == v).map(|i| i.value.clone());
-        let places: Vec<Expr> = match &block.body {
+        let indices: Vec<Expr> = match &block.body {
             Stmt::Store { indices, .. } => indices.iter().map(|e| e.substitute(&bound)).collect(),
             _ => vec![],
         };
         let injective = self.is_injective(block) || self.show_injective(block);
         let tells = |l: &For, by: &[Expr]| access::determines(&nest.facts, by, l.var, &free);
-        let own = |l: &&For| tells(l, &places) || injective && tells(l, &values);
+        let own = |l: &&For| tells(l, &indices) || injective && tells(l, &values);
         match nest.spatial_loops().iter().find(|l| !own(l)) {
             Some(l) => {
                 let l = &self.func.vars[l.var].name;

@@ -95,7 +95,7 @@ impl Schedule {
         let Partial { buffer: partial, spatial, factor } = *partial;
         let block = &nest.block;
         let Stmt::Store { buffer, value, .. } = &block.body else { unreachable!("it combines") };
-        let places = self.iterators(spatial, IterKind::Spatial);
+        let spatial_iters = self.iterators(spatial, IterKind::Spatial);
         let mut steps = self.iterators(&nest.reduction_loops(), IterKind::Reduce);
         let part = steps.iter().position(|i| i.value.as_var() == Some(factor)).expect("it reduces");
         let mut part = steps.remove(part);
@@ -108,7 +108,7 @@ impl Schedule {
             let old = block.reduction_iters().find(|i| i.var == v)?;
             Some(old.value.substitute(&of_loop))
         };
-        let index: Vec<Expr> = places.iter().chain([&part]).map(|i| i.var.into()).collect();
+        let index: Vec<Expr> = spatial_iters.iter().chain([&part]).map(|i| i.var.into()).collect();
         let old = self.func.load(partial, index.clone());
         let step = value.substitute(&of_iter).replace_loads(*buffer, &mut |_, _| old.clone());
         let guards = nest.reduction_guards.iter().map(|c| c.substitute(&of_loop)).reduce(Expr::and);
@@ -123,7 +123,7 @@ impl Schedule {
         let spatial = block.spatial_iters().cloned();
         let mut rf = Block {
             name: name.to_string(),
-            iters: spatial.chain(places).chain([part]).chain(steps).collect(),
+            iters: spatial.chain(spatial_iters).chain([part]).chain(steps).collect(),
             predicate: nest.spatial_guards.iter().cloned().fold(Expr::bool(true), Expr::and),
             init,
             body: Stmt::store(partial, index, step),

@@ -30,11 +30,11 @@ impl Schedule {
         let old: Vec<Var> = data.shape.iter().map(|_| self.func.new_var("i")).collect();
         check(&shape_facts(&self.func), &old, &data.shape, &shape, map)
             .map_err(|why| refuse(self, why))?;
-        let place = |at: &[Expr]| match at {
+        let new_index = |at: &[Expr]| match at {
             [position] if data.shape.len() != 1 => map(&delinearise(position, &data.shape)),
             _ => map(at),
         };
-        let body = self.func.body.map_accesses(buffer, buffer, &place);
+        let body = self.func.body.map_accesses(buffer, buffer, &new_index);
         let body = shape_facts(&self.func).simplify_stmt(&body);
         let size = |shape: &[Expr]| shape.iter().fold(Expr::i64(1), |n, d| n * d.clone());
         let facts = shape_facts(&self.func);

@@ -228,6 +228,19 @@ fn a_tile_is_splits_and_an_order() {
 }
 
 #[test]
+fn a_cached_tile_reads_the_copy_in_the_blocks_within() {
+    let mut s = Schedule::new(matmul(8.into(), 8.into(), 8.into()));
+    let a = s.get_block("matmul").unwrap().reads[0].buffer;
+    let copy = s.cache_read("matmul", a, Scope::Global).unwrap();
+    let outer = s.get_loops(&copy).unwrap()[0];
+    let tile = s.blockize(outer).unwrap();
+    s.cache_read(&tile, a, Scope::Local).unwrap();
+    for name in [&tile, &copy] {
+        assert!(s.get_block(name).unwrap().reads.iter().all(|r| r.buffer != a), "{name}");
+    }
+}
+
+#[test]
 fn a_tile_can_be_one_block() {
     let before = matmul(13.into(), 32.into(), 8.into());
     let mut s = Schedule::new(before.clone());

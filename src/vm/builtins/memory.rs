@@ -24,7 +24,7 @@ fn check_scope(arg: Option<&AnyView<'_>>) -> Result<(), Error> {
         Some(scope) => match scope.as_str() {
             Some("" | "global") => Ok(()),
             Some(other) => Err(Error::value_error(format!(
-                "memory scope `{other}` is not built; the CPU has `global`"
+                "memory scope `{other}` is not supported; the CPU has `global`"
             ))),
             None => Err(scope.mismatch("ffi.String")),
         },

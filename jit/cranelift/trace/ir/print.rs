@@ -264,10 +264,10 @@ impl fmt::Display for Trace {
         for (id, object) in self.objects.iter().enumerate() {
             writeln!(f, "  virtual o{id}: {object}")?;
         }
-        for ins in &self.before {
+        for ins in &self.preheader {
             writeln!(f, "  {ins}")?;
         }
-        if !self.before.is_empty() {
+        if !self.preheader.is_empty() {
             writeln!(f, "  loop body")?;
         }
         for Carried { vreg, inside, first, next } in &self.carried {

@@ -35,16 +35,16 @@ pub(super) fn hoist_guards(_: &Program, trace: &mut Trace) {
         follow(&mut at, &ins);
         let first = |vreg: &VReg| at.get(vreg).filter(|reg| stays(reg)).map(|&reg| root(reg));
         match hoisted(&mut ins, first) {
-            Some(check) => trace.before.push(check),
+            Some(check) => trace.preheader.push(check),
             None => trace.code.push(ins),
         }
     }
-    if trace.before.is_empty() {
+    if trace.preheader.is_empty() {
         return;
     }
     let id = ExitId(trace.snapshots.len() as u32);
     trace.snapshots.push(Snapshot::at(FrameId(0), trace.start_pc));
-    for exit in trace.before.iter_mut().filter_map(Ins::exit_mut) {
+    for exit in trace.preheader.iter_mut().filter_map(Ins::exit_mut) {
         *exit = id;
     }
 }

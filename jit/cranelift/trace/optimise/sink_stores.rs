@@ -82,7 +82,7 @@ fn check_before<'p>(
     if begins.is_empty() {
         return;
     }
-    let there = trace.before.iter_mut().find_map(Ins::exit_mut).copied();
+    let there = trace.preheader.iter_mut().find_map(Ins::exit_mut).copied();
     let exit = there.unwrap_or_else(|| {
         trace.snapshots.push(Snapshot::at(FrameId(0), trace.start_pc));
         ExitId(trace.snapshots.len() as u32 - 1)
@@ -90,12 +90,12 @@ fn check_before<'p>(
     for (&reg, &inside) in begins {
         let Some(&next) = at_end(reg) else { continue };
         let vreg = VReg { frame: FrameId(0), reg };
-        trace.before.push(Ins::GuardType { vreg, tag: inside.tag(), exit });
+        trace.preheader.push(Ins::GuardType { vreg, tag: inside.tag(), exit });
         let first = matches!(inside, Scalar::Var { .. }).then(|| {
             trace.vars += 1;
             Var(trace.vars - 1)
         });
-        trace.before.extend(first.map(|var| Ins::LoadPayload { var, vreg }));
+        trace.preheader.extend(first.map(|var| Ins::LoadPayload { var, vreg }));
         trace.carried.push(Carried { vreg, inside, first, next });
     }
 }

@@ -40,30 +40,30 @@ struct Absorber<'a> {
 
 impl Absorber<'_> {
     fn body(&mut self, body: &mut Body, uses: &HashMap<Value, usize>) {
-        let mut products: HashMap<Value, usize> = HashMap::new();
+        let mut contractions: HashMap<Value, usize> = HashMap::new();
         for mut binding in std::mem::take(&mut body.bindings) {
             for nested in binding.node.bodies_mut() {
                 self.body(nested, uses);
             }
             binding.node.operands_mut(&mut |v| *v = renamed(&self.renames, *v));
-            if let Some((at, f, c)) = self.candidate(&binding, &products, uses)
+            if let Some((at, f, c)) = self.candidate(&binding, &contractions, uses)
                 && let Some((first, second)) = self.absorbed(&body.bindings[at], f, c)
             {
                 // The constants are bound before the contraction, which stays where it is.
-                let product = body.bindings[at].outputs[0];
-                self.renames.insert(binding.outputs[0], product);
+                let contraction = body.bindings[at].outputs[0];
+                self.renames.insert(binding.outputs[0], contraction);
                 self.changed = true;
                 self.release_weights(&body.bindings[at].node, &second, uses);
                 body.bindings[at].node = second;
                 let added = first.len();
                 body.bindings.splice(at..at, first);
-                products.values_mut().filter(|p| **p >= at).for_each(|p| *p += added);
+                contractions.values_mut().filter(|p| **p >= at).for_each(|p| *p += added);
                 continue;
             }
             if let (Node::Op { op: Op::Conv(_) | Op::MatMul, .. }, [output]) =
                 (&binding.node, &binding.outputs[..])
             {
-                products.insert(*output, body.bindings.len());
+                contractions.insert(*output, body.bindings.len());
             }
             body.bindings.push(binding);
         }
@@ -74,24 +74,24 @@ impl Absorber<'_> {
     fn candidate(
         &self,
         binding: &Binding,
-        products: &HashMap<Value, usize>,
+        contractions: &HashMap<Value, usize>,
         uses: &HashMap<Value, usize>,
     ) -> Option<(usize, Binary, Value)> {
         let Node::Op { op: Op::Binary(f), args } = &binding.node else { return None };
         let (a, b) = (args[0], args[1]);
-        let (product, constant) = match (products.contains_key(&a), f) {
+        let (contraction, constant) = match (contractions.contains_key(&a), f) {
             (true, Binary::Add | Binary::Sub | Binary::Mul) => (a, b),
             (false, Binary::Add | Binary::Mul) => (b, a),
             _ => return None,
         };
-        let at = *products.get(&product)?;
+        let at = *contractions.get(&contraction)?;
         // The contraction's value may be renamed to its earlier consumer.
-        let users: usize = std::iter::once(&product)
-            .chain(self.renames.iter().filter(|(_, to)| **to == product).map(|(from, _)| from))
+        let users: usize = std::iter::once(&contraction)
+            .chain(self.renames.iter().filter(|(_, to)| **to == contraction).map(|(from, _)| from))
             .map(|v| uses.get(v).copied().unwrap_or(0))
             .sum();
-        let absorbed = self.renames.values().filter(|to| **to == product).count();
-        let same = self.func.values[product].ty == self.func.values[binding.outputs[0]].ty;
+        let absorbed = self.renames.values().filter(|to| **to == contraction).count();
+        let same = self.func.values[contraction].ty == self.func.values[binding.outputs[0]].ty;
         let alone = users == 1 + absorbed && self.consts.contains_key(&constant) && same;
         alone.then_some((at, *f, constant))
     }
@@ -99,13 +99,13 @@ impl Absorber<'_> {
     /// New constants and the contraction that includes `f` with the constant.
     fn absorbed(
         &mut self,
-        product: &Binding,
+        contraction: &Binding,
         f: Binary,
         constant: Value,
     ) -> Option<(Vec<Binding>, Node)> {
-        let Node::Op { op, args } = &product.node else { return None };
+        let Node::Op { op, args } = &contraction.node else { return None };
         let weights = self.literal(args[1])?;
-        let rank = self.func.tensor(product.outputs[0]).shape.len();
+        let rank = self.func.tensor(contraction.outputs[0]).shape.len();
         let (axis, channels) = match op {
             Op::Conv(_) => (1, *weights.shape().first()?),
             Op::MatMul if weights.shape().len() == 2 => (rank - 1, weights.shape()[1]),

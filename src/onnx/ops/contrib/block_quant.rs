@@ -6,6 +6,7 @@ use reflex_tir::{DType, Expr};
 use crate::call::{Call, axis};
 use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
+use crate::ops::quant::by_blocks;
 use crate::ops::table::{Table, one};
 use crate::value::{OnnxValue, Tensor};
 
@@ -262,24 +263,11 @@ fn gather_block_quantized(cx: &mut ImportContext, call: &Call) -> Result<Vec<Onn
             let zero = unpacked(cx, &packed, bits)?;
             let zero = cx.slice(&zero, last, &Expr::i64(0), &scales.shape()[last])?;
             let zero = cx.cast(&zero, to)?;
-            per_element(cx, &zero, block, &codes)?
+            by_blocks(cx, &zero, last, block, &codes)?
         }
         None => cx.num((1 << (bits - 1)) as f64, to)?,
     };
-    let scales = per_element(cx, &scales, block, &codes)?;
+    let scales = by_blocks(cx, &scales, last, block, &codes)?;
     let centred = cx.sub(&codes, &zero)?;
     one(cx.mul(&centred, &scales)?)
-}
-
-/// Each number of the last axis `block` times, as long as that of `like`.
-fn per_element(cx: &mut ImportContext, x: &Tensor, block: i64, like: &Tensor) -> Result<Tensor> {
-    let last = x.rank() - 1;
-    let apart = cx.unsqueeze(x, &[last + 1])?;
-    let mut wide = apart.shape().to_vec();
-    wide[last + 1] = Expr::i64(block);
-    let wide = cx.broadcast(&apart, &wide)?;
-    let mut shape = x.shape().to_vec();
-    shape[last] = dims::simplify(&(shape[last].clone() * block));
-    let flat = cx.reshape(&wide, &shape)?;
-    cx.slice(&flat, last, &Expr::i64(0), &like.shape()[last])
 }

@@ -5,12 +5,13 @@ use reflex_graph::{Binary, GatherKind, dims};
 use reflex_tir::{DType, Expr};
 
 use super::embedding::{pairs, rotated};
-use super::norm::root_mean_square;
+use super::norm::last_axis;
 use super::scores::{Attention, attend, heads_apart, total};
 use crate::call::Call;
 use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
 use crate::ops::attention::masked;
+use crate::ops::norm::root_mean_square;
 use crate::ops::table::{Table, all};
 use crate::value::{OnnxValue, Tensor};
 
@@ -90,8 +91,8 @@ fn normalised(cx: &mut ImportContext, call: &Call, [q, k]: [Tensor; 2]) -> Resul
     let epsilon = call.float("qk_norm_epsilon", 1e-6)?;
     match (call.opt(14)?, call.opt(15)?) {
         (Some(q_weight), Some(k_weight)) => Ok([
-            root_mean_square(cx, &q, q_weight, epsilon)?,
-            root_mean_square(cx, &k, k_weight, epsilon)?,
+            root_mean_square(cx, &q, &[last_axis(&q)?], q_weight, epsilon)?,
+            root_mean_square(cx, &k, &[last_axis(&k)?], k_weight, epsilon)?,
         ]),
         (None, None) => Ok([q, k]),
         _ => Err(invalid("q_norm_weight and k_norm_weight come together")),

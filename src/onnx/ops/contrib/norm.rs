@@ -1,11 +1,11 @@
 //! Normalisations over the last axis, of a sum with a residual or of embeddings.
 
-use reflex_graph::{Binary, Op, Unary};
+use reflex_graph::Op;
 
 use crate::call::Call;
 use crate::context::ImportContext;
 use crate::error::{Result, unsupported};
-use crate::ops::reduce::mean_of;
+use crate::ops::norm::root_mean_square;
 use crate::ops::table::{Table, one};
 use crate::value::{OnnxValue, Tensor};
 
@@ -18,30 +18,17 @@ pub(super) const TABLE: Table = &[
         })
     }),
     ("SkipSimplifiedLayerNormalization", |cx, call| {
-        skip(cx, call, 3, |cx, x, epsilon| root_mean_square(cx, x, call.input(2)?, epsilon))
+        skip(cx, call, 3, |cx, x, epsilon| {
+            root_mean_square(cx, x, &[last_axis(x)?], call.input(2)?, epsilon)
+        })
     }),
 ];
 
 /// RMS normalisation under the name that ONNX Runtime's exporters give it, in the default domain.
 pub(super) const SIMPLIFIED: Table = &[("SimplifiedLayerNormalization", simplified)];
 
-fn last_axis(x: &Tensor) -> Result<usize> {
+pub(super) fn last_axis(x: &Tensor) -> Result<usize> {
     x.rank().checked_sub(1).ok_or_else(|| unsupported("a scalar input"))
-}
-
-/// `x / sqrt(mean(x^2) + epsilon) * scale` over the last axis (Zhang and Sennrich 2019).
-pub(super) fn root_mean_square(
-    cx: &mut ImportContext,
-    x: &Tensor,
-    scale: &Tensor,
-    epsilon: f64,
-) -> Result<Tensor> {
-    let square = cx.mul(x, x)?;
-    let mean = mean_of(cx, &square, &[last_axis(x)?])?;
-    let raised = cx.binary_num(Binary::Add, &mean, epsilon)?;
-    let root = cx.unary(Unary::Sqrt, &raised)?;
-    let normal = cx.div(x, &root)?;
-    cx.mul(&normal, scale)
 }
 
 fn simplified(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
@@ -51,7 +38,7 @@ fn simplified(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     if call.axis("axis", -1, x.rank())? != last_axis(x)? {
         return Err(unsupported("an axis other than the last"));
     }
-    one(root_mean_square(cx, x, call.input(1)?, epsilon)?)
+    one(root_mean_square(cx, x, &[last_axis(x)?], call.input(1)?, epsilon)?)
 }
 
 /// The normalised sum of input, skip and bias (input `bias_at`), and, as output 3, that sum.

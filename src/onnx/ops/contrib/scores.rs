@@ -1,12 +1,12 @@
 //! Scaled dot-product attention over heads, with the biases that masks become.
 
-use reflex_graph::{Binary, Op, Unary, dims};
+use reflex_graph::{Binary, Unary, dims};
 use reflex_tir::{DType, Expr};
 
 use crate::context::ImportContext;
 use crate::error::{Result, invalid};
 use crate::ops::activation::softmax_of;
-use crate::ops::attention::{masked, repeated};
+use crate::ops::attention::{masked, masked_with, repeated};
 use crate::value::Tensor;
 
 /// One attention: queries `[batch, heads, sequence, width]`, keys and values with as many heads
@@ -154,23 +154,14 @@ pub(super) fn mask_bias(
     };
     let zero = cx.num(0.0, allowed.dtype())?;
     let allowed = cx.binary(Binary::Greater, &allowed, &zero)?;
-    filtered(cx, &allowed, (to, filter))
-}
-
-fn filtered(
-    cx: &mut ImportContext,
-    allowed: &Tensor,
-    (to, filter): (DType, f64),
-) -> Result<Tensor> {
-    let (zero, filter) = (cx.num(0.0, to)?, cx.num(filter, to)?);
-    cx.op(Op::Where, &[allowed, &zero, &filter])
+    masked_with(cx, &allowed, to, filter)
 }
 
 fn range_bias(
     cx: &mut ImportContext,
     bounds: &Tensor,
     [batch, keys]: [&Expr; 2],
-    filter: (DType, f64),
+    (to, filter): (DType, f64),
 ) -> Result<Tensor> {
     let key = cx.iota(keys)?;
     let bounds = cx.cast(bounds, DType::I64)?;
@@ -195,5 +186,5 @@ fn range_bias(
         let after = cx.binary(Binary::GreaterEqual, &key, &begin)?;
         allowed = cx.binary(Binary::And, &allowed, &after)?;
     }
-    filtered(cx, &allowed, filter)
+    masked_with(cx, &allowed, to, filter)
 }
