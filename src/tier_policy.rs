@@ -28,7 +28,8 @@ pub enum SavedCode {
     Ignore,
 }
 
-/// The code generator of kernels. Results do not depend on it in a bit.
+/// The code generator of kernels. Results do not depend on it in a bit, but on CPUs with AMX, where
+/// only LLVM uses matrix registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KernelGenerator {
     /// LLVM where `reflex-codegen` is installed or named, Cranelift elsewhere.

@@ -135,7 +135,7 @@ pub struct Request {
     pub want_asm: bool,
 }
 
-/// The kind of code generator that a kernel comes from. Their code has the same bits as results.
+/// The code generator that a kernel comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum KernelTier {
     /// Cranelift: quick to compile, slower to run.
