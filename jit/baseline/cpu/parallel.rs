@@ -6,7 +6,7 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Type, Value, types};
-use cranelift_module::{FuncId, Linkage};
+use cranelift_module::{FuncId, Linkage, Module};
 use reflex_runtime::abi::TVMParallelGroupEnv;
 use reflex_tir::{Buffer, For, Var};
 
