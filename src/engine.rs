@@ -373,6 +373,20 @@ impl Engine {
         engine
     }
 
+    /// Returns why the kernels of models that are compiled are baseline: that of them which the kernel
+    /// cache lacks is compiled by Cranelift. `None` if LLVM compiles them.
+    ///
+    /// ```
+    /// use reflex::Engine;
+    ///
+    /// let engine = Engine::builder().tier("kernels=cranelift".parse()?).build()?;
+    /// assert!(engine.baseline_reason().unwrap().ends_with("kernels=cranelift"));
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn baseline_reason(&self) -> Option<String> {
+        self.compiler.baseline_reason()
+    }
+
     /// Returns why compiled kernels cannot be stored in the kernel cache, so that every start
     /// compiles them again; `None` if they can, or if the cache is switched off.
     ///

@@ -145,6 +145,7 @@ pub use reflex_runtime::registry::register as register_global_func;
 pub use reflex_runtime::tensor::Tensor;
 pub use reflex_runtime::tensor::data::Element;
 pub use reflex_runtime::value::{Any, AnyView};
+pub use reflex_tir::codegen::KernelTier;
 pub use reflex_tir::level::Level;
 pub use reflex_vm::instrument::{CallEvent, Instrument, Verdict};
 pub use reflex_vm::profile::Profile;
@@ -154,7 +155,7 @@ pub use session::io_binding::IoBinding;
 pub use session::outputs::Outputs;
 pub use session::timing::{Timing, TimingOptions};
 pub use signature::{Dim, Signature, TensorInfo};
-pub use tier_policy::{SavedCode, Specialise, TierPolicy, Tiering};
+pub use tier_policy::{KernelGenerator, SavedCode, Specialise, TierPolicy, Tiering};
 pub use tier_report::{TierDetail, TierReport};
 
 /// The README's examples.

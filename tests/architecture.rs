@@ -10,7 +10,7 @@ use std::process::Command;
 use imports::Imports;
 
 /// Crate, and the reflex crates it may depend on directly (outside tests).
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 18] = [
     ("reflex-runtime", &[]),
     ("reflex-vm", &["reflex-runtime"]),
     ("reflex-relay", &["reflex-vm", "reflex-runtime"]),
@@ -25,6 +25,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("reflex-ptx", &[]),
     ("reflex-libcuda", &["reflex-ptx"]),
     ("reflex-cranelift", &["reflex-vm", "reflex-runtime", "reflex-codemem"]),
+    ("reflex-baseline", &["reflex-tir", "reflex-runtime"]),
     ("reflex-llvm", &["reflex-tir", "reflex-runtime", "reflex-codemem"]),
     (
         "reflex-fuzz",
@@ -54,6 +55,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
             "reflex-cuda",
             "reflex-node",
             "reflex-codemem",
+            "reflex-baseline",
             "reflex-cranelift",
         ],
     ),
@@ -169,7 +171,7 @@ struct Layout {
     circle: usize,
 }
 
-const LAYOUTS: [Layout; 17] = [
+const LAYOUTS: [Layout; 18] = [
     Layout {
         dir: "src/runtime",
         layers: &[
@@ -213,7 +215,7 @@ const LAYOUTS: [Layout; 17] = [
         dir: "src/tir",
         layers: &[
             "half_float",
-            "abi arith builder expr flops launch thread tile visit",
+            "abi arith builder expr flops launch thread tile uses visit",
             "codegen eval func lower verify",
             "host level schedule script tensor_intrin",
             "fuzzgen",
@@ -311,6 +313,7 @@ const LAYOUTS: [Layout; 17] = [
         ],
         circle: 3,
     },
+    Layout { dir: "jit/baseline", layers: &["error target", "unit", "emit", "cpu"], circle: 1 },
     Layout { dir: "jit/llvm", layers: &["error passes process", "emit", "cpu nvptx"], circle: 1 },
     Layout {
         dir: "tests/ptx",

@@ -64,18 +64,24 @@ fn an_installed_library_serves_c_programs_in_an_empty_folder() {
     let said = run(outside(&user, prefix.join("bin/reflex")).args(["info", "mlp.py"]));
     assert!(said.contains("float32[n, 8]"), "{said}");
 
-    // The code generator is needed once a kernel is not in the cache.
+    // The code generator is needed once a kernel is not in the cache and the policy wants LLVM's.
     std::fs::remove_file(prefix.join("bin/reflex-codegen")).expect("installed there");
     run(outside(&user, "./mlp").arg("mlp.py"));
-    let refused = outside(&user, "./mlp").arg("mlp.py").env("REFLEX_CACHE", "empty").output();
+    let mut command = outside(&user, "./mlp");
+    command.arg("mlp.py").env("REFLEX_CACHE", "empty").env("REFLEX_TIER", "kernels=llvm");
+    let refused = command.output();
     let said = String::from_utf8(refused.expect("starts").stderr).expect("UTF-8");
     let places = format!("neither in {}", prefix.join("lib").display());
     assert!(said.contains(&places) && said.contains("REFLEX_CODEGEN"), "{said}");
 
+    // Without that policy, Cranelift compiles.
+    let said = run(outside(&user, "./mlp").arg("mlp.py").env("REFLEX_CACHE", "empty"));
+    assert!(said.ends_with("done\n"), "{said}");
+
     // One that dies at once is an error like others, and no signal that ends the program.
     for _ in 0..5 {
         let mut command = outside(&user, "./mlp");
-        command.arg("mlp.py").env("REFLEX_CACHE", "empty").env("REFLEX_CODEGEN", "/bin/true");
+        command.arg("mlp.py").env("REFLEX_CACHE", "other").env("REFLEX_CODEGEN", "/bin/true");
         let refused = command.output().expect("starts");
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert_eq!(refused.status.code(), Some(1), "{}: {said}", refused.status);

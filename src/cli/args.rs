@@ -124,10 +124,20 @@ impl EngineArgs {
 
 /// Says on standard error if a model that is compiled would be compiled again at every start.
 pub fn warn_of_cache(engine: &Engine, model: &Path) {
-    let opened = |e: &std::ffi::OsStr| e.eq_ignore_ascii_case("so") || e.eq_ignore_ascii_case("ro");
-    let compiled = !model.extension().is_some_and(opened);
-    if let Some(problem) = engine.cache_problem().filter(|_| compiled) {
+    if let Some(problem) = engine.cache_problem().filter(|_| is_compiled(model)) {
         eprintln!("reflex: warning: {problem}");
+    }
+}
+
+fn is_compiled(model: &Path) -> bool {
+    let opened = |e: &std::ffi::OsStr| e.eq_ignore_ascii_case("so") || e.eq_ignore_ascii_case("ro");
+    !model.extension().is_some_and(opened)
+}
+
+/// Says on standard error if a model that is compiled gets baseline kernels.
+pub fn note_baseline(engine: &Engine, model: &Path) {
+    if let Some(reason) = engine.baseline_reason().filter(|_| is_compiled(model)) {
+        eprintln!("reflex: note: {reason}");
     }
 }
 
