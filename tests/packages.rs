@@ -56,6 +56,13 @@ fn an_installed_library_serves_c_programs_in_an_empty_folder() {
     let compile = "cc mlp.c $(pkg-config --cflags --libs reflex) -o mlp";
     let pkg_config = prefix.join("lib/pkgconfig");
     run(outside(&user, "sh").args(["-c", compile]).env("PKG_CONFIG_PATH", &pkg_config));
+    // The same, but that it wants LLVM's kernels.
+    let text = std::fs::read_to_string(user.join("mlp.c")).expect("reads");
+    let wanting = text.replace("threshold=20", "threshold=20,kernels=llvm");
+    assert_ne!(wanting, text);
+    std::fs::write(user.join("llvm.c"), wanting).expect("writes");
+    let compile = compile.replace("mlp", "llvm");
+    run(outside(&user, "sh").args(["-c", &compile]).env("PKG_CONFIG_PATH", &pkg_config));
     let version = ["--modversion", "reflex"];
     let said = run(outside(&user, "pkg-config").args(version).env("PKG_CONFIG_PATH", &pkg_config));
     assert_eq!(said.trim(), env!("CARGO_PKG_VERSION"));
@@ -67,9 +74,7 @@ fn an_installed_library_serves_c_programs_in_an_empty_folder() {
     // The code generator is needed once a kernel is not in the cache and the policy wants LLVM's.
     std::fs::remove_file(prefix.join("bin/reflex-codegen")).expect("installed there");
     run(outside(&user, "./mlp").arg("mlp.py"));
-    let mut command = outside(&user, "./mlp");
-    command.arg("mlp.py").env("REFLEX_CACHE", "empty").env("REFLEX_TIER", "kernels=llvm");
-    let refused = command.output();
+    let refused = outside(&user, "./llvm").arg("mlp.py").env("REFLEX_CACHE", "empty").output();
     let said = String::from_utf8(refused.expect("starts").stderr).expect("UTF-8");
     let places = format!("neither in {}", prefix.join("lib").display());
     assert!(said.contains(&places) && said.contains("REFLEX_CODEGEN"), "{said}");

@@ -60,7 +60,10 @@ fn answers_do_not_depend_on_the_passes() {
         let expected = answers(&engine(Pipeline::default()), &model);
         for text in pipelines {
             let found = answers(&engine(text.parse().expect(text)), &model);
-            let close = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-5 * a.abs().max(1.0);
+            // Some inputs make roots of negative numbers.
+            let close = |(a, b): (&f32, &f32)| {
+                a.is_nan() && b.is_nan() || (a - b).abs() <= 1e-5 * a.abs().max(1.0)
+            };
             let same = expected.len() == found.len()
                 && expected
                     .iter()

@@ -1,9 +1,10 @@
 //! Code generation with Cranelift: loop IR in lowered form to relocatable ELF objects, in process.
 //!
-//! The quick one of two kernel generators: it needs nothing installed and takes about a millisecond
-//! where LLVM takes tens. Its code has the same bits as LLVM's and as the evaluator, and the same
-//! two entries (see [`reflex_tir::abi`]), so that the kernel cache, the loader and artifacts take
-//! its objects as they take LLVM's.
+//! The quick one of two kernel generators, which needs nothing installed. Its code is to have the
+//! same bits as LLVM's and as the evaluator, and the same two entries (see [`reflex_tir::abi`]), so
+//! that the kernel cache, the loader and artifacts take its objects as they take LLVM's.
+//!
+//! Decision: docs/decisions/0068-baseline-kernels.md
 //!
 //! - `emit` turns expressions and statements into Cranelift IR. A vectorized loop runs four lanes of
 //!   32 bits at once where its body has that form, and in order where it does not.

@@ -72,7 +72,7 @@ impl Emitter<'_, '_, '_> {
                     _ => stored,
                 };
                 if dtype == DType::F16 {
-                    return self.from_half_bits(wide);
+                    return self.half_bits_to_float(wide);
                 }
                 let bits = self.shl(wide, 16);
                 self.as_float(bits)
@@ -86,7 +86,7 @@ impl Emitter<'_, '_, '_> {
         match dtype {
             DType::F16 => {
                 let half = self.half_bits(value);
-                self.from_half_bits(half)
+                self.half_bits_to_float(half)
             }
             DType::BF16 => self.round_bf16(value),
             _ => value,
@@ -184,7 +184,7 @@ impl Emitter<'_, '_, '_> {
     }
 
     /// The float32 of a float16 in the lower half of a 32-bit integer.
-    fn from_half_bits(&mut self, half: Value) -> Value {
+    fn half_bits_to_float(&mut self, half: Value) -> Value {
         let size = self.and(half, 0x7fff);
         let size = self.shl(size, 13);
         let normal = self.plus(size, BIAS);

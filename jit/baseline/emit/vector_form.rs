@@ -12,7 +12,7 @@ use reflex_tir::{BinOp, Buffer, DType, Expr, ExprKind, For, Intrin, PrimFunc, St
 use crate::emit::expr::loads;
 use crate::emit::memory::position;
 
-/// How a value differs between lanes.
+/// The way in which a value differs between lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// Not at all.
