@@ -90,12 +90,25 @@ impl Schedule {
         Ok(copy)
     }
 
-    /// Refuses a buffer that is allocated inside of a loop: nothing outside of it can name it.
+    /// Refuses a buffer that is allocated for a statement alone: nothing outside of it can name it.
     pub(super) fn require_whole_function(&self, buffer: Buffer) -> Result<(), String> {
         let whole =
             self.func.allocs.contains(&buffer) || self.func.params.contains(&Param::Buffer(buffer));
         let name = &self.func.buffers[buffer].name;
-        if whole { Ok(()) } else { Err(format!("`{name}` is allocated inside of a loop")) }
+        if whole { Ok(()) } else { Err(format!("`{name}` is allocated for other statements")) }
+    }
+
+    /// Refuses to move `block` to the end of `path` if that is outside of an allocation whose buffer
+    /// it reads or writes.
+    pub(super) fn require_visible(&self, path: &[&Stmt], block: &Block) -> Result<(), String> {
+        for region in block.reads.iter().chain(&block.writes) {
+            let here =
+                |s: &&Stmt| matches!(s, Stmt::Allocate { buffer, .. } if *buffer == region.buffer);
+            if !path.iter().any(here) {
+                self.require_whole_function(region.buffer)?;
+            }
+        }
+        Ok(())
     }
 
     fn cache_of(&mut self, buffer: Buffer, scope: Scope) -> Buffer {

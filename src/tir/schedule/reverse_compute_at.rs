@@ -22,6 +22,7 @@ impl Schedule {
         self.require_movable("reverse_compute_at", name)?;
         let refuse = |why: &str| self.refuse("reverse_compute_at", name, why);
         let path = self.path_to_free_loop("reverse_compute_at", at)?;
+        self.require_visible(&path, &block).map_err(|why| refuse(&why))?;
         let body = self.get_loop(at)?.body.clone();
         if tree::path_to_block(&body, name).is_some() {
             return Err(refuse("the block is already below the loop"));
