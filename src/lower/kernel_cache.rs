@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use reflex_tir::codegen::{ObjectFile, Request};
 
 /// First bytes of an entry.
-const MAGIC: &[u8; 8] = b"RFXKERN1";
+const MAGIC: &[u8; 8] = b"RFXKERN2";
 /// Name of the file with the identity of the code generator that wrote last.
 const GENERATOR: &str = "generator";
 /// Most bytes that all entries may take.
@@ -207,7 +207,7 @@ fn decode(bytes: &[u8]) -> Option<ObjectFile> {
 mod tests {
     use reflex_tir::PrimFunc;
     use reflex_tir::abi::raw_signature;
-    use reflex_tir::codegen::{CpuTarget, OptLevel, PROTOCOL, Target};
+    use reflex_tir::codegen::{CpuTarget, KernelTier, OptLevel, PROTOCOL, Target};
 
     use super::*;
 
@@ -229,7 +229,8 @@ mod tests {
 
     fn object(name: &str, bytes: usize) -> ObjectFile {
         let signature = raw_signature(&PrimFunc::new(name));
-        ObjectFile { signature, elf: vec![7; bytes], asm: None, micros: 1 }
+        let tier = KernelTier::Optimised;
+        ObjectFile { signature, tier, elf: vec![7; bytes], asm: None, micros: 1 }
     }
 
     #[test]

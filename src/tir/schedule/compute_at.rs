@@ -18,7 +18,8 @@ impl Schedule {
         self.require_movable("compute_at", name)?;
         let refuse = |why: &str| self.refuse("compute_at", name, why);
         let (buffer, indices) = self.movable("compute_at", name, &block)?;
-        let path = self.path_to_loop("compute_at", at)?;
+        let path = self.path_to_free_loop("compute_at", at)?;
+        self.require_visible(&path, &block).map_err(|why| refuse(&why))?;
         let body = self.get_loop(at)?.body.clone();
         if tree::path_to_block(&body, name).is_some() {
             return Err(refuse("the block is already below the loop"));

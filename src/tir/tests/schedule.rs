@@ -241,6 +241,32 @@ fn a_cached_tile_reads_the_copy_in_the_blocks_within() {
 }
 
 #[test]
+fn a_buffer_inside_of_a_loop_is_not_cached_outside() {
+    let mut s = Schedule::new(chain(8));
+    let [i, ..] = s.get_loops("bias_add").unwrap()[..] else { unreachable!() };
+    s.compute_at("scale", i).unwrap();
+    s.store_at("scale", i, Scope::Global).unwrap();
+    let buffer = s.get_block("scale").unwrap().writes[0].buffer;
+    let refused = s.cache_write("scale", Scope::Global).unwrap_err();
+    assert!(refused.why.contains("allocated for other statements"), "{refused}");
+    let refused = s.cache_read("bias_add", buffer, Scope::Global).unwrap_err();
+    assert!(refused.why.contains("allocated for other statements"), "{refused}");
+}
+
+#[test]
+fn nothing_moves_into_a_tile() {
+    let mut s = Schedule::new(chain(8));
+    let [i, ..] = s.get_loops("scale").unwrap()[..] else { unreachable!() };
+    let tile = s.blockize(i).unwrap();
+    let refused = s.reverse_compute_at("bias_add", i).unwrap_err();
+    assert!(refused.why.contains(&format!("inside block `{tile}`")), "{refused}");
+    let mut s = Schedule::new(chain(8));
+    let [i, ..] = s.get_loops("bias_add").unwrap()[..] else { unreachable!() };
+    s.blockize(i).unwrap();
+    assert!(s.compute_at("scale", i).unwrap_err().why.contains("inside block"));
+}
+
+#[test]
 fn a_tile_can_be_one_block() {
     let before = matmul(13.into(), 32.into(), 8.into());
     let mut s = Schedule::new(before.clone());
