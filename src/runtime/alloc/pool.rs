@@ -4,7 +4,7 @@
 //! so a steady state must not reach the global allocator. A block freed on another
 //! thread joins that thread's lists. Each list is bounded, and the rest goes back to the
 //! global allocator; the bound doubles where a list ran empty after it had given blocks
-//! back, as long as the bounds of all lists together are at most [`MAX_CACHED`] bytes
+//! back, as long as the bounds of all lists together are at most `MAX_CACHED` bytes
 //! (the slow start of TCMalloc's thread caches). So a program that makes and drops a
 //! thousand objects at a time soon finds them all cached. Blocks over [`MAX_POOLED`] bytes
 //! are not pooled.
