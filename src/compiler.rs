@@ -65,6 +65,10 @@ impl Compiler {
             Some(KernelCache::new(folder, identity, kernel_cache::DEFAULT_LIMIT))
         };
         let cache = open(generator.identity());
+        let cache = match generator {
+            Generator::Baseline { .. } => cache.map(KernelCache::unnoted),
+            _ => cache,
+        };
         // Kernels that LLVM made while it was there run faster.
         let preferred = generator.is_stand_in().then(|| open(None)).flatten();
         let progress = |p: compile::Progress<'_>| self.progress.report("kernels", p.done, p.total);
@@ -76,7 +80,7 @@ impl Compiler {
             observer: &observer,
             progress: &progress,
         };
-        let options = self.pipeline_options();
+        let options = self.options_for(&generator);
         let compiled = compile::compile(module, &options, &tools).map_err(|e| failed(&e))?;
         observer.finish().map_err(|why| failed(&why))?;
         let report = &compiled.report;
@@ -174,6 +178,10 @@ impl Compiler {
 
     /// Returns the options of the lowering pipeline.
     pub(crate) fn pipeline_options(&self) -> pipeline::Options {
+        self.options_for(&self.generator())
+    }
+
+    fn options_for(&self, generator: &Generator) -> pipeline::Options {
         let options = match self.target.levels.is_empty() {
             true => pipeline::Options::new(self.target.host.clone()),
             false => pipeline::Options::of_levels(&self.target.levels),
@@ -195,7 +203,7 @@ impl Compiler {
             pipeline,
             ..options
         };
-        if matches!(self.generator(), Generator::Baseline { .. }) {
+        if matches!(generator, Generator::Baseline { .. }) {
             // Schedules are those for LLVM, so that sums have the same order, but for these.
             for cpu in &mut options.cpus {
                 cpu.target.features.retain(|feature| !feature.starts_with("amx"));

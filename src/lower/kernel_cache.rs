@@ -61,6 +61,12 @@ impl KernelCache {
         KernelCache { dir, identity, limit, corrupt, generator_noted }
     }
 
+    /// The same cache, whose generator is always at hand: a cache that is opened without one finds
+    /// what another generator made, whoever writes last.
+    pub fn unnoted(self) -> KernelCache {
+        KernelCache { generator_noted: AtomicBool::new(true), ..self }
+    }
+
     /// Where the user's cache is: `$REFLEX_CACHE`, or `reflex` in the XDG cache directory.
     /// `None` when `$REFLEX_CACHE` is `off` or there is no home.
     pub fn default_dir() -> Option<PathBuf> {
@@ -277,6 +283,19 @@ mod tests {
         let unused = KernelCache::new(dir.path(), Some("llvm"), DEFAULT_LIMIT);
         assert!(unused.get(&unused.key(&request("f"))).is_none());
         assert!(!WARNED.lock().contains(dir.path()));
+    }
+
+    #[test]
+    fn an_unnoted_generator_hides_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |identity| KernelCache::new(dir.path(), identity, DEFAULT_LIMIT);
+        let llvm = of(Some("llvm"));
+        llvm.put(&llvm.key(&request("f")), &object("f", 10));
+        let own = of(Some("own")).unnoted();
+        own.put(&own.key(&request("g")), &object("g", 10));
+        let either = of(None);
+        assert_eq!(either.get(&either.key(&request("f"))), Some(object("f", 10)));
+        assert!(either.get(&either.key(&request("g"))).is_none());
     }
 
     #[test]
