@@ -245,7 +245,7 @@ impl Generator {
         match self {
             Generator::Given(_) => Some("in process"),
             Generator::Process(process) => process.identity(),
-            Generator::Baseline { .. } => Some(reflex_baseline::IDENTITY),
+            Generator::Baseline { .. } => Some(&reflex_baseline::IDENTITY),
         }
     }
 

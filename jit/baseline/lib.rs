@@ -31,6 +31,7 @@ mod target;
 mod unit;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::LazyLock;
 use std::time::Instant;
 
 use reflex_tir::PrimFunc;
@@ -44,8 +45,10 @@ use reflex_tir::verify::{IrForm, verify};
 pub use error::{BaselineError, Result};
 use unit::Unit;
 
-/// Tells builds of this code generator apart, for the kernel cache.
-pub const IDENTITY: &str = concat!("cranelift ", env!("CARGO_PKG_VERSION"), " 1");
+/// Tells versions of Cranelift apart, for the kernel cache, whose keys hold a hash of this crate's
+/// source too.
+pub static IDENTITY: LazyLock<String> =
+    LazyLock::new(|| format!("cranelift {}", cranelift_codegen::VERSION));
 
 /// Cranelift in this process.
 #[derive(Clone, Copy, Debug, Default)]

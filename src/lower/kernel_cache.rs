@@ -62,7 +62,7 @@ impl KernelCache {
     }
 
     /// The same cache, whose generator is always at hand: a cache that is opened without one finds
-    /// what another generator made, whoever writes last.
+    /// what another generator made, also after this one has written.
     pub fn unnoted(self) -> KernelCache {
         KernelCache { generator_noted: AtomicBool::new(true), ..self }
     }

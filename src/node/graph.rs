@@ -106,7 +106,8 @@ impl Graph {
     /// # Errors
     /// A replacement refers to its own node or one after it.
     pub fn map(&self, map: &mut dyn FnMut(NodeId, Node) -> Node) -> Result<Graph, String> {
-        let mut graph = Graph { nodes: Vec::with_capacity(self.nodes.len()), ..self.clone() };
+        let nodes = Vec::with_capacity(self.nodes.len());
+        let mut graph = Graph { nodes, root: self.root, metadata: self.metadata.clone() };
         for (id, node) in (0..).zip(&self.nodes) {
             let made = map(id, node.clone());
             let mut late = None;
