@@ -253,6 +253,28 @@ fn a_buffer_inside_of_a_loop_is_not_cached_outside() {
     assert!(refused.why.contains("allocated for other statements"), "{refused}");
 }
 
+/// A cached read gives the block iterators that follow its own; loops rebuilt from all of them would run
+/// pairs that are no instances.
+#[test]
+fn a_block_moves_only_if_its_iterators_are_independent() {
+    let mut s = Schedule::new(chain(8));
+    let [_, j] = s.get_loops("bias_add").unwrap()[..] else { unreachable!() };
+    let bias = s.get_block("bias_add").unwrap().reads[1].buffer;
+    s.cache_read_at("bias_add", bias, j, Scope::Local).unwrap();
+    let [consumer, ..] = s.get_loops("exp").unwrap()[..] else { unreachable!() };
+    let refused = s.compute_at("bias_add", consumer).unwrap_err();
+    assert!(refused.why.contains("iterators follow each other"), "{refused}");
+    let [producer, ..] = s.get_loops("scale").unwrap()[..] else { unreachable!() };
+    let refused = s.reverse_compute_at("bias_add", producer).unwrap_err();
+    assert!(refused.why.contains("iterators follow each other"), "{refused}");
+    // Fused loops run all combinations.
+    let mut s = Schedule::new(chain(8));
+    let [i2, j2] = s.get_loops("bias_add").unwrap()[..] else { unreachable!() };
+    s.fuse(&[i2, j2]).unwrap();
+    let [consumer, ..] = s.get_loops("exp").unwrap()[..] else { unreachable!() };
+    s.compute_at("bias_add", consumer).unwrap();
+}
+
 #[test]
 fn nothing_moves_into_a_tile() {
     let mut s = Schedule::new(chain(8));
