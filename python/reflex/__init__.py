@@ -72,6 +72,7 @@ __all__ = [
     "library_function",
     "list_passes",
     "load",
+    "load_module",
     "memory",
     "register_global_func",
     "set_memory_limit",
@@ -138,6 +139,36 @@ def load(
         return Program(_reflex["load"](data, *options, *_custom(*custom)), (data, *options, *custom))
     handle = _reflex["load"](os.fspath(model), *options, *_custom(*custom))
     return Program(handle, (os.path.abspath(model), *options, *custom))
+
+
+def load_module(model: _Path | _Bytes, mode: str = "tiered", **options: Any) -> tvm_ffi.Module:
+    """Loads a model or a library of packed functions as a module of tvm-ffi, which TVM's own functions
+    take and call. The options are those of `load`.
+
+    The module of a model makes others: `vm_load_executable` one with the functions of TVM's virtual
+    machine, and each function of the program one that keeps its inputs and outputs in place. Sessions
+    run in `mode`.
+
+    >>> module = reflex.load_module(model)
+    >>> vm = module["vm_load_executable"]()          # as tvm.relax.VirtualMachine does
+    >>> stateful = module["main"](tvm_ffi.device("cpu", 0))
+    >>> stateful["set_input"](0, tvm_ffi.from_dlpack(x))
+    >>> stateful["set_input"]("w", tvm_ffi.from_dlpack(w))
+    >>> stateful["run"]()
+    >>> stateful["get_output"](0).numpy().shape
+    (2, 5)
+    """
+    use_tensor_class()
+    data = bytes(model) if isinstance(model, (bytes, bytearray, memoryview)) else os.fspath(model)
+    names = ("device", "threads", "kernel_cache", "tier", "precision", "format", "kernels", "params")
+    given = {"device": "cpu", "threads": 1, **options}
+    custom = [given.pop(name, None) for name in ("pipeline", "passes", "instrument")]
+    plain = [given.pop(name, None) for name in names]
+    if given:
+        raise TypeError(f"load_module() got an unexpected keyword argument {next(iter(given))!r}")
+    plain = [os.fspath(value) if isinstance(value, os.PathLike) else value for value in plain]
+    module: tvm_ffi.Module = _reflex["load_module"](data, *plain, *_custom(*custom), mode)
+    return module
 
 
 def _text(path: _Path | None) -> str | None:
@@ -341,6 +372,15 @@ class Program:
         >>> session = program.session("compiled", memory_cfg="naive")
         """
         return Session(self._handle("session", mode, device, memory_cfg), self._name)
+
+    def module(self, mode: str = "tiered") -> tvm_ffi.Module:
+        """Returns the program as a module of tvm-ffi, as `load_module` gives one.
+
+        >>> program.module().kind
+        'relax.VMExecutable'
+        """
+        module: tvm_ffi.Module = self._handle("module", mode)
+        return module
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:

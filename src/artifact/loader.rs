@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use reflex_runtime::abi::DLDevice;
 use reflex_runtime::library::{BundleAccess, Library};
+use reflex_runtime::module::Module;
 use reflex_vm::serialize;
 
+use super::imports::{self, LibraryFunctions};
 use super::kernels::ArtifactKernels;
 use super::metadata::Metadata;
 use super::{EXECUTABLE_KIND, METADATA_SYMBOL, SAVED_CODE_SYMBOL, relay, tvm_signatures};
@@ -95,15 +97,19 @@ fn load(
             (Metadata::of_signatures(signatures), origin, String::new())
         }
     };
+    let own = Module::new(LibraryFunctions(library.clone()));
+    let imports = imports::tree(&library, own)?.imports;
     // SAFETY: the caller trusts the library's machine code, and with it the library's own
     // description of that code.
-    let library = unsafe { ArtifactKernels::new(library, suffix, metadata.kernels) };
+    let library =
+        unsafe { ArtifactKernels::new(library, suffix, metadata.kernels, imports.clone()) };
     let resources = Resources {
         library: Arc::new(library),
         signatures: Arc::new(metadata.signatures),
         device: DLDevice::CPU,
         on_cpu: [].into(),
         objects: None,
+        imports: imports.into(),
         missing_features: None,
         saved_code,
         listing: None,

@@ -8,6 +8,7 @@
 //!
 //! Decision: docs/decisions/0039-cpu-levels.md
 
+pub(crate) mod imports;
 mod kernels;
 pub(crate) mod loader;
 pub(crate) mod metadata;

@@ -20,12 +20,9 @@ use reflex_runtime::function::{Function, arg, guard};
 use reflex_runtime::registry;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
-use reflex_vm::instrument::{CallEvent, Instrument, Verdict};
+use reflex_vm::instrument::Instrument;
 use reflex_vm::session::{Canceller, SavedResult};
 
-use super::arguments::{Parameters, check_tensors, compact};
-use super::owned_results::make_writable;
-use super::shared::SharedSession;
 use super::values::{kept, targets};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
@@ -39,6 +36,10 @@ use crate::passes::{FunctionInstrument, Pipeline};
 use crate::program::Program;
 use crate::session::Session;
 use crate::session::timing::TimingOptions;
+use crate::shared_session::SharedSession;
+use crate::shared_session::arguments::{Parameters, check_tensors, compact};
+use crate::shared_session::callback_instrument::CallbackInstrument;
+use crate::shared_session::owned_results::make_writable;
 use crate::signature::{Dim, TensorInfo};
 
 type FfiResult<T = Any> = std::result::Result<T, Raised>;
@@ -216,12 +217,24 @@ fn load(args: &[AnyView<'_>]) -> FfiResult {
     Ok(Function::new(move |args| program_method(&program, string(args, 0)?, rest(args, 1))).into())
 }
 
+/// The arguments of [`engine`], then the mode of sessions: a module, which tvm-ffi's languages call as
+/// their own.
+fn load_module(args: &[AnyView<'_>]) -> FfiResult {
+    let (engine, model) = (engine(args)?, model(args)?);
+    let mode = mode(args, 12)?;
+    let module = engine.load_module(model, mode).map_err(|error| raise_of(error, args))?;
+    Ok(module.into())
+}
+
+fn mode(args: &[AnyView<'_>], at: usize) -> FfiResult<Mode> {
+    string(args, at)?.parse().map_err(|why: String| Raised::value_error(why))
+}
+
 fn program_method(program: &Program, name: &str, args: &[AnyView<'_>]) -> FfiResult {
     match name {
         "session" => {
             let wrong = |why: String| Raised::value_error(why);
-            let mode: Mode = string(args, 0)?.parse().map_err(wrong)?;
-            let mut options = SessionOptions::new(mode);
+            let mut options = SessionOptions::new(mode(args, 0)?);
             if let Some(device) = optional(args, 1)? {
                 options = options.device(device);
             }
@@ -238,6 +251,7 @@ fn program_method(program: &Program, name: &str, args: &[AnyView<'_>]) -> FfiRes
             };
             Ok(Function::new(method).into())
         }
+        "module" => Ok(program.module(mode(args, 0)?).into()),
         "save" => {
             let path = Path::new(string(args, 0)?);
             let written = program.save(path);
@@ -401,8 +415,7 @@ fn set_instrument(shared: &Shared, args: &[AnyView<'_>]) -> FfiResult {
     let instrument = match args.first() {
         Some(value) if !value.is_none() => {
             let callback = Function::try_from(*value)?;
-            Some(Box::new(CallbackInstrument { callback, running: Vec::new() })
-                as Box<dyn Instrument>)
+            Some(Box::new(CallbackInstrument::new(callback)) as Box<dyn Instrument>)
         }
         _ => None,
     };
@@ -445,53 +458,6 @@ fn profile(shared: &Shared, args: &[AnyView<'_>]) -> FfiResult {
     }
     let table = Any::from(profile.table().as_str());
     Ok(Array::new([table, value]).into())
-}
-
-/// An instrument in the form of TVM's: `f(function, name, before, result, args...)`, which
-/// gives 1 before a call to skip it. Element types among the arguments are shown as their names.
-struct CallbackInstrument {
-    callback: Function,
-    running: Vec<Vec<Any>>,
-}
-
-impl CallbackInstrument {
-    fn show(
-        &self,
-        call: &CallEvent<'_>,
-        args: &[AnyView<'_>],
-        result: Option<AnyView<'_>>,
-    ) -> FfiResult {
-        let shown = |arg: &AnyView<'_>| match arg.as_dtype() {
-            Some(dtype) => Any::from(dtype.to_string().as_str()),
-            None => arg.to_owned(),
-        };
-        let name = Any::from(call.callee);
-        let args: Vec<Any> = args.iter().map(shown).collect();
-        let head = [call.callable, name.view(), result.is_none().into()];
-        let head = head.into_iter().chain([result.unwrap_or(AnyView::NONE)]);
-        self.callback.call(&head.chain(args.iter().map(Any::view)).collect::<Vec<_>>())
-    }
-}
-
-impl Instrument for CallbackInstrument {
-    fn before(&mut self, call: &CallEvent<'_>) -> FfiResult<Verdict> {
-        const SKIP: i64 = 1;
-        let answer = self.show(call, call.args, None)?;
-        if answer.view().as_int() == Some(SKIP) {
-            return Ok(Verdict::Skip);
-        }
-        self.running.push(call.args.iter().map(AnyView::to_owned).collect());
-        Ok(Verdict::Run)
-    }
-
-    fn after(&mut self, call: &CallEvent<'_>, result: AnyView<'_>) -> FfiResult<()> {
-        let args = self.running.pop().unwrap_or_default();
-        self.show(call, AnyView::slice(&args), Some(result)).map(drop)
-    }
-
-    fn aborted(&mut self) {
-        self.running.clear();
-    }
 }
 
 /// `(name, function, replace)`: registers a packed function that programs find.
@@ -610,6 +576,7 @@ macro_rules! exports {
 
 exports! {
     __tvm_ffi_load = load;
+    __tvm_ffi_load_module = load_module;
     __tvm_ffi_inspect = inspect;
     __tvm_ffi_passes = passes;
     __tvm_ffi_ir_load = super::ir::load;

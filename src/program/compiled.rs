@@ -70,6 +70,7 @@ pub(crate) fn load(
         signatures: Arc::new(interface.signatures),
         variants: interface.variants.into(),
         objects,
+        imports: [].into(),
         missing_features,
         execution: execution.clone(),
         origin: "compiled in this process".to_owned(),

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use reflex_cranelift::{CraneliftTier, Disassemble, JitError, Overview, SavedCodeError};
 use reflex_graph::{ConstantPool, Literal};
 use reflex_runtime::abi::DLDevice;
+use reflex_runtime::module::Module;
 use reflex_vm::devices::Devices;
 use reflex_vm::executable::{Constant, Executable, FuncKind};
 use reflex_vm::session as vm;
@@ -46,6 +47,8 @@ pub(crate) struct Resources {
     pub(crate) signatures: Arc<BTreeMap<String, Signature>>,
     /// The kernels as object files, if this process compiled them to be saved.
     pub(crate) objects: Option<Arc<KernelObjects>>,
+    /// Modules of an artifact beside the program.
+    pub(crate) imports: Arc<[Module]>,
     /// CPU features that the kernels need and this CPU lacks, as a message.
     pub(crate) missing_features: Option<String>,
     pub(crate) execution: ExecutionOptions,

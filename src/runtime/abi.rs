@@ -188,6 +188,55 @@ pub struct TVMFFISeqCell {
     pub data_deleter: Option<unsafe extern "C" fn(*mut c_void)>,
 }
 
+/// The cell of a map or dict, after its header. Entries are pairs of values.
+#[repr(C)]
+#[derive(Debug)]
+pub struct TVMFFIMapCell {
+    /// The first entry of a small map; blocks of a dense one.
+    pub data: *mut c_void,
+    /// Entries in use.
+    pub size: u64,
+    /// Entries allocated, with [`MAP_SMALL`] in a small map.
+    pub slots: u64,
+    /// Frees `data` when it is not inside the object.
+    pub data_deleter: Option<unsafe extern "C" fn(*mut c_void)>,
+}
+
+/// The cell of a dense map: a hash table whose entries are linked in the order of insertion.
+#[repr(C)]
+#[derive(Debug)]
+pub struct TVMFFIDenseMapCell {
+    /// What small maps have too.
+    pub map: TVMFFIMapCell,
+    /// Of the hash.
+    pub fib_shift: u32,
+    /// The first entry, or [`MAP_NO_ENTRY`].
+    pub first: u64,
+    /// The last entry, or [`MAP_NO_ENTRY`].
+    pub last: u64,
+}
+
+/// An entry of a dense map.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct TVMFFIDenseMapEntry {
+    /// The key.
+    pub key: TVMFFIAny,
+    /// The value.
+    pub value: TVMFFIAny,
+    /// The entry before it, or [`MAP_NO_ENTRY`].
+    pub previous: u64,
+    /// The entry after it, or [`MAP_NO_ENTRY`].
+    pub next: u64,
+}
+
+/// Entries of a block of a dense map, before which as many bytes say which are in use.
+pub const MAP_BLOCK: usize = 16;
+/// The bit of `slots` that says that a map is small: an array of pairs.
+pub const MAP_SMALL: u64 = 1 << 63;
+/// The index of no entry.
+pub const MAP_NO_ENTRY: u64 = u64::MAX;
+
 /// Rewrites or extends an error's backtrace.
 pub type UpdateBacktrace =
     unsafe extern "C" fn(this: *mut c_void, backtrace: *const TVMFFIByteArray, mode: i32);

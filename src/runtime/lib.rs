@@ -25,6 +25,8 @@ pub mod function;
 mod host;
 pub mod legacy;
 pub mod library;
+pub mod map;
+pub mod module;
 pub mod object;
 pub mod registry;
 pub mod shape;

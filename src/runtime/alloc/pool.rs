@@ -111,6 +111,15 @@ pub(crate) unsafe fn free(body: NonNull<u8>) {
     }
 }
 
+/// Replaces the word right before an object body, that of its `TVMFFIObjectAllocHeader`, by a pointer.
+///
+/// # Safety
+/// `body` came from [`allocate`], and its deleter frees it by [`free`], which does not use that word.
+pub(crate) unsafe fn set_word_before(body: NonNull<u8>, word: *const c_void) {
+    // SAFETY: the prefix of a body ends with that header, which is one word.
+    unsafe { body.cast::<*const c_void>().sub(1).write(word) };
+}
+
 unsafe extern "C" fn delete_space(body: *mut c_void) {
     if let Some(body) = NonNull::new(body.cast()) {
         // SAFETY: the caller passes the body this header precedes, for the last time.
