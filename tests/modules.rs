@@ -7,11 +7,12 @@ mod programs;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 
 use programs::run_python;
 use reflex::{
-    Any, Engine, Function, Functions, Imports, Mode, RaisedError, RuntimeModule, Tensor,
-    register_global_func,
+    Any, Engine, Function, Functions, Imports, Mode, ModelFormat, ModelSource, RaisedError,
+    RuntimeModule, Tensor, register_global_func,
 };
 
 const SOURCE: &str = "tests/filetests/relax/mlp.py";
@@ -108,13 +109,44 @@ fn stateful_modules_answer_as_sessions_do() {
             let y = Tensor::try_from(call(&model, "get_output", &[Any::from(0_i64)]));
             assert_eq!(y.expect("a tensor").to_bytes().unwrap(), expected.to_bytes().unwrap());
         }
-        // A session module calls itself from a function that it calls.
-        let vm = RuntimeModule::try_from(call(&factory, "vm_load_executable", &[])).unwrap();
-        let main = vm.require("main").unwrap();
-        let again = Function::new(move |args| main.call(args));
-        let y = call(&vm, "invoke_closure", &[again.into(), x.clone().into(), w.clone().into()]);
-        assert_eq!(Tensor::try_from(y).unwrap().to_bytes().unwrap(), expected.to_bytes().unwrap());
     }
+}
+
+/// A program whose `main` calls a packed function.
+const OUTWARD: &str = r#"
+@I.ir_module
+class Module:
+    @R.function
+    def inner(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+        return R.multiply(x, x)
+
+    @R.function
+    def main(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+        y = R.call_packed("test.modules.inward", x, ty_args=R.Tensor((2,), "float32"))
+        return y
+"#;
+
+#[test]
+fn a_function_that_a_session_calls_calls_functions_of_its_module() {
+    static INNER: Mutex<Option<Function>> = Mutex::new(None);
+    let inward = Function::new(|args| {
+        let inner = INNER.lock().unwrap().clone().expect("set below");
+        inner.call(args)
+    });
+    register_global_func("test.modules.inward", inward).unwrap();
+    let source = ModelSource::bytes(ModelFormat::Script, OUTWARD.as_bytes());
+    let program = Engine::new().and_then(|engine| engine.load(source)).expect("compiles");
+    for mode in Mode::ALL {
+        let vm = call(&program.module(mode), "vm_load_executable", &[]);
+        let vm = RuntimeModule::try_from(vm).unwrap();
+        *INNER.lock().unwrap() = Some(vm.require("inner").unwrap());
+        let x = Tensor::from_slice(&[2], &[3.0_f32, 4.0]).unwrap();
+        for _ in 0..3 {
+            let y = Tensor::try_from(call(&vm, "main", &[x.clone().into()])).unwrap();
+            assert_eq!(y.to_vec::<f32>().unwrap(), [9.0, 16.0]);
+        }
+    }
+    *INNER.lock().unwrap() = None;
 }
 
 #[test]

@@ -110,7 +110,46 @@ def modules_travel_through_functions_and_import_each_other():
     assert "is not set" in raises(ValueError, run)
 
 
+DPS = """
+
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor(("n", 4), "float32"), w: R.Tensor((3,), "float32")):
+        n = T.int64()
+        y = R.call_dps_packed("test.dps.scale", (x, R.prim_value(3)), out_ty=R.Tensor((n, 4), "float32"))
+        z = R.call_dps_packed(
+            "test.dps.split", (w,), out_ty=[R.Tensor((2,), "float32"), R.Tensor((1,), "float32")]
+        )
+        return (y, z[0], z[1])
+"""
+
+
+def destination_passing_calls_are_those_of_tvm():
+    @tvm_ffi.register_global_func("test.dps.scale", override=True)
+    def scale(x, factor, out):
+        tvm.runtime.tensor(x.numpy() * factor).copyto(out)
+
+    @tvm_ffi.register_global_func("test.dps.split", override=True)
+    def split(w, head, tail):
+        tvm.runtime.tensor(w.numpy()[:2]).copyto(head)
+        tvm.runtime.tensor(w.numpy()[2:]).copyto(tail)
+
+    x, w = np.arange(8, dtype="float32").reshape(2, 4), np.array([5, 6, 7], "float32")
+    theirs = relax.VirtualMachine(tvm.compile(tvm.script.from_source(DPS), "llvm"), tvm.cpu())
+    expected = [each.numpy() for each in theirs["main"](tensor(x), tensor(w))]
+    np.testing.assert_array_equal(expected[0], 3 * x)
+    program = reflex.compile(DPS)
+    for mode in MODES:
+        for _ in range(3):
+            results = program.session(mode)["main"](x, w)
+            assert len(results) == len(expected)
+            for ours, other in zip(results, expected):
+                np.testing.assert_array_equal(ours.numpy(), other)
+
+
 they_are_modules_of_tvm()
+destination_passing_calls_are_those_of_tvm()
 for each in MODES:
     the_virtual_machine_of_tvm_runs_them(each)
     stateful_modules_keep_inputs_and_outputs(each)

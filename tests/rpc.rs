@@ -1,6 +1,9 @@
 //! `reflex serve` and `reflex tracker` as processes: what TVM's server lets happen does not happen, a
 //! session that dies ends alone, and each side works with TVM's.
 
+#[path = "common/programs.rs"]
+#[allow(dead_code, reason = "the examples use the rest")]
+mod programs;
 #[path = "rpc/secure.rs"]
 mod secure;
 #[path = "common/tvm.rs"]
@@ -459,4 +462,16 @@ fn sessions_leave_no_descriptors_and_no_processes() {
     }
     assert!(descriptors(&server) <= before, "{before}");
     assert!(server.sessions().is_empty());
+}
+
+#[test]
+fn python_uses_modules_and_tensors_of_a_server() {
+    let model = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rpc-mlp.so");
+    let loaded = reflex::Engine::new().and_then(|e| e.load("tests/filetests/relax/mlp.py"));
+    loaded.and_then(|program| program.save(&model)).expect("compiles");
+    let server = Listening::start(&["serve", "--allow-code"]);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python_rpc.py");
+    let address = Path::new(&server.address);
+    let Some(said) = programs::run_python(&[&script, &model, address]) else { return };
+    assert!(said.ends_with("done\n"), "{said}");
 }

@@ -39,7 +39,7 @@ from typing import Any
 
 import tvm_ffi
 
-from . import ir
+from . import ir, rpc
 from ._arrays import (
     ArrayLike,
     Function,
@@ -56,9 +56,11 @@ from ._arrays import (
 )
 from ._library import LIBRARY as _reflex
 from ._library import Cancelled, FuelExhausted, NotATensor
+from .exec_builder import ExecBuilder
 
 __all__ = [
     "Cancelled",
+    "ExecBuilder",
     "FuelExhausted",
     "Function",
     "Program",
@@ -711,14 +713,28 @@ class Session:
         repeat: int = 1,
         min_repeat_ms: float = 0,
         cooldown_ms: float = 0,
+        repeats_to_cooldown: int = 1,
+        cache_flush_bytes: int = 0,
+        f_preproc: str | None = None,
+        limit_zero_time_iterations: int = 100,
     ) -> Callable[..., list[float]]:
         """Returns a callable that times a function: seconds per call of each measurement. The name
         `invoke_stateful` times the function that the callable is given on its stored arguments.
 
+        A pause of `cooldown_ms` is made after each `repeats_to_cooldown` measurements. Before each,
+        `cache_flush_bytes` are written, and the global function called `f_preproc` is called with the
+        arguments; `cache_flush_cpu_non_first_arg` flushes all but the first from the CPU's caches.
+        Where a measurement shall take `min_repeat_ms`, `limit_zero_time_iterations` bounds those of no time.
+
         >>> len(session.time_evaluator("main", number=2, repeat=3)(x, w))
         3
+        >>> cold = session.time_evaluator("main", number=1, f_preproc="cache_flush_cpu_non_first_arg")
+        >>> len(cold(x, w))
+        1
         """
-        options = (number, repeat, min_repeat_ms / 1e3, cooldown_ms / 1e3)
+        repeats = (number, repeat, float(min_repeat_ms), limit_zero_time_iterations)
+        pauses = (float(cooldown_ms), repeats_to_cooldown, cache_flush_bytes, f_preproc)
+        options = (*repeats, *pauses)
         return lambda *args: list(self._pass("time", name, args, *options))
 
     def set_instrument(self, instrument: Callable[..., Any] | None) -> None:

@@ -13,7 +13,7 @@ mod kernels;
 pub(crate) mod loader;
 pub(crate) mod metadata;
 pub(crate) mod relay;
-mod tvm_signatures;
+pub(crate) mod tvm_signatures;
 pub(crate) mod writer;
 
 /// Kind of the module that holds the executable in the bundle.

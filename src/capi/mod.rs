@@ -11,10 +11,12 @@
 //!
 //! Decision: docs/decisions/0023-one-shared-library.md
 
+mod exec_builder;
 mod instrument;
 mod ir;
 mod packed;
 mod program;
+mod rpc;
 mod session;
 mod signature;
 mod values;

@@ -23,6 +23,7 @@ use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::instrument::Instrument;
 use reflex_vm::session::{Canceller, SavedResult};
 
+use super::rpc::timing_options;
 use super::values::{kept, targets};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
@@ -35,7 +36,6 @@ use crate::options::{Mode, SessionOptions};
 use crate::passes::{FunctionInstrument, Pipeline};
 use crate::program::Program;
 use crate::session::Session;
-use crate::session::timing::TimingOptions;
 use crate::shared_session::SharedSession;
 use crate::shared_session::arguments::{Parameters, check_tensors, compact};
 use crate::shared_session::callback_instrument::CallbackInstrument;
@@ -214,7 +214,12 @@ fn raise_of(error: Error, args: &[AnyView<'_>]) -> Raised {
 fn load(args: &[AnyView<'_>]) -> FfiResult {
     let (engine, model) = (engine(args)?, model(args)?);
     let program = engine.load(model).map_err(|error| raise_of(error, args))?;
-    Ok(Function::new(move |args| program_method(&program, string(args, 0)?, rest(args, 1))).into())
+    Ok(program_handle(program))
+}
+
+/// A program as a function whose first argument is the name of what to do.
+pub(super) fn program_handle(program: Program) -> Any {
+    Function::new(move |args| program_method(&program, string(args, 0)?, rest(args, 1))).into()
 }
 
 /// The arguments of [`engine`], then the mode of sessions: a module, which tvm-ffi's languages call as
@@ -422,29 +427,15 @@ fn set_instrument(shared: &Shared, args: &[AnyView<'_>]) -> FfiResult {
     shared.set(|s| s.set_instrument(instrument))
 }
 
-/// `(function, number, repeat, min repeat in seconds, cooldown in seconds, args...)`: seconds
-/// per call of each measurement.
+/// `(function, number, repeat, min_repeat_ms, limit_zero_time_iterations, cooldown_ms, repeats_to_cooldown,
+/// cache_flush_bytes, f_preproc or None, args...)`: seconds per call of each measurement.
 fn time(shared: &Shared, args: &[AnyView<'_>]) -> FfiResult {
-    let count = |index| u32::try_from(arg::<i64>(args, index)?).map_err(|_| bad_count());
-    let seconds = |index| {
-        let seconds = Duration::try_from_secs_f64(arg::<f64>(args, index)?);
-        seconds.map_err(|error| Raised::value_error(error.to_string()))
-    };
-    let options = TimingOptions {
-        number: count(1)?,
-        repeat: count(2)?,
-        min_repeat: seconds(3)?,
-        cooldown: seconds(4)?,
-        ..TimingOptions::default()
-    };
+    const OPTIONS: usize = 8;
+    let options = timing_options(rest(args, 1))?;
     let (func, mut copies) = (string(args, 0)?, Vec::new());
-    let args = shared.arguments(func, rest(args, 5), &mut copies)?;
+    let args = shared.arguments(func, rest(args, 1 + OPTIONS), &mut copies)?;
     let timing = shared.with(|s| s.time_evaluator(func, args, &options))?;
     Ok(Array::new(timing.0.into_iter().map(Any::from)).into())
-}
-
-fn bad_count() -> Raised {
-    Raised::value_error("number and repeat are from 1 to 4294967295")
 }
 
 /// `(function, trace file or None, args...)`: the table and the result.
@@ -585,6 +576,13 @@ exports! {
     __tvm_ffi_ir_node = super::ir::node;
     __tvm_ffi_ir_mismatch = super::ir::mismatch;
     __tvm_ffi_ir_hash = super::ir::structural_hash;
+    __tvm_ffi_exec_builder = super::exec_builder::create;
+    __tvm_ffi_dtype = super::exec_builder::dtype;
+    __tvm_ffi_rpc_connect = super::rpc::connect;
+    __tvm_ffi_rpc_to_local = super::rpc::to_local;
+    __tvm_ffi_rpc_write = super::rpc::write;
+    __tvm_ffi_rpc_describe = super::rpc::describe;
+    __tvm_ffi_rpc_tensor_key = super::rpc::tensor_key;
     __tvm_ffi_register_global_func = register_global_func;
     __tvm_ffi_get_global_func = get_global_func;
     __tvm_ffi_library_function = library_function;
