@@ -177,7 +177,7 @@ const LAYOUTS: [Layout; 18] = [
         layers: &[
             "dtype exported_symbols file_bytes fp timing",
             "abi amx",
-            "alloc error function host object shape string types value",
+            "alloc error function host object shape string type_info types value",
             "array bundle closure device map module storage threads",
             "tensor",
             "contrib dlpack",

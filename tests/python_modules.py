@@ -148,7 +148,23 @@ def destination_passing_calls_are_those_of_tvm():
                 np.testing.assert_array_equal(ours.numpy(), other)
 
 
+def shapes_are_computed_on_a_heap():
+    """The example of the design of Relax's virtual machine, with its first builtins."""
+    ib = reflex.ExecBuilder()
+    with ib.function("main", num_inputs=0):
+        ib.emit_call("vm.builtin.alloc_shape_heap", [ib.vm_state(), ib.imm(2)], ib.r(0))
+        ib.emit_call("vm.builtin.shape_of", [np.zeros((32, 16), "float32")], ib.r(1))
+        ib.emit_call("vm.builtin.store_shape", [ib.r(1), ib.r(0), ib.imm(0), ib.imm(1)])
+        ib.emit_call("vm.builtin.load_shape", [ib.r(0), ib.imm(1), ib.imm(0)], ib.r(2))
+        ib.emit_ret(ib.r(2))
+    program = ib.get()
+    for mode in MODES:
+        main = program.session(mode)["main"]
+        assert [list(main()) for _ in range(3)] == [[16, 32]] * 3
+
+
 they_are_modules_of_tvm()
+shapes_are_computed_on_a_heap()
 destination_passing_calls_are_those_of_tvm()
 for each in MODES:
     the_virtual_machine_of_tvm_runs_them(each)

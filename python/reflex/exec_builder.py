@@ -34,8 +34,7 @@ class ExecBuilder:
     """Builds an executable from functions of four instructions. Callees are builtins, registered packed
     functions, and functions of the executable.
 
-    >>> tvm_ffi.register_global_func("docs.builder.add", lambda x, y: x + y, override=True)
-    <function ...
+    >>> reflex.register_global_func("docs.builder.add", lambda x, y: x + y)
     >>> ib = reflex.ExecBuilder()
     >>> with ib.function("main", num_inputs=2):
     ...     ib.emit_call("docs.builder.add", args=[ib.r(0), ib.r(1)], dst=ib.r(2))

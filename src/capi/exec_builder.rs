@@ -48,7 +48,7 @@ pub(super) fn create(_: &[AnyView<'_>]) -> FfiResult {
     Ok(Function::new(method).into())
 }
 
-/// What was built.
+/// The executable that was built.
 fn finished(state: &mut State) -> FfiResult<&Executable> {
     if let State::Open(builder) = state {
         let builder = std::mem::take(&mut **builder);

@@ -6,6 +6,7 @@
 //! Decision: docs/decisions/0069-modules.md
 
 mod executable;
+mod kinds;
 mod library;
 mod stateful;
 mod virtual_machine;
@@ -17,16 +18,6 @@ use crate::error::Result;
 use crate::model_source::{ModelFormat, ModelSource};
 use crate::options::Mode;
 use crate::program::Program;
-
-/// The kinds of modules that are made here.
-pub(crate) mod kinds {
-    /// A program: makes sessions.
-    pub(crate) const EXECUTABLE: &str = "relax.VMExecutable";
-    /// A session with the functions of TVM's virtual machine.
-    pub(crate) const VIRTUAL_MACHINE: &str = "relax.VirtualMachine";
-    /// A function with inputs and outputs in place.
-    pub(crate) const STATEFUL: &str = "reflex.StatefulModule";
-}
 
 impl Program {
     /// Returns the program as a module, whose sessions run in `mode`.

@@ -13,6 +13,7 @@ mod modules;
 mod random;
 mod relax_run;
 mod sampling;
+mod shape_heap;
 mod sort;
 mod tensor_bytes;
 mod tensor_cache;
@@ -25,7 +26,7 @@ use crate::value::{Any, AnyView};
 
 type Body = fn(&[AnyView<'_>]) -> Result<Any, Error>;
 
-const FUNCTIONS: [(&str, Body); 52] = [
+const FUNCTIONS: [(&str, Body); 53] = [
     ("cache_flush_cpu_non_first_arg", cache_flush::non_first_arg),
     ("ffi.Dict", maps::dict),
     ("ffi.DictCount", maps::count),
@@ -43,7 +44,6 @@ const FUNCTIONS: [(&str, Body); 52] = [
     ("ffi.ModuleImplementsFunction", modules::implements_function),
     ("ffi.ModuleImportModule", modules::import),
     ("ffi.ModuleInspectSource", modules::inspect_source),
-    ("ffi.ModuleLoadFromFile", modules::load_from_file),
     ("reflex.ModuleImports", modules::imports),
     ("reflex.random.next", random::next),
     ("reflex.random.seed", random::seed),
@@ -73,6 +73,7 @@ const FUNCTIONS: [(&str, Body); 52] = [
         "vm.builtin.attention_kv_cache_window_override_with_sinks",
         kv_cache::window_override_with_sinks,
     ),
+    ("vm.builtin.load_shape", shape_heap::load_shape),
     ("vm.builtin.multinomial_from_uniform", sampling::multinomial_from_uniform),
     ("vm.builtin.param_array_from_cache", tensor_cache::param_array),
     ("vm.builtin.param_array_from_cache_by_name", tensor_cache::param_array_by_name),
@@ -82,6 +83,7 @@ const FUNCTIONS: [(&str, Body); 52] = [
     ),
     ("vm.builtin.sample_top_p_from_logits", sampling::sample_top_p_from_logits),
     ("vm.builtin.sample_top_p_from_prob", sampling::sample_top_p_from_prob),
+    ("vm.builtin.store_shape", shape_heap::store_shape),
     ("vm.builtin.tensor_cache.clear", tensor_cache::clear),
     ("vm.builtin.tensor_cache.get", tensor_cache::get),
     ("vm.builtin.tensor_cache.load", tensor_cache::load),

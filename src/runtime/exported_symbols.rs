@@ -22,6 +22,8 @@
     "TVMFFIFunctionCreate",
     "TVMFFIFunctionGetGlobal",
     "TVMFFIFunctionSetGlobal",
+    "TVMFFIGetTypeAttrColumn",
+    "TVMFFIGetTypeInfo",
     "TVMFFIGetVersion",
     "TVMFFIHandleDeinitOnce",
     "TVMFFIHandleInitOnce",
@@ -34,4 +36,8 @@
     "TVMFFITensorToDLPackVersioned",
     "TVMFFITypeGetOrAllocIndex",
     "TVMFFITypeKeyToIndex",
+    "TVMFFITypeRegisterAttr",
+    "TVMFFITypeRegisterField",
+    "TVMFFITypeRegisterMetadata",
+    "TVMFFITypeRegisterMethod",
 ]

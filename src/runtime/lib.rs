@@ -35,5 +35,6 @@ pub mod string;
 pub mod tensor;
 pub mod threads;
 pub mod timing;
+mod type_info;
 pub mod types;
 pub mod value;

@@ -116,7 +116,7 @@ macro_rules! methods {
 methods!(Map, "ffi.Map", type_index::MAP);
 methods!(Dict, "ffi.Dict", type_index::DICT);
 
-/// What makes keys equal: text and bytes by content, objects by identity, the rest by bits.
+/// The part of a key by which it equals others: text and bytes by content, objects by identity, the rest by bits.
 #[derive(PartialEq, Eq, Hash)]
 enum Key {
     Text(String),

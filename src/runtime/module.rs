@@ -282,7 +282,7 @@ impl Module {
         }
     }
 
-    /// What tvm-ffi's modules can do, as bits: 2 where functions can be called.
+    /// The properties of the module, as tvm-ffi's bits: 2 where functions can be called.
     pub fn property_mask(&self) -> Result<i64, Error> {
         match self.cell() {
             Some(_) => Ok(RUNNABLE.into()),

@@ -26,7 +26,7 @@ pub struct RemoteFunction {
 /// Which tensors an ordinary function copies back after a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copies {
-    /// What the function returns, if it is to be here.
+    /// The results of the function, if they are to be here.
     Results(Results),
     /// The last arguments, as many: results of a kernel in destination-passing style.
     Last(usize),

@@ -1,7 +1,5 @@
 //! tvm-ffi's global functions on modules, for processes without libtvm_ffi.
 
-use std::path::Path;
-
 use crate::array::Array;
 use crate::error::Error;
 use crate::function::{self, Function};
@@ -64,19 +62,4 @@ pub(super) fn imports(args: &[AnyView<'_>]) -> Result<Any, Error> {
 pub(super) fn clear_imports(args: &[AnyView<'_>]) -> Result<Any, Error> {
     module(args)?.clear_imports()?;
     Ok(Any::NONE)
-}
-
-/// `(path)`: the module of a file, made by the global function `ffi.Module.load_from_file.EXTENSION`.
-pub(super) fn load_from_file(args: &[AnyView<'_>]) -> Result<Any, Error> {
-    let path: Str = function::arg(args, 0)?;
-    let format = Path::new(&*path).extension().and_then(|format| format.to_str());
-    let format = format
-        .ok_or_else(|| Error::value_error(format!("{}: a file without extension", &*path)))?;
-    let name = format!("ffi.Module.load_from_file.{format}");
-    let loader = crate::registry::get(&name).ok_or_else(|| {
-        let text = format!("{}: no function `{name}` is registered that loads it", &*path);
-        Error::new("NotImplementedError", text)
-    })?;
-    let format = Any::from(format);
-    loader.call(&[args[0], format.view()])
 }

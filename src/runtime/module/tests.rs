@@ -50,7 +50,7 @@ fn modules_are_values_and_say_what_they_are() {
 fn long_chains_of_imports_end() {
     let first = Module::new(One("a"));
     let mut last = first.clone();
-    for _ in 0..MAX_DEPTH - 1 {
+    for _ in 0..MAX_DEPTH {
         let next = Module::new(One("b"));
         next.import(&last).unwrap();
         last = next;

@@ -37,7 +37,7 @@ unsafe impl Send for Table {}
 unsafe impl Sync for Table {}
 
 impl Table {
-    /// What objects point to: the first slot.
+    /// The first slot, which objects point to.
     pub(super) fn as_ptr(&self) -> *const c_void {
         self.0[HEAD..].as_ptr().cast()
     }
