@@ -14,8 +14,8 @@ use reflex_vm::bytecode::{Arg, Reg};
 use reflex_vm::executable::{ConstData, Constant, Executable, TensorConst};
 use reflex_vm::text;
 
-use super::packed::program_handle;
 use crate::engine::Engine;
+use crate::program::Program;
 
 type FfiResult<T = Any> = Result<T, Raised>;
 
@@ -25,9 +25,9 @@ enum State {
     Finished(Box<Executable>),
 }
 
-/// `()`: a builder, a function whose first argument is the name of what to do. Registers, immediates,
-/// constants and functions are the words of instructions.
-pub(super) fn create(_: &[AnyView<'_>]) -> FfiResult {
+/// A builder, a function whose first argument is the name of what to do. Registers, immediates, constants
+/// and functions are the words of instructions. `handle` makes a value of the finished program.
+pub(super) fn create(handle: fn(Program) -> Any) -> FfiResult {
     let state = Mutex::new(State::Open(Box::default()));
     let method = move |args: &[AnyView<'_>]| {
         let name: Str = arg(args, 0)?;
@@ -37,7 +37,7 @@ pub(super) fn create(_: &[AnyView<'_>]) -> FfiResult {
             "get" => {
                 let executable = finished(&mut state)?.clone();
                 let program = Engine::new().and_then(|engine| engine.link(executable));
-                Ok(program_handle(program.map_err(|e| e.to_object())?))
+                Ok(handle(program.map_err(|e| e.to_object())?))
             }
             name => match &mut *state {
                 State::Open(builder) => emit(builder, name, args.get(1..).unwrap_or_default()),

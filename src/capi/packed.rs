@@ -218,7 +218,7 @@ fn load(args: &[AnyView<'_>]) -> FfiResult {
 }
 
 /// A program as a function whose first argument is the name of what to do.
-pub(super) fn program_handle(program: Program) -> Any {
+fn program_handle(program: Program) -> Any {
     Function::new(move |args| program_method(&program, string(args, 0)?, rest(args, 1))).into()
 }
 
@@ -486,6 +486,11 @@ fn inspect(args: &[AnyView<'_>]) -> FfiResult {
     Ok(Any::from(text.map_err(|error| raise_of(error, args))?.as_str()))
 }
 
+/// `()`: a builder of executables.
+fn exec_builder(_: &[AnyView<'_>]) -> FfiResult {
+    super::exec_builder::create(program_handle)
+}
+
 /// `()`: a table of the passes and their options.
 fn passes(_: &[AnyView<'_>]) -> FfiResult {
     Ok(Any::from(Pipeline::describe().as_str()))
@@ -576,7 +581,7 @@ exports! {
     __tvm_ffi_ir_node = super::ir::node;
     __tvm_ffi_ir_mismatch = super::ir::mismatch;
     __tvm_ffi_ir_hash = super::ir::structural_hash;
-    __tvm_ffi_exec_builder = super::exec_builder::create;
+    __tvm_ffi_exec_builder = exec_builder;
     __tvm_ffi_dtype = super::exec_builder::dtype;
     __tvm_ffi_rpc_connect = super::rpc::connect;
     __tvm_ffi_rpc_to_local = super::rpc::to_local;
