@@ -1,9 +1,6 @@
 //! `reflex serve` and `reflex tracker` as processes: what TVM's server lets happen does not happen, a
 //! session that dies ends alone, and each side works with TVM's.
 
-#[path = "common/programs.rs"]
-#[allow(dead_code, reason = "the examples use the rest")]
-mod programs;
 #[path = "rpc/secure.rs"]
 mod secure;
 #[path = "common/tvm.rs"]
@@ -466,12 +463,18 @@ fn sessions_leave_no_descriptors_and_no_processes() {
 
 #[test]
 fn python_uses_modules_and_tensors_of_a_server() {
+    let Some(python) = tvm::python() else { return };
     let model = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rpc-mlp.so");
     let loaded = reflex::Engine::new().and_then(|e| e.load("tests/filetests/relax/mlp.py"));
     loaded.and_then(|program| program.save(&model)).expect("compiles");
     let server = Listening::start(&["serve", "--allow-code"]);
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python_rpc.py");
-    let address = Path::new(&server.address);
-    let Some(said) = programs::run_python(&[&script, &model, address]) else { return };
-    assert!(said.ends_with("done\n"), "{said}");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let own = std::env::current_exe().expect("a test has a path");
+    let mut run = Command::new(python);
+    run.arg(root.join("tests/python_rpc.py")).arg(&model).arg(&server.address);
+    run.env("PYTHONPATH", root.join("python"));
+    let output = run.env("REFLEX_LIBRARY", own.with_file_name("libreflex.so")).output();
+    let output = output.expect("python runs");
+    let (said, error) = (&output.stdout, String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && said.ends_with(b"done\n"), "{error}");
 }
