@@ -7,6 +7,7 @@
 //! and no atomic is touched beyond counts of values that are copied or dropped.
 
 use reflex_runtime::abi::{TVMFFIAny, type_index};
+use reflex_runtime::alloc::pool;
 use reflex_runtime::function::guard;
 use reflex_runtime::value::AnyView;
 
@@ -289,6 +290,8 @@ pub unsafe fn drive(state: *mut State) -> Result<(), ()> {
                             State::quiesce(state);
                             if (*state).abi.hot_exit != 0 {
                                 record_from_exit(state);
+                            } else if (*state).abi.pc == 0 {
+                                entered_by_native_code(state);
                             }
                             Outcome::Switch
                         }
@@ -306,6 +309,24 @@ pub unsafe fn drive(state: *mut State) -> Result<(), ()> {
     }
 }
 
+/// Counts the arrival at the entry of a function without code that native code has called. Calls by
+/// the interpreter count where they are made.
+///
+/// # Safety
+/// As for [`drive`]; the current frame is at its first operation.
+#[cold]
+unsafe fn entered_by_native_code(state: *mut State) {
+    // SAFETY: the caller passes a live state with a current frame, whose function is a site.
+    unsafe {
+        let counts = (*state).mode == Mode::Tiered && (*state).instrument.is_none();
+        let site = SiteId((*header((*state).abi.regs)).func);
+        if counts && State::code_at(state, site).is_none() {
+            // A recording begins with the next step.
+            let _ = State::count_arrival(state, site);
+        }
+    }
+}
+
 /// The first step at the entry of the base frame's function.
 ///
 /// # Safety
@@ -317,6 +338,8 @@ unsafe fn first_step(state: *mut State) -> Outcome {
         if (*state).mode == Mode::Bytecode {
             return Outcome::Switch;
         }
+        // The session may have been on another thread before.
+        (*state).abi.object_lists = pool::lists();
         let func = (*header((*state).abi.regs)).func;
         if (*state).instrument.is_some() {
             return watched_code(state, func).map_or(Outcome::Switch, Outcome::Enter);

@@ -1,0 +1,73 @@
+//! Functions that machine code alone calls get hot as well.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reflex_cranelift::{CompileMode, CraneliftTier, TierOptions};
+use reflex_runtime::function::{self, Function};
+use reflex_runtime::value::Any;
+use reflex_vm::listing;
+use reflex_vm::mode::Mode;
+use reflex_vm::program::Program;
+use reflex_vm::session::{Options, Session};
+use reflex_vm::tier::Tier;
+use reflex_vm::verify::verify;
+
+/// Calls itself at two places, so that it is compiled as a method, and a closure at each level.
+const WALK: &str = "
+@leaf(n) regs=2:
+  call  add in: %0, i1 dst: %1
+  ret   %1
+@walk(n, f) regs=4:
+  call  lt in: i0, %0 dst: %2
+  If    %2, 5
+  call  add in: %0, i-1 dst: %2
+  call  walk in: %2, %1 dst: %3
+  call  walk in: %2, %1 dst: %3
+  ret   %3
+  call  vm.builtin.invoke_closure in: %vm, %1, %0 dst: %3
+  ret   %3
+@main(n) regs=3:
+  call  vm.builtin.make_closure in: f[leaf] dst: %1
+  call  walk in: %0, %1 dst: %2
+  ret   %2
+";
+
+#[test]
+fn a_closure_that_a_method_calls_is_compiled() {
+    let int = |f: fn(i64, i64) -> i64| {
+        Function::new(move |args| {
+            Ok(Any::from(f(function::arg(args, 0)?, function::arg(args, 1)?)))
+        })
+    };
+    let library: HashMap<String, Function> =
+        [("add", int(i64::wrapping_add)), ("lt", int(|a, b| i64::from(a < b)))]
+            .map(|(name, function)| (name.to_owned(), function))
+            .into();
+    let program = verify(listing::parse(WALK).unwrap()).unwrap();
+    let program = Program::load(program, &[&library]).unwrap();
+    // The method is there before the closure gets hot.
+    let options = TierOptions {
+        threshold: 20,
+        compile_mode: CompileMode::Synchronous,
+        record_delay: Duration::ZERO,
+        ..TierOptions::default()
+    };
+    let tier = Arc::new(CraneliftTier::with_options(options).unwrap());
+    program.attach(Arc::clone(&tier) as Arc<dyn Tier>);
+    let program = Arc::new(program);
+    let options = Options { mode: Mode::Tiered, ..Options::default() };
+    let mut session = Session::new(&program, options).unwrap();
+    for _ in 0..100 {
+        assert_eq!(session.call("main", &[5_i64.into()]).unwrap().view().as_int(), Some(1));
+    }
+    let names = |funcs: Vec<u32>| -> Vec<String> {
+        funcs.into_iter().map(|func| program.name(func).to_owned()).collect()
+    };
+    let methods = names(tier.methods(&program).iter().map(|method| method.func).collect());
+    assert!(methods.contains(&"walk".to_owned()), "{methods:?}");
+    let traces: Vec<_> = tier.traces(&program);
+    let of_leaf = traces.iter().find(|trace| trace.text().starts_with("trace leaf@0"));
+    assert!(of_leaf.is_some_and(|trace| trace.runs() > 1000), "the closure stays interpreted");
+}
