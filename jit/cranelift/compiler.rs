@@ -304,6 +304,10 @@ impl TraceSink for Compiler {
         self.trace_limit
     }
 
+    fn is_method(&self, program: &Program, func: u32) -> bool {
+        self.store.is_method(program, func)
+    }
+
     fn complete(
         &self,
         program: &Arc<Program>,

@@ -147,7 +147,7 @@ impl Drop for Cell {
 static DELETER: Deleter = object::delete::<Cell>;
 
 /// A tensor object with a tail for shape and strides.
-#[inline]
+#[inline(always)]
 fn make(rank: usize, fill: impl FnOnce(NonNull<u8>) -> Cell) -> ObjectRef {
     // SAFETY: the deleter is that of the cell.
     unsafe { object::create_marked(type_index::TENSOR, DELETER, 2 * rank * size_of::<i64>(), fill) }
@@ -164,7 +164,7 @@ pub(crate) struct DataLocation {
 ///
 /// # Safety
 /// `owner` keeps [`byte_size`] bytes at `location` alive.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn compact(
     location: DataLocation,
     shape: &[i64],

@@ -59,8 +59,8 @@ fn a_closure_that_a_method_calls_is_compiled() {
     let program = Arc::new(program);
     let options = Options { mode: Mode::Tiered, ..Options::default() };
     let mut session = Session::new(&program, options).unwrap();
-    for _ in 0..100 {
-        assert_eq!(session.call("main", &[5_i64.into()]).unwrap().view().as_int(), Some(1));
+    for _ in 0..20 {
+        assert_eq!(session.call("main", &[10_i64.into()]).unwrap().view().as_int(), Some(1));
     }
     let names = |funcs: Vec<u32>| -> Vec<String> {
         funcs.into_iter().map(|func| program.name(func).to_owned()).collect()
