@@ -73,7 +73,12 @@ impl Compiler {
     }
 
     /// Compiles a function as a method and installs it, once.
-    fn request_method_from(&self, program: &Arc<Program>, func: u32, quiesce: Quiesce<'_>) {
+    pub(crate) fn request_method_from(
+        &self,
+        program: &Arc<Program>,
+        func: u32,
+        quiesce: Quiesce<'_>,
+    ) {
         let site = SiteId(func);
         if !self.store.method_keys().insert(SiteKey { program: program.id(), site }) {
             return;

@@ -175,14 +175,15 @@ pub(crate) unsafe fn compact(
     Tensor(make(rank, |tail| {
         let dims = tail.cast::<i64>();
         // SAFETY: the tail is as long as `rank` dimensions and as many strides.
-        let strides = unsafe {
-            dims.as_ptr().copy_from_nonoverlapping(shape.as_ptr(), rank);
-            dims.add(rank)
-        };
+        let strides = unsafe { dims.add(rank) };
         let mut stride = 1_i64;
+        // No copy by a call: dimensions are few.
         for dim in (0..rank).rev() {
-            // SAFETY: the tail has `rank` strides, and `dim` is less than `rank`.
-            unsafe { strides.add(dim).write(stride) };
+            // SAFETY: the tail has `rank` dimensions and strides, and `dim` is less than `rank`.
+            unsafe {
+                dims.add(dim).write(shape[dim]);
+                strides.add(dim).write(stride);
+            }
             // Overflow needs a dimension of 0 elsewhere; then no element is addressed.
             stride = stride.wrapping_mul(shape[dim]);
         }

@@ -19,7 +19,7 @@ use crate::hooks::{after_call, before_call, record_from_exit, record_step};
 use crate::instrument::Verdict;
 use crate::mode::Mode;
 use crate::state::{ReturnTo, SiteAction, State, header, store};
-use crate::tier::Bailout;
+use crate::tier::{ArrivalFrom, Bailout};
 
 /// A variant of the loop: the hooks that are compiled into it.
 pub trait Variant {
@@ -256,7 +256,7 @@ unsafe fn arrive<V: Variant>(state: *mut State, site: SiteId) -> SiteAction {
     unsafe {
         match State::code_at(state, site) {
             Some(code) => SiteAction::Enter(code),
-            None if V::COUNTING => State::count_arrival(state, site),
+            None if V::COUNTING => State::count_arrival(state, site, ArrivalFrom::Interpreter),
             None => SiteAction::Interpret,
         }
     }
@@ -322,7 +322,7 @@ unsafe fn entered_by_native_code(state: *mut State) {
         let site = SiteId((*header((*state).abi.regs)).func);
         if counts && State::code_at(state, site).is_none() {
             // A recording begins with the next step.
-            let _ = State::count_arrival(state, site);
+            let _ = State::count_arrival(state, site, ArrivalFrom::NativeCode);
         }
     }
 }

@@ -2,7 +2,7 @@
 //! and tensors by one libcall each, without the checks of the builtins.
 //!
 //! Objects that escape cannot be recycled where they were made: a list keeps them. Their blocks come back
-//! through the free lists of the thread, whoever releases them.
+//! through the free lists of the thread that releases them.
 //!
 //! Decision: docs/decisions/0069-objects-in-machine-code.md
 

@@ -16,8 +16,11 @@ use reflex_vm::verify::verify;
 
 /// Calls itself at two places, so that it is compiled as a method, and a closure at each level.
 const WALK: &str = "
-@leaf(n) regs=2:
+@early(n) regs=2:
   call  add in: %0, i1 dst: %1
+  ret   %1
+@late(n) regs=2:
+  call  add in: %0, i2 dst: %1
   ret   %1
 @walk(n, f) regs=4:
   call  lt in: i0, %0 dst: %2
@@ -28,10 +31,13 @@ const WALK: &str = "
   ret   %3
   call  vm.builtin.invoke_closure in: %vm, %1, %0 dst: %3
   ret   %3
-@main(n) regs=3:
-  call  vm.builtin.make_closure in: f[leaf] dst: %1
-  call  walk in: %0, %1 dst: %2
-  ret   %2
+@main(n, late) regs=4:
+  If    %1, 3
+  call  vm.builtin.make_closure in: f[late] dst: %2
+  goto  2
+  call  vm.builtin.make_closure in: f[early] dst: %2
+  call  walk in: %0, %2 dst: %3
+  ret   %3
 ";
 
 #[test]
@@ -47,9 +53,9 @@ fn a_closure_that_a_method_calls_is_compiled() {
             .into();
     let program = verify(listing::parse(WALK).unwrap()).unwrap();
     let program = Program::load(program, &[&library]).unwrap();
-    // The method is there before the closure gets hot.
     let options = TierOptions {
         threshold: 20,
+        exit_threshold: 4,
         compile_mode: CompileMode::Synchronous,
         record_delay: Duration::ZERO,
         ..TierOptions::default()
@@ -59,15 +65,17 @@ fn a_closure_that_a_method_calls_is_compiled() {
     let program = Arc::new(program);
     let options = Options { mode: Mode::Tiered, ..Options::default() };
     let mut session = Session::new(&program, options).unwrap();
-    for _ in 0..20 {
-        assert_eq!(session.call("main", &[10_i64.into()]).unwrap().view().as_int(), Some(1));
-    }
-    let names = |funcs: Vec<u32>| -> Vec<String> {
-        funcs.into_iter().map(|func| program.name(func).to_owned()).collect()
+    let mut methods = |late: i64| -> Vec<String> {
+        for _ in 0..20 {
+            let answer = session.call("main", &[10_i64.into(), late.into()]).unwrap();
+            assert_eq!(answer.view().as_int(), Some(1 + late));
+        }
+        let methods = tier.methods(&program);
+        methods.iter().map(|method| program.name(method.func).to_owned()).collect()
     };
-    let methods = names(tier.methods(&program).iter().map(|method| method.func).collect());
-    assert!(methods.contains(&"walk".to_owned()), "{methods:?}");
-    let traces: Vec<_> = tier.traces(&program);
-    let of_leaf = traces.iter().find(|trace| trace.text().starts_with("trace leaf@0"));
-    assert!(of_leaf.is_some_and(|trace| trace.runs() > 1000), "the closure stays interpreted");
+    let first = methods(0);
+    assert!(first.contains(&"walk".to_owned()) && !first.contains(&"late".to_owned()), "{first:?}");
+    // Only the method calls it.
+    let then = methods(1);
+    assert!(then.contains(&"late".to_owned()), "{then:?}");
 }

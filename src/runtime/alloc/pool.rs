@@ -87,8 +87,8 @@ pub fn heap_allocations() -> u64 {
     HEAP_ALLOCATIONS.with(Cell::get)
 }
 
-/// Lists without blocks, for a thread that is shutting down. Nobody writes to them, since machine code
-/// leaves an empty list alone.
+/// Lists without blocks, for a thread that is shutting down. Nothing writes to them, since machine
+/// code leaves an empty list alone.
 struct NoLists(Lists);
 
 // SAFETY: links of empty lists are none, so there is nothing to share.
