@@ -266,8 +266,8 @@ unsafe impl Tier for CraneliftTier {
             Decision::Wait => return HotAction::Backoff,
             Decision::Blacklisted => return HotAction::Blacklist(Bailout::Blacklisted),
         };
-        // Only methods and traces that link to functions call them: a trace of the callee would begin
-        // and end with each call, where methods call each other natively.
+        // A trace of the callee would begin and end with each call, where methods call each other
+        // natively.
         if let (ArrivalFrom::NativeCode, Some(func)) = (from, func) {
             self.compiler.request_method_from(program, func.index, NO_SESSION);
             return HotAction::Backoff;

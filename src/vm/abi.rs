@@ -155,6 +155,9 @@ pub struct SessionAbi {
     /// The free lists of object memory of the thread that runs the session
     /// ([`reflex_runtime::alloc::pool::lists`]); set when a run begins.
     pub object_lists: *mut c_void,
+    /// One after native code has called a function without code, whose frame is the current one;
+    /// the interpreter counts the call. Zero after calls of others.
+    pub uncompiled_call: u64,
 }
 
 /// The signature of machine code, in Cranelift's `tail` convention.
@@ -287,6 +290,8 @@ pub const SESSION_EXIT: usize = 96;
 pub const SESSION_RECYCLED: usize = 112;
 /// Offset of [`SessionAbi::object_lists`].
 pub const SESSION_OBJECT_LISTS: usize = 136;
+/// Offset of [`SessionAbi::uncompiled_call`].
+pub const SESSION_UNCOMPILED_CALL: usize = 144;
 /// Bytes of a [`FrameHeader`]; the header of `regs` begins this far before it.
 pub const FRAME_HEADER_SIZE: usize = 32;
 /// Offset of [`FrameHeader::resume`] in the header.
@@ -360,6 +365,7 @@ const _: () = {
     assert!(offset_of!(SessionAbi, trampolines) + offset_of!(Trampolines, exit) == SESSION_EXIT);
     assert!(offset_of!(SessionAbi, recycled) == SESSION_RECYCLED);
     assert!(offset_of!(SessionAbi, object_lists) == SESSION_OBJECT_LISTS);
+    assert!(offset_of!(SessionAbi, uncompiled_call) == SESSION_UNCOMPILED_CALL);
     assert!(size_of::<FrameHeader>() == FRAME_HEADER_SIZE);
     assert!(FRAME_HEADER_SIZE == FRAME_HEADER_SLOTS * size_of::<TVMFFIAny>());
     assert!(offset_of!(FrameHeader, resume) == FRAME_RESUME);

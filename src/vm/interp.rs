@@ -283,6 +283,7 @@ pub unsafe fn drive(state: *mut State) -> Result<(), ()> {
                     }
                     let Some(enter) = (*state).abi.trampolines.enter else { return Err(()) };
                     (*state).abi.hot_exit = 0;
+                    (*state).abi.uncompiled_call = 0;
                     match enter(&raw mut (*state).abi, (*state).abi.regs, code) {
                         ERROR => Outcome::Failed,
                         _ if (*state).abi.depth < base_depth => Outcome::Done,
@@ -290,7 +291,7 @@ pub unsafe fn drive(state: *mut State) -> Result<(), ()> {
                             State::quiesce(state);
                             if (*state).abi.hot_exit != 0 {
                                 record_from_exit(state);
-                            } else if (*state).abi.pc == 0 {
+                            } else if (*state).abi.uncompiled_call != 0 {
                                 entered_by_native_code(state);
                             }
                             Outcome::Switch
@@ -313,12 +314,13 @@ pub unsafe fn drive(state: *mut State) -> Result<(), ()> {
 /// the interpreter count where they are made.
 ///
 /// # Safety
-/// As for [`drive`]; the current frame is at its first operation.
+/// As for [`drive`].
 #[cold]
 unsafe fn entered_by_native_code(state: *mut State) {
     // SAFETY: the caller passes a live state with a current frame, whose function is a site.
     unsafe {
-        let counts = (*state).mode == Mode::Tiered && (*state).instrument.is_none();
+        let counts =
+            (*state).mode == Mode::Tiered && (*state).instrument.is_none() && (*state).abi.pc == 0;
         let site = SiteId((*header((*state).abi.regs)).func);
         if counts && State::code_at(state, site).is_none() {
             // A recording begins with the next step.

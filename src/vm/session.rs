@@ -150,6 +150,7 @@ impl Session {
             hot_exit: 0,
             program: program.id(),
             object_lists: pool::lists(),
+            uncompiled_call: 0,
         };
         let state = Box::new(State {
             abi,

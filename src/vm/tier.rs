@@ -110,7 +110,7 @@ impl Compiled {
 pub enum ArrivalFrom {
     /// The interpreter.
     Interpreter,
-    /// Native code, which has called a function without code.
+    /// A method, which has called a function without code.
     NativeCode,
 }
 
