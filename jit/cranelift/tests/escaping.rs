@@ -86,7 +86,7 @@ fn read(list: &Any) -> Vec<(i64, f32)> {
     }
 }
 
-/// What the list of `length` links holds.
+/// The contents of the list of `length` links.
 fn wanted(length: i64) -> Vec<(i64, f32)> {
     (1..=length).map(|at| (at, at as f32)).collect()
 }
