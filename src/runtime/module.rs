@@ -5,7 +5,7 @@
 //! made here have the table of virtual functions that C++ expects (`vtable`); elsewhere nothing calls it.
 //! Modules made there are called through its global functions.
 //!
-//! Decision: docs/decisions/0069-modules.md
+//! Decision: docs/decisions/0070-modules.md
 
 mod vtable;
 
@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::abi::{Deleter, TVMFFIObject, type_index};
+use crate::abi::{DELETE_WEAK, Deleter, TVMFFIObject, type_index};
 use crate::alloc::pool;
 use crate::array::Array;
 use crate::error::Error;
@@ -111,8 +111,14 @@ static DELETER: Deleter = delete;
 /// As for every deleter: `this` is a module made here, and `flags` tells which kinds of references are
 /// all released.
 unsafe extern "C" fn delete(this: *mut c_void, flags: c_int) {
-    // SAFETY: the caller passes an object whose cell is a `Cell`.
-    unsafe { object::delete::<Cell>(this, flags) };
+    // SAFETY: the caller passes an object from the pool whose cell is a `Cell`; without references of either
+    // kind no C++ code calls its functions.
+    unsafe {
+        if flags & DELETE_WEAK != 0 {
+            pool::reset_word_before(NonNull::new_unchecked(this.cast()));
+        }
+        object::delete::<Cell>(this, flags);
+    }
 }
 
 /// The index of modules made here: that of `ffi.Module`, unless there is a libtvm_ffi whose modules have
@@ -149,7 +155,7 @@ impl Module {
         let object = unsafe { object::create_marked(*INDEX, DELETER, 0, |_| cell) };
         if let vtable::Host::Table(table) = vtable::of_host() {
             let body = NonNull::new(object.as_ptr()).expect("an object has an address");
-            // SAFETY: the object is fresh from the pool, and its deleter does not use that word.
+            // SAFETY: the object is fresh from the pool, and its deleter puts the word back.
             unsafe { pool::set_word_before(body.cast(), table.as_ptr()) };
         }
         Module(object)
