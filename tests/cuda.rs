@@ -142,3 +142,80 @@ fn a_model_answers_as_onnx_runtime_does() {
     let args = ["check", model, "--npz", npz, "--device", "cuda", "--mode", "bytecode"];
     answer(&driver.run("seed=3", &args));
 }
+
+/// Compiles a model to a library, without a driver.
+fn compile(model: &str, device: &str, to: &Path) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reflex"));
+    command.args(["compile", model, "--device", device, "-o"]).arg(to);
+    command.env_remove("LD_LIBRARY_PATH");
+    answer(&command.output().expect("starts"));
+}
+
+/// A machine that can run a library and compile nothing.
+fn deployed(driver: &StandIn, plan: &str, args: &[&str]) -> Output {
+    driver.reflex(plan, args).env("REFLEX_CODEGEN", "/nowhere").output().expect("starts")
+}
+
+#[test]
+fn a_library_for_a_gpu_runs_where_nothing_can_be_compiled() {
+    let (driver, folder) = (StandIn::new(), tempfile::tempdir().expect("a folder"));
+    let on_cpu = answer(&driver.run("", &["run", MLP]));
+    let [gpu, both] = ["gpu.so", "both.so"].map(|name| folder.path().join(name));
+    compile(MLP, "cuda", &gpu);
+    compile(MLP, "cpu,cuda", &both);
+    for file in [&gpu, &both].map(|path| path.to_str().unwrap()) {
+        for (mode, plan) in [("bytecode", "seed=7"), ("compiled", ""), ("tiered", "sm=90")] {
+            let args = ["run", file, "--device", "cuda:0", "--mode", mode, "--warm-up"];
+            assert_eq!(answer(&deployed(&driver, plan, &args)), on_cpu, "{file} {mode}");
+        }
+    }
+    let [gpu, both] = [&gpu, &both].map(|path| path.to_str().unwrap());
+    assert_eq!(answer(&deployed(&driver, "", &["run", both])), on_cpu, "its program for CPUs");
+    let refused = text(&deployed(&driver, "", &["run", gpu]).stderr);
+    assert!(refused.contains("its kernels are for cuda:sm_80: load it for a device"), "{refused}");
+    assert!(answer(&driver.run("", &["info", gpu])).contains("compiled by Reflex for cuda:sm_80"));
+}
+
+#[test]
+fn what_does_not_fit_in_a_library_is_named() {
+    let (driver, folder) = (StandIn::new(), tempfile::tempdir().expect("a folder"));
+    let path = |name: &str| folder.path().join(name);
+    let refused = |file: &Path, plan: &str| {
+        let args = ["run", file.to_str().unwrap(), "--device", "cuda"];
+        let output = deployed(&driver, plan, &args);
+        assert!(!output.status.success(), "{} runs", file.display());
+        text(&output.stderr)
+    };
+    compile(MLP, "cpu", &path("cpu.so"));
+    let said = refused(&path("cpu.so"), "");
+    assert!(said.contains("has no kernels for cuda:0; compile the model with --device"), "{said}");
+
+    compile(MLP, "cuda:sm_90a", &path("hopper.so"));
+    let said = refused(&path("hopper.so"), "sm=80");
+    assert!(said.contains("is for sm_90a, and the device is sm_80"), "{said}");
+
+    compile(MLP, "cuda", &path("gpu.so"));
+    let file = std::fs::read(path("gpu.so")).unwrap();
+    let at = |needle: &[u8]| file.windows(needle.len()).position(|part| part == needle).unwrap();
+    let (entry, section) = (at(b".visible .entry"), at(b"cuda:sm_80"));
+    // The name of the first kernel, as the host's part has it.
+    let name = text(&file[entry + 16..]).split('(').next().unwrap().trim().to_owned();
+    let host = section + last_place(&file[section..entry], name.as_bytes());
+    for (what, at, byte, words) in [
+        ("PTX", entry + 2, b'j', "its section for a GPU is damaged: the PTX of kernel"),
+        ("name", host, b'?', "CUDA_ERROR_NOT_FOUND"),
+        ("version", section - 2, 99, "of another version of Reflex; compile it again"),
+    ] {
+        let mut damaged = file.clone();
+        assert_ne!(damaged[at], byte);
+        damaged[at] = byte;
+        std::fs::write(path("damaged.so"), damaged).unwrap();
+        let said = refused(&path("damaged.so"), "");
+        assert!(said.contains(words), "{what}: {said}");
+    }
+}
+
+/// The last place of `needle`.
+fn last_place(bytes: &[u8], needle: &[u8]) -> usize {
+    bytes.windows(needle.len()).rposition(|part| part == needle).expect("is there")
+}
