@@ -10,7 +10,7 @@ use std::process::Command;
 use imports::Imports;
 
 /// Crate, and the reflex crates it may depend on directly (outside tests).
-const ARROWS: [(&str, &[&str]); 18] = [
+const ARROWS: [(&str, &[&str]); 19] = [
     ("reflex-runtime", &[]),
     ("reflex-vm", &["reflex-runtime"]),
     ("reflex-relay", &["reflex-vm", "reflex-runtime"]),
@@ -24,6 +24,10 @@ const ARROWS: [(&str, &[&str]); 18] = [
     ("reflex-codemem", &[]),
     ("reflex-ptx", &[]),
     ("reflex-libcuda", &["reflex-ptx"]),
+    (
+        "reflex-cuda-check",
+        &["reflex", "reflex-cuda", "reflex-onnx", "reflex-runtime", "reflex-ptx"],
+    ),
     ("reflex-cranelift", &["reflex-vm", "reflex-runtime", "reflex-codemem"]),
     ("reflex-baseline", &["reflex-tir", "reflex-runtime"]),
     ("reflex-llvm", &["reflex-tir", "reflex-runtime", "reflex-codemem"]),
@@ -329,6 +333,15 @@ const LAYOUTS: [Layout; 18] = [
     Layout {
         dir: "tests/libcuda",
         layers: &["plan status", "memory streams", "driver", "api"],
+        circle: 1,
+    },
+    Layout {
+        dir: "tests/cuda_check",
+        layers: &[
+            "buffers compare facts packed",
+            "ceilings probes programs report",
+            "check import pack",
+        ],
         circle: 1,
     },
     Layout {

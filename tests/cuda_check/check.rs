@@ -17,7 +17,7 @@ use crate::ceilings::{CEILINGS, Size};
 use crate::facts::Facts;
 use crate::packed::{Manifest, Pack};
 use crate::report::{Kind, PartResult, Report, Status, VERSION};
-use crate::{DIFFERS, NO_DEVICE, probes, programs};
+use crate::{probes, programs};
 
 /// Arguments of `check`.
 #[derive(Args)]
@@ -47,7 +47,11 @@ enum Line {
     End(PartResult),
 }
 
-/// A worker that lost the device exits so.
+/// The exit code where something failed on the device, or differs.
+const DIFFERS: u8 = 1;
+/// The exit code where there is no device to check.
+const NO_DEVICE: u8 = 3;
+/// The exit code of a worker that lost the device.
 const LOST: u8 = 4;
 
 /// Runs a folder, and writes the report.

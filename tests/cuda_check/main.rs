@@ -25,12 +25,8 @@ mod probes;
 mod programs;
 mod report;
 
-/// Something failed on the device, or differs.
-const DIFFERS: u8 = 1;
 /// The command line, the folder or a file is not what it should be.
 const UNUSABLE: u8 = 2;
-/// There is no device to check.
-const NO_DEVICE: u8 = 3;
 
 /// Checks Reflex on a GPU.
 #[derive(Parser)]
