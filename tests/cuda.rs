@@ -219,3 +219,47 @@ fn what_does_not_fit_in_a_library_is_named() {
 fn last_place(bytes: &[u8], needle: &[u8]) -> usize {
     bytes.windows(needle.len()).rposition(|part| part == needle).expect("is there")
 }
+
+/// Exponentials of float64, which no GPU has code for, and a sum that one has.
+const WIDE: &str = r#"
+from tvm.script import ir as I
+from tvm.script import relax as R
+
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((2, 3), dtype="float64"), y: R.Tensor((2, 3), dtype="float32")) -> R.Tuple(R.Tensor((2, 3), dtype="float64"), R.Tensor((2, 3), dtype="float32")):
+        with R.dataflow():
+            e: R.Tensor((2, 3), dtype="float64") = R.exp(x)
+            s: R.Tensor((2, 3), dtype="float32") = R.add(y, y)
+            both: R.Tuple(R.Tensor((2, 3), dtype="float64"), R.Tensor((2, 3), dtype="float32")) = (e, s)
+            R.output(both)
+        return both
+"#;
+
+#[test]
+fn the_cpu_runs_what_the_device_has_no_code_for_if_it_may() {
+    let (driver, folder) = (StandIn::new(), tempfile::tempdir().expect("a folder"));
+    let model = folder.path().join("wide.py");
+    std::fs::write(&model, WIDE).expect("writes");
+    let model = model.to_str().unwrap();
+    let on_cpu = answer(&driver.run("", &["run", model]));
+    let refused = driver.run("", &["run", model, "--device", "cuda"]);
+    assert!(!refused.status.success());
+    let said = text(&refused.stderr);
+    for words in ["kernel exp", "has no code for this kernel", "--allow-cpu"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    let args = ["run", model, "--device", "cuda", "--allow-cpu"];
+    let mut command = driver.reflex("seed=6", &args);
+    let allowed = command.env("REFLEX_LOG", "warn").output().expect("starts");
+    assert_eq!(answer(&allowed), on_cpu);
+    let said = text(&allowed.stderr);
+    assert!(said.contains("the CPU runs it") && said.contains("kernel=exp"), "{said}");
+    assert!(!said.contains("kernel=add"), "the device has it: {said}");
+    // A library keeps both kinds.
+    let file = folder.path().join("wide.so");
+    let file = file.to_str().unwrap();
+    answer(&driver.run("", &["compile", model, "--device", "cuda", "--allow-cpu", "-o", file]));
+    assert_eq!(answer(&deployed(&driver, "seed=6", &["run", file, "--device", "cuda"])), on_cpu);
+}
