@@ -175,7 +175,7 @@ struct Layout {
     circle: usize,
 }
 
-const LAYOUTS: [Layout; 18] = [
+const LAYOUTS: [Layout; 19] = [
     Layout {
         dir: "src/runtime",
         layers: &[

@@ -238,6 +238,21 @@ class Module:
 "#;
 
 #[test]
+fn what_a_call_waits_for_is_counted_by_name() {
+    let driver = StandIn::new();
+    let waits = |model: &str, device: &str| {
+        let output = driver.run("", &["run", model, "--profile", "--device", device]);
+        answer(&output);
+        let table = text(&output.stderr);
+        let line = table.lines().find_map(|line| line.strip_prefix("waits for the device: "));
+        line.map(str::to_owned)
+    };
+    assert_eq!(waits("tests/filetests/relax/branch.py", "cuda").as_deref(), Some("1 condition"));
+    assert_eq!(waits(MLP, "cuda"), None, "its calls are enqueued");
+    assert_eq!(waits("tests/filetests/relax/branch.py", "cpu"), None);
+}
+
+#[test]
 fn the_cpu_runs_what_the_device_has_no_code_for_if_it_may() {
     let (driver, folder) = (StandIn::new(), tempfile::tempdir().expect("a folder"));
     let model = folder.path().join("wide.py");
@@ -257,6 +272,10 @@ fn the_cpu_runs_what_the_device_has_no_code_for_if_it_may() {
     let said = text(&allowed.stderr);
     assert!(said.contains("the CPU runs it") && said.contains("kernel=exp"), "{said}");
     assert!(!said.contains("kernel=add"), "the device has it: {said}");
+    let profiled = driver.run("", &[&args[..], &["--profile"]].concat());
+    let said = text(&profiled.stderr);
+    let waits = "waits for the device: 2 arguments of kernels on the CPU";
+    assert!(said.contains(waits), "its input and its output: {said}");
     // A library keeps both kinds.
     let file = folder.path().join("wide.so");
     let file = file.to_str().unwrap();

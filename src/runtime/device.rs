@@ -19,6 +19,7 @@ use crate::alloc::device::DeviceAllocator;
 use crate::error::Error;
 
 mod cpu;
+pub mod waits;
 
 /// The kind of an error after which a device does nothing more for this process.
 pub const DEVICE_LOST: &str = "DeviceLost";

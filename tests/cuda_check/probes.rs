@@ -167,6 +167,26 @@ mod tests {
         value("xor.pred", &|r| (r[0] ^ r[1]) & 1);
     }
 
+    /// Forms of kernels that the test of the whole way does not pack.
+    const OTHERS: &str = "add.rn.f16 add.rn.f64 add.s16 bfe.s32 bfe.u64 cvt.f64.f16 cvt.rmi.f32.f32 \
+         cvt.rn.f32.s16 cvt.rn.f32.u16 cvt.rn.f32.u64 cvt.rni.f64.f64 cvt.rpi.f64.f64 \
+         cvt.rzi.s32.f32 cvt.rzi.s64.f64 cvt.s32.s8 cvt.u16.u32 cvt.u32.u16 div.rn.f64 \
+         fma.rn.f64 ld.global.s32 ld.global.s8 ld.global.v4.b16 ld.global.v4.u32 \
+         ld.local.f32 ld.shared.f32 ld.shared.v4.f32 mad.lo.s32 max.u16 min.s16 min.u64 \
+         mov.b16 mov.b64 mul.lo.s32 mul.wide.u16 or.b16 or.b32 rem.s64 rem.u16 rem.u32 \
+         selp.b16 selp.f64 setp.eq.s32 setp.ge.f16 setp.ge.f64 setp.ge.s16 setp.gt.f64 \
+         setp.gt.s32 setp.le.f64 setp.lt.f16 setp.lt.u16 setp.nan.f16 setp.nan.f64 \
+         setp.neu.f32 shl.b16 st.global.u16 st.global.v2.f32 st.global.v4.u32 \
+         st.local.v2.f32 st.shared.u8 st.shared.v4.f32 sub.rn.f16 xor.b16 xor.b32";
+
+    #[test]
+    fn other_forms_have_probes_that_the_interpreter_runs() {
+        for form in OTHERS.split_whitespace() {
+            let found = expect(form, &ptx(form).unwrap()).unwrap();
+            assert!(found.iter().any(|word| *word != 0), "{form} writes nothing");
+        }
+    }
+
     #[test]
     fn a_form_that_is_unknown_is_refused_by_name() {
         for form in ["atom.global.add.u32", "mma.sync.aligned.m16n8k8", "tanh.approx.f32", "ld"] {

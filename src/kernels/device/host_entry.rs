@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use reflex_runtime::abi::{DLDevice, DLTensor};
 use reflex_runtime::alloc::device::OwnedBlock;
+use reflex_runtime::device::waits::Wait;
 use reflex_runtime::device::{self, Launch, LoadedKernels, Stream};
 use reflex_runtime::dtype::DType;
 use reflex_runtime::error::Error;
@@ -186,7 +187,7 @@ impl Frame<'_> {
         if dims(tensor).contains(&0) {
             return Ok(());
         }
-        let copy = host_copy_of(tensor)?;
+        let copy = host_copy_of(tensor, Wait::IndexCheck)?;
         let values: Vec<i64> = match copy.dtype() {
             DType::I32 => copy.to_vec::<i32>()?.into_iter().map(i64::from).collect(),
             _ => copy.to_vec::<i64>()?,

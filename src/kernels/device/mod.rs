@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use reflex_runtime::device::Device;
+use reflex_runtime::device::waits::Wait;
 use reflex_runtime::error::Error as Raised;
 use reflex_runtime::function::Function;
 use reflex_runtime::tensor::Tensor;
+use reflex_runtime::tensor::transfer::host_copy_of;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::load::Library;
 
@@ -91,7 +93,7 @@ fn call_on_cpu(kernel: &Function, args: &[AnyView<'_>]) -> std::result::Result<A
     for arg in args {
         match arg.downcast_ref::<Tensor>() {
             Some(tensor) if !tensor.device().is_host() => {
-                let copy = tensor.to_host()?;
+                let copy = host_copy_of(tensor.dl(), Wait::CpuKernel)?;
                 copies.push(copy.clone().into());
                 moved.push((tensor.clone(), copy));
             }
