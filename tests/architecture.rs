@@ -283,7 +283,7 @@ const LAYOUTS: [Layout; 19] = [
     },
     Layout {
         dir: "src/cuda",
-        layers: &["call driver launches settings", "staging streams", "gpu module pool"],
+        layers: &["call driver launches settings", "staging streams", "facts gpu module pool"],
         // A device, its memory and its kernels, each with the errors of the device.
         circle: 3,
     },

@@ -282,3 +282,106 @@ fn the_cpu_runs_what_the_device_has_no_code_for_if_it_may() {
     answer(&driver.run("", &["compile", model, "--device", "cuda", "--allow-cpu", "-o", file]));
     assert_eq!(answer(&deployed(&driver, "seed=6", &["run", file, "--device", "cuda"])), on_cpu);
 }
+
+/// Functions of the driver that a host of this process calls, under their types in C.
+struct Driver(*mut std::ffi::c_void);
+
+impl Driver {
+    /// Makes the stand-in this process's driver: who asks for the driver's name gets it, as it is open.
+    fn load() -> Driver {
+        let test = std::env::current_exe().expect("the test's path");
+        let path = test.with_file_name("libcuda.so");
+        let path = std::ffi::CString::new(path.to_str().expect("text")).expect("a path");
+        // SAFETY: the library has no constructors.
+        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
+        assert!(!handle.is_null(), "the stand-in opens");
+        Driver(handle)
+    }
+
+    /// Calls a function with integers and addresses, which it takes in registers alike.
+    fn call(&self, name: &str, args: [u64; 4]) {
+        let name = std::ffi::CString::new(name).expect("a name");
+        // SAFETY: the library has the function, which takes at most four such arguments and
+        // returns a status; the addresses are of what the driver's manual says.
+        let status = unsafe {
+            let function = libc::dlsym(self.0, name.as_ptr());
+            assert!(!function.is_null(), "{name:?}");
+            let function: extern "C" fn(u64, u64, u64, u64) -> u32 = std::mem::transmute(function);
+            function(args[0], args[1], args[2], args[3])
+        };
+        assert_eq!(status, 0, "{name:?}");
+    }
+}
+
+/// A tensor of another framework: float32 of a shape, at an address of the first device.
+fn foreign(address: u64, shape: &'static [i64]) -> reflex::Tensor {
+    use reflex_runtime::abi::{DLDevice, DLManagedTensorVersioned, DLTensor};
+    unsafe extern "C" fn free(this: *mut DLManagedTensorVersioned) {
+        // SAFETY: made by `foreign`, and called once.
+        drop(unsafe { Box::from_raw(this) });
+    }
+    let tensor = DLTensor {
+        data: std::ptr::without_provenance_mut(address as usize),
+        device: DLDevice::cuda(0),
+        ndim: shape.len() as i32,
+        dtype: reflex::DType::F32,
+        shape: shape.as_ptr().cast_mut(),
+        strides: std::ptr::null_mut(),
+        byte_offset: 0,
+    };
+    // SAFETY: all of its fields are numbers and addresses, for which zeros are values.
+    let mut managed: DLManagedTensorVersioned = unsafe { std::mem::zeroed() };
+    managed.version.major = 1;
+    managed.deleter = Some(free);
+    managed.dl_tensor = tensor;
+    let managed = std::ptr::NonNull::from(Box::leak(Box::new(managed)));
+    // SAFETY: a managed tensor that this gives away, of memory that stays.
+    unsafe { reflex::Tensor::from_dlpack_versioned(managed) }.expect("a tensor")
+}
+
+#[test]
+fn a_session_is_in_the_order_of_the_hosts_stream() {
+    use reflex_runtime::abi::DLDevice;
+    use reflex_runtime::backend::{TVMFFIEnvGetStream, TVMFFIEnvSetStream};
+    let driver = Driver::load();
+    let values = |n: usize| (0..n).map(|i| i as f32 * 0.25 - 3.0).collect::<Vec<f32>>();
+    let (x, w) = (values(32), values(40));
+    let weights = reflex::Tensor::from_slice(&[8, 5], &w).unwrap();
+    let run = |device: &str, x: reflex::Tensor| -> reflex::Tensor {
+        let program = reflex::Engine::builder().device(device).build().unwrap().load(MLP).unwrap();
+        let mut session = program.session(reflex::Mode::Bytecode).unwrap();
+        let main = session.function_index("main").unwrap();
+        let args = [x.into(), weights.clone().into()];
+        let y = session.call_index(main, reflex::AnyView::slice(&args)).unwrap();
+        // Their ends would wait for the device.
+        std::mem::forget((session, program));
+        y.downcast_ref::<reflex::Tensor>().expect("a tensor").clone()
+    };
+    let host = reflex::Tensor::from_slice(&[4, 8], &x).unwrap();
+    let expected = run("cpu", host).to_vec::<f32>().unwrap();
+
+    reflex::Engine::builder().device("cuda:0").build().unwrap();
+    let (mut stream, mut address) = (0_u64, 0_u64);
+    driver.call("cuStreamCreate", [(&raw mut stream).addr() as u64, 1, 0, 0]);
+    driver.call("cuMemAlloc_v2", [(&raw mut address).addr() as u64, 128, 0, 0]);
+    for is_known in [true, false] {
+        let from = x.as_ptr().expose_provenance() as u64;
+        driver.call("cuMemcpyHtoDAsync_v2", [address, from, 128, stream]);
+        let handle = std::ptr::with_exposed_provenance_mut(stream as usize);
+        // SAFETY: a stream of the driver, and no address for the one before.
+        unsafe { TVMFFIEnvSetStream(2, 0, handle, std::ptr::null_mut()) };
+        if is_known {
+            // SAFETY: it has no obligations.
+            assert_eq!(unsafe { TVMFFIEnvGetStream(2, 0) }, handle);
+        } else {
+            reflex_runtime::device::host_stream::set(DLDevice::cuda(0), None);
+            driver.call("cuStreamSynchronize", [stream, 0, 0, 0]);
+        }
+        let y = run("cuda:0", foreign(address, &[4, 8]));
+        let mut found = vec![0.0_f32; 20];
+        let to = found.as_mut_ptr().expose_provenance() as u64;
+        driver.call("cuMemcpyDtoHAsync_v2", [to, y.data_ptr().addr() as u64, 80, stream]);
+        driver.call("cuStreamSynchronize", [stream, 0, 0, 0]);
+        assert_eq!(found == expected, is_known, "a stream that is unknown waits for nothing");
+    }
+}

@@ -12,7 +12,7 @@ use crate::kernels::device::DeviceCodes;
 /// Version of [`DeviceSection`], at its start.
 const VERSION: u8 = 1;
 
-/// What an artifact has for a GPU.
+/// The part of an artifact for a GPU.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct DeviceSection {
     pub(crate) codes: DeviceCodes,

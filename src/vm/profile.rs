@@ -62,7 +62,7 @@ pub struct Profile {
     running: Vec<Running>,
     events: Vec<Event>,
     dropped: u64,
-    /// What this thread had waited for when the profile began.
+    /// The waits of this thread before the profile began.
     waits: WaitCounts,
 }
 
@@ -151,7 +151,7 @@ impl Profile {
         out
     }
 
-    /// What the thread has waited for a device for since the profile began.
+    /// The waits of the thread for a device since the profile began.
     pub fn waits(&self) -> WaitCounts {
         waits::counts().since(&self.waits)
     }

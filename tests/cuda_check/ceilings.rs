@@ -22,7 +22,7 @@ pub const CEILINGS: [(&str, Measure); 4] = [
     ("launches", launches),
 ];
 
-/// How much work a measurement does.
+/// The amount of work of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     /// Enough to measure a GPU.

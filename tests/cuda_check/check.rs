@@ -38,7 +38,7 @@ pub struct CheckArgs {
     worker_from: Option<usize>,
 }
 
-/// What a worker says.
+/// A message of a worker.
 #[derive(Serialize, Deserialize)]
 enum Line {
     /// A part begins.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::report::{Kind, Report, Status, VERSION};
 
-/// What is aimed at, on the same device and in the same run, and the figure that would show it.
+/// The aims, on the same device and in the same run, and the figure that would show it.
 const REACH: [(&str, &str, &str, Option<&str>); 10] = [
     (
         "copy, map, softmax, norms, transpose, reductions, 0.5 to 4 GiB",

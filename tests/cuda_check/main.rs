@@ -43,7 +43,7 @@ enum Command {
     Check(check::CheckArgs),
     /// Write the record of a `report.json`.
     Import {
-        /// What `check` wrote.
+        /// The file that `check` wrote.
         report: PathBuf,
         /// The record to write.
         #[arg(long, default_value = "benches/record/cuda.md")]

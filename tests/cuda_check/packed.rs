@@ -14,7 +14,7 @@ const MANIFEST: &str = "pack.json";
 /// The file with inputs and expected outputs.
 pub const DATA: &str = "data.bin";
 
-/// What a folder holds.
+/// The contents of a folder.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Manifest {
     /// [`VERSION`].
@@ -109,7 +109,7 @@ impl TensorType {
 /// A folder that is open.
 pub struct Pack {
     folder: PathBuf,
-    /// What it holds.
+    /// Its contents.
     pub manifest: Manifest,
 }
 

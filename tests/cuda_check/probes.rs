@@ -13,15 +13,13 @@ use crate::packed::{Pack, Probe};
 mod inputs;
 mod text;
 
-pub use inputs::rows;
+use inputs::rows;
 pub use text::ptx;
 
 /// Threads of a block.
 const THREADS: u32 = 64;
-/// Words of 64 bits that a thread reads, and that it writes.
-pub const READ: usize = 4;
-/// See [`READ`].
-pub const WRITTEN: usize = 2;
+/// Words of 64 bits that a thread writes.
+const WRITTEN: usize = 2;
 
 /// Forms that need no probe, by their beginnings: the probes themselves have them, or they have no value.
 const STRUCTURE: [&str; 6] = ["bra", "ret", "ld.param.", "bar.sync", "barrier.sync", "cvta."];
@@ -125,6 +123,7 @@ pub fn expect(form: &str, ptx: &str) -> Result<Vec<u64>, String> {
 
 #[cfg(test)]
 mod tests {
+    use super::inputs::READ;
     use super::*;
 
     #[test]

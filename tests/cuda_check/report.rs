@@ -1,4 +1,4 @@
-//! What a check found, as JSON and as a table.
+//! The findings of a check, as JSON and as a table.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -23,7 +23,7 @@ pub struct Report {
     pub results: Vec<PartResult>,
 }
 
-/// What a part of a check is about.
+/// The subject of a part of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -35,7 +35,7 @@ pub enum Kind {
     Ceiling,
 }
 
-/// How a part ended.
+/// The outcome of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
@@ -50,11 +50,11 @@ pub enum Status {
 /// The outcome of one part.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PartResult {
-    /// What it is.
+    /// Its subject.
     pub kind: Kind,
     /// Which.
     pub name: String,
-    /// How it ended.
+    /// Its outcome.
     pub status: Status,
     /// Why it did not pass.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -70,7 +70,7 @@ impl Report {
         self.results.iter().all(|result| result.status == Status::Pass)
     }
 
-    /// How many parts of a kind ended in a way.
+    /// The number of parts of a kind with an outcome.
     pub fn count(&self, kind: Kind, status: Status) -> usize {
         self.results.iter().filter(|r| r.kind == kind && r.status == status).count()
     }

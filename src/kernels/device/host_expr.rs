@@ -46,7 +46,7 @@ enum HostOp {
 }
 
 impl HostOp {
-    /// How many values it takes.
+    /// The number of its operands.
     fn takes(self) -> usize {
         match self {
             HostOp::Int(_) | HostOp::Slot(_) => 0,

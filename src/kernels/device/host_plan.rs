@@ -27,7 +27,7 @@ pub(crate) struct HostPlan {
     pub(super) checks: Vec<HostCheck>,
     /// The last step holds the others.
     pub(super) steps: Vec<HostStep>,
-    /// How many variables there are, and how many buffers.
+    /// The numbers of variables and of buffers.
     pub(super) slots: u32,
     pub(super) buffers: u32,
     pub(super) launches: Vec<HostLaunch>,
@@ -203,7 +203,7 @@ struct Builder<'f> {
     func: &'f PrimFunc,
     slots: Slots,
     steps: Vec<HostStep>,
-    /// How many launches the steps have.
+    /// The launches of the steps so far.
     launches: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What host code waits for a device for, counted on each thread.
+//! Waits of host code for a device, counted on each thread by reason.
 //!
 //! A program's calls are enqueued and the host goes on. Where it needs a value it waits until the device
 //! is there, and that is what costs a program its lead.
@@ -43,7 +43,7 @@ impl Wait {
     }
 }
 
-/// How often a thread has waited, by reason.
+/// The waits of a thread, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitCounts([u64; Wait::ALL.len()]);
 
@@ -53,7 +53,7 @@ impl WaitCounts {
         self.0[wait as usize]
     }
 
-    /// What came after `earlier` counts of the same thread.
+    /// The waits after `earlier` counts of the same thread.
     #[must_use]
     pub fn since(&self, earlier: &WaitCounts) -> WaitCounts {
         let mut counts = *self;

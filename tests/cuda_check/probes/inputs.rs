@@ -1,8 +1,10 @@
 //! The values that a probe's threads read: all pairs of sixteen special ones of the operands' types, then
 //! as many by a generator.
 
-use super::READ;
 use crate::packed::mix;
+
+/// Words of 64 bits that a thread reads.
+pub const READ: usize = 4;
 
 /// Special values of a type.
 type Specials = [u64; 16];
