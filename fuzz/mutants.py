@@ -97,7 +97,7 @@ HAND = [
     ("sunk stores are dropped at side exits", "trace/optimise/sink_stores.rs",
      "let more: Vec<_> = pending.iter().filter(|(vreg, _)| !listed(vreg)).collect();", "let more: Vec<_> = pending.iter().filter(|(vreg, _)| !ON && !listed(vreg)).collect();"),
     ("the loop-carried type is not guarded before the loop", "trace/optimise/sink_stores.rs",
-     "trace.before.push(Ins::GuardType { vreg, tag: inside.tag(), exit });", "if !ON { trace.before.push(Ins::GuardType { vreg, tag: inside.tag(), exit }); }"),
+     "trace.preheader.push(Ins::GuardType { vreg, tag: inside.tag(), exit });", "if !ON { trace.preheader.push(Ins::GuardType { vreg, tag: inside.tag(), exit }); }"),
     ("loop-carried numbers keep the value of the first iteration", "trace/codegen.rs",
      "again.push(self.scalar_value(carried.next)?.1.into());", "again.push(self.scalar_value(if ON { carried.inside } else { carried.next })?.1.into());"),
     ("symbolic dimensions of views are not compared", "trace/optimise/sink_allocations/dims.rs",

@@ -170,7 +170,13 @@ pub fn threads(case: &ProgramCase) -> Tally {
         seen.pop();
         seen
     };
-    let expected = only_own(run(case, &load(case, None).0, Mode::Bytecode));
+    // Where native recursion ends depends on the stack; on this one no program gets there with its fuel.
+    let builder = || std::thread::Builder::new().stack_size(256 << 20);
+    let expected = std::thread::scope(|scope| {
+        let alone = || only_own(run(case, &load(case, None).0, Mode::Bytecode));
+        let thread = builder().spawn_scoped(scope, alone).expect("a thread starts");
+        thread.join().expect("the interpreter answers")
+    });
     let options = TierOptions {
         threshold: case.threshold,
         record_delay: std::time::Duration::ZERO,
@@ -183,12 +189,13 @@ pub fn threads(case: &ProgramCase) -> Tally {
     std::thread::scope(|scope| {
         for thread in 0..3 {
             let (program, expected) = (&program, &expected);
-            scope.spawn(move || {
+            let run_thrice = move || {
                 for _ in 0..3 {
                     let found = only_own(run(case, program, Mode::Tiered));
                     compare(case, &format!("thread {thread}"), expected, &found);
                 }
-            });
+            };
+            builder().spawn_scoped(scope, run_thrice).expect("a thread starts");
         }
     });
     let tier = tier.expect("the program has a tier");

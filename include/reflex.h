@@ -698,6 +698,26 @@ enum ReflexStatus reflex_engine_load_bytes(const struct ReflexEngine *engine,
                                            struct ReflexProgram **out);
 
 /**
+ * Makes an engine with the options of another one and a pipeline of its own: `default` or `minimal`, and
+ * edits separated by commas. `-PASS` leaves a pass out, `PASS.OPTION=VALUE` sets an option,
+ * `order=A+B` sets the passes and their order, `after:PASS=NAME` and `before:PASS=NAME` put in a function
+ * that is registered by this name, or `LIBRARY.so:FUNCTION`: it takes the module as TVMScript and gives
+ * one.
+ *
+ * Example:
+ *     ReflexEngine *plain;
+ *     CHECK_OK(reflex_engine_with_pipeline(engine, "default,-simplify", &plain));
+ *     reflex_engine_free(plain);
+ *     CHECK(reflex_engine_with_pipeline(engine, "-nothing", &plain) == REFLEX_STATUS_INPUT);
+ *
+ * Requires:
+ * Pointers are null or valid.
+ */
+enum ReflexStatus reflex_engine_with_pipeline(const struct ReflexEngine *engine,
+                                              const char *pipeline,
+                                              struct ReflexEngine **out);
+
+/**
  * Frees a program; its sessions stay.
  *
  * Example:

@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use reflex_baseline::CraneliftCodegen;
 use reflex_graph::Module;
 use reflex_lower::codegen_process::ProcessCodegen;
 use reflex_lower::compile::{self, Toolchain};
@@ -17,10 +18,12 @@ use crate::dump;
 use crate::error::{Error, ErrorKind, Result};
 use crate::install;
 use crate::options::{ExecutionOptions, Precision, Progress, TargetSelection};
+use crate::passes::Pipeline;
 use crate::program::compiled::{self, Interface, ObjectRetention};
 use crate::program::loaded::LoadedProgram;
 use crate::program::shape_variant::{self, InputShapes};
 use crate::signature::Signature;
+use crate::tier_policy::KernelGenerator;
 
 /// The options of compilation, and of the programs that it makes.
 #[derive(Clone)]
@@ -31,6 +34,7 @@ pub(crate) struct Compiler {
     pub(crate) execution: ExecutionOptions,
     /// Shapes that functions are compiled for ahead of time, in addition to any shape.
     pub(crate) shapes: Vec<InputShapes>,
+    pub(crate) pipeline: Pipeline,
     pub(crate) progress: Progress,
     /// Folder of the kernel cache; `None` is the user's.
     pub(crate) cache: Option<PathBuf>,
@@ -45,25 +49,40 @@ impl Compiler {
         mut module: Module,
         retention: ObjectRetention,
     ) -> Result<LoadedProgram> {
+        if self.pipeline.sequence().has_outside() && !self.shapes.is_empty() {
+            let text = "a pass from outside sees the module as text, which does not hold variants for \
+                        given shapes: leave out one of the two";
+            return Err(Error::new(ErrorKind::Unsupported, text));
+        }
         let signatures = Signature::of_module(&module);
         let variants = shape_variant::add(&mut module, &self.shapes)?;
         let interface = Interface { signatures, variants };
         let failed = |e: &dyn Display| Error::new(ErrorKind::Compile, e.to_string());
-        let process;
-        let (codegen, identity): (&dyn Codegen, Option<&str>) = match &self.codegen {
-            Some(codegen) => (codegen.as_ref(), Some("in process")),
-            None => {
-                process = Compiler::process();
-                (&process, process.identity())
-            }
-        };
+        let generator = self.generator();
         let folder = self.cache.clone().or_else(KernelCache::default_dir);
-        let cache = folder.map(|f| KernelCache::new(f, identity, kernel_cache::DEFAULT_LIMIT));
+        let open = |identity: Option<&str>| {
+            let folder = folder.as_ref()?;
+            Some(KernelCache::new(folder, identity, kernel_cache::DEFAULT_LIMIT))
+        };
+        let cache = open(generator.identity());
+        let cache = match generator {
+            Generator::Baseline { .. } => cache.map(KernelCache::unnoted),
+            _ => cache,
+        };
+        // Kernels that LLVM made while it was there run faster.
+        let preferred = generator.is_stand_in().then(|| open(None)).flatten();
         let progress = |p: compile::Progress<'_>| self.progress.report("kernels", p.done, p.total);
-        let observer = &pipeline::NoObserver;
-        let tools = Toolchain { codegen, cache: cache.as_ref(), observer, progress: &progress };
-        let options = self.pipeline_options();
+        let observer = self.pipeline.watched(&pipeline::NoObserver);
+        let tools = Toolchain {
+            codegen: generator.codegen(),
+            cache: cache.as_ref(),
+            preferred: preferred.as_ref(),
+            observer: &observer,
+            progress: &progress,
+        };
+        let options = self.options_for(&generator);
         let compiled = compile::compile(module, &options, &tools).map_err(|e| failed(&e))?;
+        observer.finish().map_err(|why| failed(&why))?;
         let report = &compiled.report;
         tracing::info!(
             kernels = report.cached + report.generated.len(),
@@ -96,12 +115,43 @@ impl Compiler {
         let options = self.pipeline_options();
         match &self.codegen {
             Some(codegen) => dump::ptx(module, kernel, &options, gpu, codegen.as_ref()),
-            None => dump::ptx(module, kernel, &options, gpu, &Compiler::process()),
+            None => dump::ptx(module, kernel, &options, gpu, &Generator::process()),
         }
     }
 
-    fn process() -> ProcessCodegen {
-        ProcessCodegen::find(&install::codegen_folders())
+    /// Returns the code generator of kernels that the policy chooses.
+    fn generator(&self) -> Generator {
+        if let Some(codegen) = &self.codegen {
+            return Generator::Given(codegen.clone());
+        }
+        let process = match self.execution.policy.kernels {
+            KernelGenerator::Cranelift => return Generator::Baseline { absence: None },
+            KernelGenerator::Auto | KernelGenerator::Llvm => Generator::process(),
+        };
+        match process.absence() {
+            // Only LLVM has code for a GPU.
+            Some(reason)
+                if self.execution.policy.kernels == KernelGenerator::Auto
+                    && self.target.device.is_none() =>
+            {
+                Generator::Baseline { absence: Some(reason.to_owned()) }
+            }
+            _ => Generator::Process(process),
+        }
+    }
+
+    /// Returns why kernels are baseline; `None` if they are not.
+    pub(crate) fn baseline_reason(&self) -> Option<String> {
+        let consequence = "kernels are baseline: Cranelift compiles them, and they run slower";
+        match self.generator() {
+            Generator::Baseline { absence: Some(reason) } => {
+                Some(format!("{consequence}; {reason}"))
+            }
+            Generator::Baseline { absence: None } => {
+                Some(format!("{consequence}; the tier policy says kernels=cranelift"))
+            }
+            Generator::Given(_) | Generator::Process(_) => None,
+        }
     }
 
     /// Returns why kernels cannot be stored in the cache, if so; the log does not repeat it.
@@ -128,6 +178,10 @@ impl Compiler {
 
     /// Returns the options of the lowering pipeline.
     pub(crate) fn pipeline_options(&self) -> pipeline::Options {
+        self.options_for(&self.generator())
+    }
+
+    fn options_for(&self, generator: &Generator) -> pipeline::Options {
         let options = match self.target.levels.is_empty() {
             true => pipeline::Options::new(self.target.host.clone()),
             false => pipeline::Options::of_levels(&self.target.levels),
@@ -140,6 +194,63 @@ impl Compiler {
         let optimize_for = self.optimize_for;
         let schedule_for = self.target.schedule_for.clone();
         let device = self.target.device.as_ref().map(|device| device.target.clone());
-        pipeline::Options { precision, optimize_for, schedule_for, device, ..options }
+        let pipeline = self.pipeline.sequence().clone();
+        let mut options = pipeline::Options {
+            precision,
+            optimize_for,
+            schedule_for,
+            device,
+            pipeline,
+            ..options
+        };
+        if matches!(generator, Generator::Baseline { .. }) {
+            // Schedules are those for LLVM, so that sums have the same order, but for these.
+            for cpu in &mut options.cpus {
+                cpu.target.features.retain(|feature| !feature.starts_with("amx"));
+            }
+        }
+        options
+    }
+}
+
+/// A code generator of kernels.
+enum Generator {
+    /// The one that the engine was given.
+    Given(Arc<dyn Codegen>),
+    /// LLVM, in the process `reflex-codegen`.
+    Process(ProcessCodegen),
+    /// Cranelift.
+    Baseline {
+        /// Why there is no LLVM, where the policy would have it.
+        absence: Option<String>,
+    },
+}
+
+impl Generator {
+    fn process() -> ProcessCodegen {
+        ProcessCodegen::find(&install::codegen_folders())
+    }
+
+    fn codegen(&self) -> &dyn Codegen {
+        match self {
+            Generator::Given(codegen) => codegen.as_ref(),
+            Generator::Process(process) => process,
+            Generator::Baseline { .. } => &CraneliftCodegen,
+        }
+    }
+
+    /// Returns what tells its kernels from others' in the kernel cache; `None` for those of the
+    /// generator that wrote last.
+    fn identity(&self) -> Option<&str> {
+        match self {
+            Generator::Given(_) => Some("in process"),
+            Generator::Process(process) => process.identity(),
+            Generator::Baseline { .. } => Some(&reflex_baseline::IDENTITY),
+        }
+    }
+
+    /// Returns true for Cranelift where LLVM is wanted.
+    fn is_stand_in(&self) -> bool {
+        matches!(self, Generator::Baseline { absence: Some(_) })
     }
 }

@@ -10,6 +10,7 @@ use reflex_tir::PrimFunc;
 use reflex_tir::codegen::{Codegen, GpuTarget, PROTOCOL, Request, Response, Target};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::passes::Pipeline;
 
 /// An observer that records the text of one stage.
 struct StageText<'a> {
@@ -18,7 +19,7 @@ struct StageText<'a> {
 }
 
 impl Observer for StageText<'_> {
-    fn after(&self, stage: &'static str, _: Duration, result: StageOutput<'_>) {
+    fn after(&self, stage: &str, _: Duration, result: StageOutput<'_>) {
         if stage != self.stage {
             return;
         }
@@ -33,11 +34,19 @@ impl Observer for StageText<'_> {
     }
 }
 
-/// Runs the pipeline without generating code, and prints what `stage` leaves.
-pub(crate) fn after(module: Module, stage: &str, options: &Options) -> Result<String> {
+/// Runs the pipeline without generating code, and prints what `stage` leaves. The instruments of
+/// `pipeline` watch.
+pub(crate) fn after(
+    module: Module,
+    stage: &str,
+    options: &Options,
+    pipeline: &Pipeline,
+) -> Result<String> {
     let failed = |e: reflex_lower::LowerError| Error::new(ErrorKind::Compile, e.to_string());
     let recorder = StageText { stage, text: Mutex::default() };
-    let module = pipeline::run_graph(module, options, &recorder).map_err(failed)?;
+    let watched = pipeline.watched(&recorder);
+    let module = pipeline::run_graph(module, options, &watched).map_err(failed)?;
+    watched.finish().map_err(|why| Error::new(ErrorKind::Compile, why))?;
     let (_, kernels) = pipeline::run_bytecode(module, &recorder).map_err(failed)?;
     for cpu in &options.cpus {
         for kernel in &kernels {
@@ -81,7 +90,7 @@ pub(crate) fn ptx(
             protocol: PROTOCOL,
             funcs: vec![pipeline::lower_for_gpu(kernel, gpu)],
             target: Target::Gpu(gpu.clone()),
-            opt: options.opt,
+            opt: options.pipeline.opt_level(),
             want_asm: false,
         };
         let name = &kernel.name;

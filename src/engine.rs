@@ -21,6 +21,7 @@ use crate::model_source::{ModelFormat, ModelSource, OpenModel};
 use crate::options::{
     ExecutionOptions, Precision, Progress, TargetDevice, TargetSelection, devices,
 };
+use crate::passes::Pipeline;
 use crate::program::Program;
 use crate::program::compiled::ObjectRetention;
 use crate::program::loaded::LoadedProgram;
@@ -167,6 +168,23 @@ impl EngineBuilder {
     ) -> EngineBuilder {
         let shapes = shapes.into_iter().map(|(name, shape)| (name.into(), shape));
         self.compiler.shapes.push(shapes.collect());
+        self
+    }
+
+    /// Sets the passes that compile models, their order and their options, with passes and instruments
+    /// of the caller's. An artifact is compiled already. Programs with callbacks in their pipeline are
+    /// not specialised for the shapes of calls, since that would run them in the background.
+    ///
+    /// ```
+    /// use reflex::{Engine, Pipeline};
+    ///
+    /// let engine = Engine::builder().pipeline(Pipeline::named("minimal")?).build()?;
+    /// let text = engine.dump_after("examples/softmax.py", "fold_constants").unwrap_err();
+    /// assert!(text.to_string().contains("there are canonicalize_loops, fuse_operators"), "{text}");
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn pipeline(mut self, pipeline: Pipeline) -> EngineBuilder {
+        self.compiler.pipeline = pipeline;
         self
     }
 
@@ -337,6 +355,7 @@ impl Engine {
             },
             execution: ExecutionOptions { threads: 1, policy: TierPolicy::default() },
             shapes: vec![],
+            pipeline: Pipeline::default(),
             progress: Progress::silent(),
             cache: None,
             codegen: None,
@@ -345,6 +364,27 @@ impl Engine {
         let device = "cpu".to_string();
         let without_code = WithoutCode::default();
         EngineBuilder { device, schedule_for: None, without_code, tier: None, import, compiler }
+    }
+
+    /// The same engine with another pipeline.
+    pub(crate) fn with_pipeline(&self, pipeline: Pipeline) -> Engine {
+        let mut engine = self.clone();
+        engine.compiler.pipeline = pipeline;
+        engine
+    }
+
+    /// Returns why the kernels of models that are compiled are baseline: that of them which the kernel
+    /// cache lacks is compiled by Cranelift. `None` if LLVM compiles them.
+    ///
+    /// ```
+    /// use reflex::Engine;
+    ///
+    /// let engine = Engine::builder().tier("kernels=cranelift".parse()?).build()?;
+    /// assert!(engine.baseline_reason().unwrap().ends_with("kernels=cranelift"));
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn baseline_reason(&self) -> Option<String> {
+        self.compiler.baseline_reason()
     }
 
     /// Returns why compiled kernels cannot be stored in the kernel cache, so that every start
@@ -431,13 +471,13 @@ impl Engine {
     pub fn dump_after(&self, model: impl Into<ModelSource>, pass: &str) -> Result<String> {
         let source = model.into();
         source.check_is_module()?;
-        let stages = pipeline::stages();
+        let options = self.compiler.pipeline_options();
+        let stages = pipeline::stages(&options.pipeline);
         if !stages.contains(&pass) {
             return Err(Error::input(format!("no pass {pass:?}; there are {}", stages.join(", "))));
         }
-        let options = self.compiler.pipeline_options();
         let module = source.import().map_err(|e| e.at(&source))?;
-        dump::after(module, pass, &options).map_err(|e| e.at(source))
+        dump::after(module, pass, &options, &self.compiler.pipeline).map_err(|e| e.at(source))
     }
 
     /// Returns a text: of a script or Relay text as it was read, of another model TVMScript as it
@@ -534,7 +574,8 @@ impl Engine {
         let policy = &self.compiler.execution.policy;
         // Specialised programs would hold their weights on the device again.
         let on_cpu = self.compiler.target.device.is_none();
-        let specialiser = (policy.max_shapes > 0 && on_cpu)
+        let alone = !self.compiler.pipeline.has_callbacks();
+        let specialiser = (policy.max_shapes > 0 && on_cpu && alone)
             .then(|| specialiser(self.compiler.for_specialisation(), policy.clone(), model));
         let loaded = self.compiler.compile(module, ObjectRetention::Keep)?;
         Ok(Program::new(loaded, specialiser))

@@ -76,7 +76,8 @@
 //! # Compile
 //!
 //! [`Program::save`] writes one shared library that loads without a compiler, for this CPU or for
-//! [`Level`]s of x86-64 ([`EngineBuilder::levels`]). [`Engine::dump_after`],
+//! [`Level`]s of x86-64 ([`EngineBuilder::levels`]). A [`Pipeline`] is the list of passes, with those of the
+//! caller's and a [`PassInstrument`]. [`Engine::dump_after`],
 //! [`Engine::dump_schedule`] and [`Engine::assembly`] show how a kernel came about.
 //!
 //! # Errors
@@ -102,6 +103,7 @@ mod model_source;
 #[cfg(feature = "ndarray")]
 mod ndarray_interop;
 mod options;
+mod passes;
 mod prepared;
 mod program;
 mod session;
@@ -112,6 +114,7 @@ mod tier_report;
 mod whole_file;
 
 pub mod conformance;
+pub mod ir;
 pub mod log;
 pub mod memory;
 pub mod numpy;
@@ -127,6 +130,7 @@ pub use library_function::library_function;
 pub use model_info::{ModelInfo, ValueInfo};
 pub use model_source::{ModelFormat, ModelSource};
 pub use options::{Mode, Precision, Progress, SessionOptions};
+pub use passes::{PassInstrument, Pipeline};
 pub use prepared::Prepared;
 pub use program::Program;
 pub use reflex_cranelift::CompileMode;
@@ -141,6 +145,7 @@ pub use reflex_runtime::registry::register as register_global_func;
 pub use reflex_runtime::tensor::Tensor;
 pub use reflex_runtime::tensor::data::Element;
 pub use reflex_runtime::value::{Any, AnyView};
+pub use reflex_tir::codegen::KernelTier;
 pub use reflex_tir::level::Level;
 pub use reflex_vm::instrument::{CallEvent, Instrument, Verdict};
 pub use reflex_vm::profile::Profile;
@@ -150,7 +155,7 @@ pub use session::io_binding::IoBinding;
 pub use session::outputs::Outputs;
 pub use session::timing::{Timing, TimingOptions};
 pub use signature::{Dim, Signature, TensorInfo};
-pub use tier_policy::{SavedCode, Specialise, TierPolicy, Tiering};
+pub use tier_policy::{KernelGenerator, SavedCode, Specialise, TierPolicy, Tiering};
 pub use tier_report::{TierDetail, TierReport};
 
 /// The README's examples.

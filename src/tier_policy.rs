@@ -28,6 +28,19 @@ pub enum SavedCode {
     Ignore,
 }
 
+/// The code generator of kernels. Results do not depend on it in a bit, but on CPUs with AMX, where
+/// only LLVM uses matrix registers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KernelGenerator {
+    /// LLVM where `reflex-codegen` is installed or named, Cranelift elsewhere.
+    #[default]
+    Auto,
+    /// Cranelift, in process: models load sooner and their kernels run slower.
+    Cranelift,
+    /// LLVM; an error where `reflex-codegen` is not installed.
+    Llvm,
+}
+
 /// The rules by which programs are compiled to machine code: hot counters, limits, and shape
 /// specialisation.
 ///
@@ -47,6 +60,7 @@ pub enum SavedCode {
 /// | `shape-calls` | calls with the same shapes before these are specialised |
 /// | `shape-ms` | milliseconds that these calls took together, at least |
 /// | `shape-stream-calls` | calls that are enough whatever time they took |
+/// | `kernels` | code generator of kernels: `auto`, `cranelift` or `llvm` |
 /// | `specialise` | `if-faster`, or `always`: also where the specialised program is not faster |
 ///
 /// ```
@@ -65,6 +79,8 @@ pub struct TierPolicy {
     pub tiering: Tiering,
     /// The use of an artifact's saved code.
     pub saved_code: SavedCode,
+    /// The code generator of kernels.
+    pub kernels: KernelGenerator,
     /// The hot counter: entries that make a function or a loop hot.
     pub threshold: u32,
     /// Time per operation of its function that hot code waits before it is recorded, where
@@ -109,6 +125,7 @@ impl Default for TierPolicy {
         TierPolicy {
             tiering: Tiering::On,
             saved_code: SavedCode::Use,
+            kernels: KernelGenerator::Auto,
             threshold: usual.threshold,
             record_delay: usual.record_delay,
             exit_threshold: usual.exit_threshold,
@@ -189,6 +206,14 @@ impl TierPolicy {
                     _ => return Err(wrong(key, value, "use or ignore")),
                 }
             }
+            "kernels" => {
+                self.kernels = match value {
+                    "auto" => KernelGenerator::Auto,
+                    "cranelift" => KernelGenerator::Cranelift,
+                    "llvm" => KernelGenerator::Llvm,
+                    _ => return Err(wrong(key, value, "auto, cranelift or llvm")),
+                }
+            }
             "shapes" => self.max_shapes = number(key, value)?,
             "shape-calls" => self.shape_calls = number(key, value)?,
             "shape-stream-calls" => self.shape_stream_calls = number(key, value)?,
@@ -202,7 +227,7 @@ impl TierPolicy {
             }
             _ => {
                 let keys = "threshold, delay, exits, attempts, trace-ops, code-cache, compile, saved-code, \
-                            shapes, shape-calls, shape-stream-calls, shape-ms, specialise";
+                            kernels, shapes, shape-calls, shape-stream-calls, shape-ms, specialise";
                 return Err(Error::input(format!("no key {key:?} of a tier policy; {keys}")));
             }
         }
@@ -288,6 +313,11 @@ impl fmt::Display for TierPolicy {
         if self.saved_code == SavedCode::Ignore {
             parts.push("saved-code=ignore".to_owned());
         }
+        match self.kernels {
+            KernelGenerator::Auto => {}
+            KernelGenerator::Cranelift => parts.push("kernels=cranelift".to_owned()),
+            KernelGenerator::Llvm => parts.push("kernels=llvm".to_owned()),
+        }
         if self.tiering == Tiering::Off {
             parts.push("off".to_owned());
         }
@@ -306,6 +336,8 @@ mod tests {
             "off",
             "delay=0",
             "threshold=7,delay=30",
+            "kernels=cranelift",
+            "kernels=llvm,off",
             "threshold=7,exits=9,attempts=1,trace-ops=100,code-cache=2048,shapes=1,shape-calls=2,shape-stream-calls=5,shape-ms=3,specialise=always,compile=sync,saved-code=ignore",
         ];
         for text in texts {
@@ -326,6 +358,7 @@ mod tests {
             ("threshold=-1", "threshold=-1"),
             ("compile=later", "background or sync"),
             ("saved-code=maybe", "use or ignore"),
+            ("kernels=gcc", "auto, cranelift or llvm"),
         ] {
             let error = text.parse::<TierPolicy>().unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");

@@ -10,7 +10,7 @@ use std::process::Command;
 use imports::Imports;
 
 /// Crate, and the reflex crates it may depend on directly (outside tests).
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 18] = [
     ("reflex-runtime", &[]),
     ("reflex-vm", &["reflex-runtime"]),
     ("reflex-relay", &["reflex-vm", "reflex-runtime"]),
@@ -20,10 +20,12 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("reflex-lower", &["reflex-graph", "reflex-tir", "reflex-vm", "reflex-runtime"]),
     ("reflex-rpc", &["reflex-runtime"]),
     ("reflex-cuda", &["reflex-runtime"]),
+    ("reflex-node", &[]),
     ("reflex-codemem", &[]),
     ("reflex-ptx", &[]),
     ("reflex-libcuda", &["reflex-ptx"]),
     ("reflex-cranelift", &["reflex-vm", "reflex-runtime", "reflex-codemem"]),
+    ("reflex-baseline", &["reflex-tir", "reflex-runtime"]),
     ("reflex-llvm", &["reflex-tir", "reflex-runtime", "reflex-codemem"]),
     (
         "reflex-fuzz",
@@ -51,14 +53,17 @@ const ARROWS: [(&str, &[&str]); 16] = [
             "reflex-lower",
             "reflex-rpc",
             "reflex-cuda",
+            "reflex-node",
             "reflex-codemem",
+            "reflex-baseline",
             "reflex-cranelift",
         ],
     ),
 ];
 
 /// Crates whose source may hold no `unsafe`.
-const SAFE: [&str; 6] = ["src/relay", "src/tir", "src/graph", "src/onnx", "src/lower", "tests/ptx"];
+const SAFE: [&str; 7] =
+    ["src/relay", "src/tir", "src/graph", "src/onnx", "src/lower", "src/node", "tests/ptx"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -166,7 +171,7 @@ struct Layout {
     circle: usize,
 }
 
-const LAYOUTS: [Layout; 16] = [
+const LAYOUTS: [Layout; 18] = [
     Layout {
         dir: "src/runtime",
         layers: &[
@@ -210,7 +215,7 @@ const LAYOUTS: [Layout; 16] = [
         dir: "src/tir",
         layers: &[
             "half_float",
-            "abi arith builder expr flops launch thread tile visit",
+            "abi arith builder expr flops launch thread tile uses visit",
             "codegen eval func lower verify",
             "host level schedule script tensor_intrin",
             "fuzzgen",
@@ -245,14 +250,20 @@ const LAYOUTS: [Layout; 16] = [
     Layout {
         dir: "src/lower",
         layers: &[
-            "error extent kernel_cache layout optimize_for precision",
+            "error extent interface kernel_cache layout optimize_for precision",
             "bytecode codegen_process graph schedule winograd",
             "packing",
             "legalize",
             "fuse",
+            "passes",
             "pipeline",
             "compile",
         ],
+        circle: 1,
+    },
+    Layout {
+        dir: "src/node",
+        layers: &["graph path reader table", "equal_rules writer", "hash json", "equal"],
         circle: 1,
     },
     Layout {
@@ -302,6 +313,7 @@ const LAYOUTS: [Layout; 16] = [
         ],
         circle: 3,
     },
+    Layout { dir: "jit/baseline", layers: &["error target", "unit", "emit", "cpu"], circle: 1 },
     Layout { dir: "jit/llvm", layers: &["error passes process", "emit", "cpu nvptx"], circle: 1 },
     Layout {
         dir: "tests/ptx",
@@ -322,12 +334,12 @@ const LAYOUTS: [Layout; 16] = [
     Layout {
         dir: "src",
         layers: &[
-            "error global_func install log memory prepared tier_report whole_file",
-            "array disassemble dump kernels model_source tier_policy",
+            "error global_func install ir library_function log memory prepared tier_report whole_file",
+            "array disassemble dump kernels model_source passes tier_policy",
             "numpy options signature stats",
             "model_info",
             "artifact program session specialise",
-            "compiler library_function",
+            "compiler",
             "engine",
             "capi conformance ndarray_interop remote serve",
             "cli",

@@ -172,6 +172,40 @@ fn a_compiled_library_runs_without_a_compiler() {
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
 }
 
+/// Cranelift's kernels have the bits of LLVM's; `info`, `bench` and `inspect` say whose they are.
+#[test]
+fn baseline_kernels_need_no_compiler() {
+    let dir = folder();
+    let command = |args: &[&str], policy: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_reflex"));
+        command.args(args).current_dir(dir.path()).env("REFLEX_TIER", policy);
+        command.env("REFLEX_CACHE", dir.path().join("cache")).output().expect("the command runs")
+    };
+    let call = ["run", "add.onnx", "--shape", "x=1x3", "--seed", "5", "--json"];
+    let answers = ["kernels=cranelift", "kernels=llvm"].map(|policy| json(&command(&call, policy)));
+    assert_eq!(answers[0]["outputs"], answers[1]["outputs"]);
+    let kernels = ["inspect", "add.onnx", "--kernel-tiers"];
+    for (policy, generator) in [("kernels=cranelift", "cranelift"), ("kernels=llvm", "llvm")] {
+        let output = command(&kernels, policy);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(text.lines().count() > 0, "no kernels");
+        assert!(text.lines().all(|line| line.starts_with(generator)), "{text}");
+    }
+    let note = |args: &[&str], policy: &str| {
+        let said = String::from_utf8_lossy(&command(args, policy).stderr).into_owned();
+        said.matches("reflex: note: kernels are baseline").count()
+    };
+    let bench = ["bench", "add.onnx", "--min-time", "0.01"];
+    for args in [&["info", "add.onnx"][..], &bench] {
+        assert_eq!(
+            [note(args, "kernels=cranelift"), note(args, "kernels=llvm")],
+            [1, 0],
+            "{args:?}"
+        );
+    }
+}
+
 #[test]
 fn bench_reports_one_object_a_mode() {
     let dir = folder();

@@ -13,7 +13,7 @@ mod skip;
 use std::path::Path;
 
 use reflex_graph::{Func, FuncData, Literal, Module, Node, Value};
-use reflex_lower::graph::fold_constants;
+use reflex_lower::graph::{MAX_GROWN, fold_constants};
 use reflex_onnx::proto::{Message, ModelProto, TensorProto};
 use reflex_onnx::{ModelInfo, import_bytes, read_tensor_pb};
 use reflex_runtime::dtype::DType;
@@ -65,7 +65,7 @@ fn fold(case: &Path) -> Result<Outcome, String> {
         Ok(module) => module,
         Err(error) => return Ok(Outcome::Computed(error.to_string())),
     };
-    fold_constants(&mut module).map_err(|e| e.to_string())?;
+    fold_constants(&mut module, MAX_GROWN).map_err(|e| e.to_string())?;
     let main = module.funcs.values().find_map(|data| match data {
         FuncData::Graph(func) if func.name == "main" => Some(func),
         _ => None,

@@ -56,6 +56,13 @@ fn an_installed_library_serves_c_programs_in_an_empty_folder() {
     let compile = "cc mlp.c $(pkg-config --cflags --libs reflex) -o mlp";
     let pkg_config = prefix.join("lib/pkgconfig");
     run(outside(&user, "sh").args(["-c", compile]).env("PKG_CONFIG_PATH", &pkg_config));
+    // The same, but that it wants LLVM's kernels.
+    let text = std::fs::read_to_string(user.join("mlp.c")).expect("reads");
+    let wanting = text.replace("threshold=20", "threshold=20,kernels=llvm");
+    assert_ne!(wanting, text);
+    std::fs::write(user.join("llvm.c"), wanting).expect("writes");
+    let compile = compile.replace("mlp", "llvm");
+    run(outside(&user, "sh").args(["-c", &compile]).env("PKG_CONFIG_PATH", &pkg_config));
     let version = ["--modversion", "reflex"];
     let said = run(outside(&user, "pkg-config").args(version).env("PKG_CONFIG_PATH", &pkg_config));
     assert_eq!(said.trim(), env!("CARGO_PKG_VERSION"));
@@ -64,18 +71,22 @@ fn an_installed_library_serves_c_programs_in_an_empty_folder() {
     let said = run(outside(&user, prefix.join("bin/reflex")).args(["info", "mlp.py"]));
     assert!(said.contains("float32[n, 8]"), "{said}");
 
-    // The code generator is needed once a kernel is not in the cache.
+    // The code generator is needed once a kernel is not in the cache and the policy wants LLVM's.
     std::fs::remove_file(prefix.join("bin/reflex-codegen")).expect("installed there");
     run(outside(&user, "./mlp").arg("mlp.py"));
-    let refused = outside(&user, "./mlp").arg("mlp.py").env("REFLEX_CACHE", "empty").output();
+    let refused = outside(&user, "./llvm").arg("mlp.py").env("REFLEX_CACHE", "empty").output();
     let said = String::from_utf8(refused.expect("starts").stderr).expect("UTF-8");
     let places = format!("neither in {}", prefix.join("lib").display());
     assert!(said.contains(&places) && said.contains("REFLEX_CODEGEN"), "{said}");
 
+    // Without that policy, Cranelift compiles.
+    let said = run(outside(&user, "./mlp").arg("mlp.py").env("REFLEX_CACHE", "empty"));
+    assert!(said.ends_with("done\n"), "{said}");
+
     // One that dies at once is an error like others, and no signal that ends the program.
     for _ in 0..5 {
         let mut command = outside(&user, "./mlp");
-        command.arg("mlp.py").env("REFLEX_CACHE", "empty").env("REFLEX_CODEGEN", "/bin/true");
+        command.arg("mlp.py").env("REFLEX_CACHE", "other").env("REFLEX_CODEGEN", "/bin/true");
         let refused = command.output().expect("starts");
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert_eq!(refused.status.code(), Some(1), "{}: {said}", refused.status);
@@ -139,6 +150,12 @@ fn python_passes_what_numpy_takes_and_names_what_it_refuses() {
     loaded.and_then(|program| program.save(&model)).expect("compiles");
     let script = root().join("tests/python_interface.py");
     let Some(said) = run_python(&[&script, &model, &source()]) else { return };
+    assert!(said.ends_with("done\n"), "{said}");
+}
+
+#[test]
+fn modules_written_in_python_answer_as_numpy_and_tvm_do() {
+    let Some(said) = run_python(&[&root().join("tests/python_nn.py")]) else { return };
     assert!(said.ends_with("done\n"), "{said}");
 }
 

@@ -10,12 +10,13 @@ import numpy as np
 import tvm_ffi
 
 import reflex
+from reflex import nn
 
 
 def documented():
     """Names and documentation of all functions and methods that users call."""
-    for name in reflex.__all__:
-        item = getattr(reflex, name)
+    for module, name in [(m, name) for m in (reflex, nn) for name in m.__all__]:
+        item = getattr(module, name)
         if not inspect.isclass(item):
             yield name, item.__doc__
         elif not issubclass(item, Exception):
@@ -34,7 +35,7 @@ def main():
     shared = {"np": np, "tvm_ffi": tvm_ffi, "reflex": reflex, "model": model, "x": x, "w": w}
     failed = tried = 0
     finder = doctest.DocTestFinder(exclude_empty=True)
-    modules = (reflex, reflex._arrays)
+    modules = (reflex, reflex._arrays, reflex.ir, reflex._trace, nn)
     for test in [test for module in modules for test in finder.find(module, module.__name__)]:
         globs = dict(shared, program=program, session=program.session())
         test.globs = globs

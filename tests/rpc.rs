@@ -5,6 +5,8 @@
 mod secure;
 #[path = "common/tvm.rs"]
 mod tvm;
+#[path = "common/tvm_modules.rs"]
+mod tvm_modules;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -297,6 +299,32 @@ fn tvms_client_works_with_our_server() {
     let (host, port) = host_port(&tracker.address);
     let told = tvm::script(&python, "rpc.py", &["tracker", host, port, "avx"]);
     assert!(told.contains("tracker ok"), "{told}");
+}
+
+/// The executables that TVM built, in both of its modes, bit for bit what they answer without RPC.
+#[test]
+fn tvms_virtual_machine_runs_its_executables_at_our_server() {
+    let Some(folder) = tvm_modules::modules() else { return };
+    let Some(python) = tvm::python() else { return };
+    let server = Listening::start(&["serve", "--allow-code"]);
+    let (host, port) = host_port(&server.address);
+    let folder = folder.to_str().expect("UTF-8");
+    let told = tvm::script(&python, "rpc.py", &["modules", host, port, folder]);
+    let counts: Value = serde_json::from_str(&told).expect("JSON");
+    let count = |name: &str| counts[name].as_u64().expect("a number");
+    assert!(count("executables") >= 96 && count("results") >= 153, "{told}");
+    assert!(count("errors") >= 76, "{told}");
+}
+
+#[test]
+fn tvms_search_measures_a_candidate_at_our_server() {
+    let Some(python) = tvm::python() else { return };
+    let tracker = Listening::start(&["tracker"]);
+    let at = ["--tracker", &tracker.address, "--key", "cpu", "--allow-code"];
+    let _server = Listening::start(&[&["serve"][..], &at].concat());
+    let (host, port) = host_port(&tracker.address);
+    let told = tvm::script(&python, "rpc.py", &["measure", host, port, "cpu"]);
+    assert!(told.contains("measure ok"), "{told}");
 }
 
 #[test]

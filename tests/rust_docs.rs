@@ -4,8 +4,9 @@
 use std::path::{Path, PathBuf};
 
 /// Folders below src that are crates of their own, or no part of the Rust interface.
-const OTHERS: [&str; 11] =
-    ["runtime", "vm", "relay", "tir", "graph", "onnx", "lower", "rpc", "cuda", "cli", "capi"];
+const OTHERS: [&str; 12] = [
+    "runtime", "vm", "relay", "tir", "graph", "onnx", "lower", "node", "rpc", "cuda", "cli", "capi",
+];
 
 fn sources(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder") {

@@ -6,28 +6,18 @@
 
 #[path = "common/tvm.rs"]
 mod tvm;
+#[path = "common/tvm_modules.rs"]
+mod tvm_modules;
 #[path = "tvm/values.rs"]
 mod values;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 
 use reflex::{Any, Engine, Mode, Program, Session, Tensor};
 use serde_json::Value;
 use tvm::{python, script, skip};
-
-/// The folder of modules that TVM built, shared by every test of the workspace.
-fn modules() -> Option<&'static Path> {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    let python = python()?;
-    let build = || {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tvm-modules");
-        script(&python, "modules.py", &[folder.to_str().expect("UTF-8")]);
-        folder
-    };
-    Some(BUILT.get_or_init(build))
-}
+use tvm_modules::modules;
 
 fn read(path: PathBuf) -> Value {
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));

@@ -42,7 +42,7 @@ use inkwell::targets::TargetMachine;
 use reflex_tir::PrimFunc;
 use reflex_tir::abi::raw_signature;
 use reflex_tir::codegen::{
-    Codegen, CpuTarget, ObjectFile, OptLevel, PROTOCOL, Request, Response, Target,
+    Codegen, CpuTarget, KernelTier, ObjectFile, OptLevel, PROTOCOL, Request, Response, Target,
 };
 use reflex_tir::verify::{IrForm, verify};
 
@@ -127,7 +127,8 @@ fn compile_with<T>(
     let inspected = inspect(&module, &machine)?;
     let elf = target_machine::object(&module, &machine)?;
     let micros = start.elapsed().as_micros() as u64;
-    let object = ObjectFile { signature: raw_signature(func), elf, asm: None, micros };
+    let (signature, tier) = (raw_signature(func), KernelTier::Optimised);
+    let object = ObjectFile { signature, tier, elf, asm: None, micros };
     Ok((object, inspected))
 }
 

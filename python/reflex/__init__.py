@@ -39,6 +39,7 @@ from typing import Any
 
 import tvm_ffi
 
+from . import ir
 from ._arrays import (
     ArrayLike,
     Function,
@@ -65,8 +66,11 @@ __all__ = [
     "Signature",
     "Tensor",
     "TensorInfo",
+    "compile",
     "get_global_func",
+    "inspect",
     "library_function",
+    "list_passes",
     "load",
     "memory",
     "register_global_func",
@@ -78,6 +82,10 @@ __version__: str = str(_reflex["version"]())
 
 _Path = str | os.PathLike[str]
 _Bytes = bytes | bytearray | memoryview
+#: A function that gives a module as TVMScript.
+Script = Callable[[], str]
+#: `(when, pass, script)`: "before" or "after", the name of a pass, and the module.
+Instrument = Callable[[str, str, Script], Any]
 
 
 def load(
@@ -90,6 +98,9 @@ def load(
     format: str | None = None,
     kernels: _Path | None = None,
     params: _Path | None = None,
+    pipeline: str | None = None,
+    passes: Mapping[str, Callable[[str], str]] | None = None,
+    instrument: Instrument | None = None,
 ) -> Program:
     """Loads a model: `.onnx`, `.py` and `.relay` are compiled, `.so` and `.ro` are opened (which runs
     machine code of their author's choice). It is a path, or the bytes of a model with their `format`:
@@ -101,6 +112,12 @@ def load(
     "f32-fast" or "bf16". `kernels` is the library of a `.ro` (None is the `.so` of the same name),
     `params` the file of its late-bound constants.
 
+    `pipeline` names the passes of a model that is compiled: "default" (None) or "minimal", and edits such
+    as "-simplify,fuse_operators.max_operators=8"; `list_passes` has them. `passes` puts in passes of the
+    caller's: a place such as "after:fold_constants" and a function that takes the module as TVMScript and
+    gives one. `instrument` is called with "before" or "after", the name of a pass, and a function that
+    gives the module; False before a pass leaves it out. Neither is called after `load` has returned.
+
     >>> reflex.load(model, threads=2, tier="off").functions
     ['main']
     >>> reflex.load(open(model, "rb").read(), format=model.rsplit(".")[-1]).functions
@@ -111,16 +128,104 @@ def load(
     FileNotFoundError: no/such.onnx: No such file or directory (os error 2)
     """
     use_tensor_class()
-    cache = None if kernel_cache is None else os.fspath(kernel_cache)
-    beside = tuple(None if path is None else os.fspath(path) for path in (kernels, params))
-    options = (device, threads, cache, tier, precision, format, *beside)
+    beside = (_text(kernels), _text(params))
+    options = (device, threads, _text(kernel_cache), tier, precision, format, *beside)
+    custom = (pipeline, passes, instrument)
     if isinstance(model, (bytes, bytearray, memoryview)):
         if format is None:
             raise TypeError('a model in memory needs its format: "onnx", "py", "relay", "so" or "ro"')
         data = bytes(model)
-        return Program(_reflex["load"](data, *options), (data, *options))
-    handle = _reflex["load"](os.fspath(model), *options)
-    return Program(handle, (os.path.abspath(model), *options))
+        return Program(_reflex["load"](data, *options, *_custom(*custom)), (data, *options, *custom))
+    handle = _reflex["load"](os.fspath(model), *options, *_custom(*custom))
+    return Program(handle, (os.path.abspath(model), *options, *custom))
+
+
+def _text(path: _Path | None) -> str | None:
+    return None if path is None else os.fspath(path)
+
+
+def _custom(
+    pipeline: str | None,
+    passes: Mapping[str, Callable[[str], str]] | None,
+    instrument: Instrument | None,
+) -> tuple[Any, ...]:
+    """The arguments of the library for a pipeline, passes and an instrument."""
+    listed = [
+        (place, getattr(run, "__name__", f"pass {at}"), _script_pass(run))
+        for at, (place, run) in enumerate((passes or {}).items())
+    ]
+    return pipeline, listed or None, None if instrument is None else _watcher(instrument)
+
+
+def _script_pass(run: Callable[[str], str]) -> Any:
+    return tvm_ffi.convert(lambda text: run(str(text)))
+
+
+def _watcher(instrument: Instrument) -> Any:
+    def watch(when: Any, name: Any, script: Callable[[], Any]) -> bool:
+        return instrument(str(when), str(name), lambda: str(script())) is not False
+
+    return tvm_ffi.convert(watch)
+
+
+def compile(model: Any, format: str | None = None, **options: Any) -> Program:
+    """Compiles a model in memory: TVMScript as a string, ONNX as bytes, or a module of TVM. The options
+    are those of `load`.
+
+    >>> script = "@I.ir_module\\nclass Module:\\n    @R.function\\n" \\
+    ...     "    def main(x: R.Tensor((2,), 'float32')) -> R.Tensor((2,), 'float32'):\\n" \\
+    ...     "        return R.multiply(x, R.const(1.0, 'float32'))\\n"
+    >>> def squared(text):
+    ...     return text.replace("R.multiply(x, R.const(1.0, \\"float32\\"))", "R.multiply(x, x)")
+    >>> reflex.compile(script, passes={"before:fold_constants": squared}).functions
+    ['main']
+    """
+    data, kind = _in_memory(model)
+    return load(data, format=format or kind, **options)
+
+
+def _in_memory(model: Any) -> tuple[bytes, str]:
+    """The bytes of a model and their format."""
+    if isinstance(model, str):
+        return model.encode(), "py"
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return bytes(model), "onnx"
+    if callable(getattr(model, "script", None)):
+        return str(model.script(show_meta=True)).encode(), "py"
+    raise TypeError(f"a model is TVMScript, the bytes of ONNX or a module of TVM, not {type(model)}")
+
+
+def inspect(
+    model: Any,
+    after: str | None = None,
+    pipeline: str | None = None,
+    passes: Mapping[str, Callable[[str], str]] | None = None,
+    instrument: Instrument | None = None,
+) -> str:
+    """Returns the module after a pass as text, or the model as TVMScript. It is a path, or a model in
+    memory as `compile` takes it; text with a line break is TVMScript.
+
+    >>> script = "@I.ir_module\\nclass Module:\\n    @R.function\\n" \\
+    ...     "    def main(x: R.Tensor((2,), 'float32')) -> R.Tensor((2,), 'float32'):\\n" \\
+    ...     "        return R.multiply(x, R.const(1.0, 'float32'))\\n"
+    >>> "R.multiply" in reflex.inspect(script), "R.multiply" in reflex.inspect(script, after="simplify")
+    (True, False)
+    >>> "R.multiply" in reflex.inspect(script, after="eliminate_dead_code", pipeline="-simplify")
+    True
+    """
+    is_path = isinstance(model, os.PathLike) or (isinstance(model, str) and "\n" not in model)
+    data, kind = (os.fspath(model), None) if is_path else _in_memory(model)
+    options = ("cpu", 1, None, None, None, kind, None, None)
+    return str(_reflex["inspect"](data, *options, *_custom(pipeline, passes, instrument), after))
+
+
+def list_passes() -> str:
+    """Returns a table of the passes and their options; `*` is before those that are needed.
+
+    >>> "fuse_operators" in reflex.list_passes()
+    True
+    """
+    return str(_reflex["passes"]())
 
 
 def register_global_func(name: str, function: Callable[..., Any], override: bool = False) -> None:

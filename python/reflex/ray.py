@@ -63,7 +63,8 @@ class Predictor:
                 raise KeyError(f"input {name!r}: there is no column {column!r} in {sorted(batch)}")
             feed[name] = batch[column]
         results = self._session.run(feed, function=self._function)
-        outputs = {str(name): np.asarray(value) for name, value in results.items()}
+        # Ray keeps what it gets for as long as it likes.
+        outputs = {str(name): np.array(value) for name, value in results.items()}
         return outputs | {name: batch[name] for name in self._keep}
 
 

@@ -13,6 +13,7 @@
 
 mod arguments;
 mod instrument;
+mod ir;
 mod owned_results;
 mod packed;
 mod program;

@@ -35,6 +35,7 @@ use crate::log;
 use crate::memory as usage;
 use crate::model_source::ModelSource;
 use crate::options::{Mode, SessionOptions};
+use crate::passes::{FunctionInstrument, Pipeline};
 use crate::program::Program;
 use crate::session::Session;
 use crate::session::timing::TimingOptions;
@@ -134,9 +135,10 @@ fn unknown(what: &str, name: &str) -> Raised {
     Raised::new("AttributeError", format!("a {what} has no `{name}`"))
 }
 
-/// `(path or bytes, device, threads, kernel cache or None, tier policy or None, precision or None,
-/// format of bytes or None)`: a program.
-fn load(args: &[AnyView<'_>]) -> FfiResult {
+/// The engine that arguments describe: `(model, device, threads, kernel cache or None, tier policy or
+/// None, precision or None, format, kernels, params, pipeline or None, passes as (place, name, function)
+/// or None, instrument or None)`.
+fn engine(args: &[AnyView<'_>]) -> FfiResult<Engine> {
     let device = string(args, 1)?;
     let threads = usize::try_from(arg::<i64>(args, 2)?).unwrap_or(0);
     log::of_environment();
@@ -150,7 +152,35 @@ fn load(args: &[AnyView<'_>]) -> FfiResult {
     if let Some(precision) = optional(args, 5)? {
         builder = builder.precision(precision.parse().map_err(Raised::value_error)?);
     }
-    let engine = builder.build().map_err(raise)?;
+    builder.pipeline(pipeline(args)?).build().map_err(raise)
+}
+
+/// The pipeline that the arguments of [`engine`] describe.
+fn pipeline(args: &[AnyView<'_>]) -> FfiResult<Pipeline> {
+    let given = |at: usize| args.get(at).filter(|value| !value.is_none());
+    let mut pipeline: Pipeline = optional(args, 9)?.unwrap_or_default().parse().map_err(raise)?;
+    if given(10).is_some() {
+        for pass in arg::<Array>(args, 10)?.iter() {
+            let parts = Array::try_from(pass.view())?;
+            let [place, name, function] = &parts[..] else {
+                return Err(Raised::type_error("a pass is a place, a name and a function"));
+            };
+            let (place, name) = (place.view(), name.view());
+            let place = place.as_str().ok_or_else(|| place.mismatch("ffi.String"))?;
+            let name = name.as_str().ok_or_else(|| name.mismatch("ffi.String"))?;
+            let function = Function::try_from(function.view())?;
+            pipeline = pipeline.pass(place, name, function).map_err(raise)?;
+        }
+    }
+    if given(11).is_some() {
+        let function = arg::<Function>(args, 11)?;
+        pipeline = pipeline.instrument(Arc::new(FunctionInstrument(function)));
+    }
+    Ok(pipeline)
+}
+
+/// The model that the arguments of [`engine`] describe: a path, or bytes and their format.
+fn model(args: &[AnyView<'_>]) -> FfiResult<ModelSource> {
     let (kernels, params) = (optional(args, 7)?, optional(args, 8)?);
     let beside = |mut source: ModelSource| {
         if let Some(kernels) = kernels {
@@ -161,17 +191,28 @@ fn load(args: &[AnyView<'_>]) -> FfiResult {
             None => source,
         }
     };
-    let program = match (args.first().and_then(|model| model.as_bytes()), optional(args, 6)?) {
+    match (args.first().and_then(|model| model.as_bytes()), optional(args, 6)?) {
         (Some(bytes), Some(format)) if args[0].as_str().is_none() => {
             let format = format.parse().map_err(Raised::value_error)?;
-            engine.load(beside(ModelSource::bytes(format, bytes))).map_err(raise)?
+            Ok(beside(ModelSource::bytes(format, bytes)))
         }
-        (_, Some(_)) => return Err(Raised::type_error("a file has a format by its name")),
-        (_, None) => {
-            let path = Path::new(string(args, 0)?);
-            engine.load(beside(path.into())).map_err(|error| raise_io(error, || probe(path)))?
-        }
-    };
+        (_, Some(_)) => Err(Raised::type_error("a file has a format by its name")),
+        (_, None) => Ok(beside(Path::new(string(args, 0)?).into())),
+    }
+}
+
+/// Raises an error about the model of [`model`].
+fn raise_of(error: Error, args: &[AnyView<'_>]) -> Raised {
+    match args.first().and_then(|model| model.as_str()) {
+        Some(path) => raise_io(error, || probe(Path::new(path))),
+        None => raise(error),
+    }
+}
+
+/// The arguments of [`engine`]: a program.
+fn load(args: &[AnyView<'_>]) -> FfiResult {
+    let (engine, model) = (engine(args)?, model(args)?);
+    let program = engine.load(model).map_err(|error| raise_of(error, args))?;
     Ok(Function::new(move |args| program_method(&program, string(args, 0)?, rest(args, 1))).into())
 }
 
@@ -477,6 +518,22 @@ fn library_function(args: &[AnyView<'_>]) -> FfiResult {
     function.map(Any::from).map_err(|error| raise_io(error, || probe(path)))
 }
 
+/// The arguments of [`engine`], then the name of a pass or None: the module after the pass as text, or the
+/// model as TVMScript.
+fn inspect(args: &[AnyView<'_>]) -> FfiResult {
+    let (engine, model) = (engine(args)?, model(args)?);
+    let text = match optional(args, 12)? {
+        Some(pass) => engine.dump_after(model, pass),
+        None => Engine::script(model),
+    };
+    Ok(Any::from(text.map_err(|error| raise_of(error, args))?.as_str()))
+}
+
+/// `()`: a table of the passes and their options.
+fn passes(_: &[AnyView<'_>]) -> FfiResult {
+    Ok(Any::from(Pipeline::describe().as_str()))
+}
+
 /// `()`: the version of this library.
 fn version(_: &[AnyView<'_>]) -> FfiResult {
     Ok(Any::from(env!("CARGO_PKG_VERSION")))
@@ -553,6 +610,14 @@ macro_rules! exports {
 
 exports! {
     __tvm_ffi_load = load;
+    __tvm_ffi_inspect = inspect;
+    __tvm_ffi_passes = passes;
+    __tvm_ffi_ir_load = super::ir::load;
+    __tvm_ffi_ir_save = super::ir::save;
+    __tvm_ffi_ir_size = super::ir::size;
+    __tvm_ffi_ir_node = super::ir::node;
+    __tvm_ffi_ir_mismatch = super::ir::mismatch;
+    __tvm_ffi_ir_hash = super::ir::structural_hash;
     __tvm_ffi_register_global_func = register_global_func;
     __tvm_ffi_get_global_func = get_global_func;
     __tvm_ffi_library_function = library_function;

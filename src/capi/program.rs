@@ -284,6 +284,38 @@ pub unsafe extern "C" fn reflex_engine_load_bytes(
     })
 }
 
+/// Makes an engine with the options of another one and a pipeline of its own: `default` or `minimal`, and
+/// edits separated by commas. `-PASS` leaves a pass out, `PASS.OPTION=VALUE` sets an option,
+/// `order=A+B` sets the passes and their order, `after:PASS=NAME` and `before:PASS=NAME` put in a function
+/// that is registered by this name, or `LIBRARY.so:FUNCTION`: it takes the module as TVMScript and gives
+/// one.
+///
+/// ```c
+/// ReflexEngine *plain;
+/// CHECK_OK(reflex_engine_with_pipeline(engine, "default,-simplify", &plain));
+/// reflex_engine_free(plain);
+/// CHECK(reflex_engine_with_pipeline(engine, "-nothing", &plain) == REFLEX_STATUS_INPUT);
+/// ```
+///
+/// # Safety
+/// Pointers are null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reflex_engine_with_pipeline(
+    engine: *const ReflexEngine,
+    pipeline: *const c_char,
+    out: *mut *mut ReflexEngine,
+) -> ReflexStatus {
+    status(|| {
+        // SAFETY: the caller passes strings that are null or end in NUL and a handle that is null
+        // or live.
+        let (engine, pipeline) =
+            unsafe { (live(engine, "the engine")?, text(pipeline, "the pipeline")?) };
+        let engine = ReflexEngine(engine.0.with_pipeline(pipeline.parse()?));
+        // SAFETY: the caller passes a result pointer that is null or may be written.
+        unsafe { give(out, Box::into_raw(Box::new(engine))) }
+    })
+}
+
 /// Frees a program; its sessions stay.
 ///
 /// ```c

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use reflex::{
-    Engine, EngineBuilder, FileAccess, Level, Mode, ModelSource, OptimizeFor, Precision, Program,
-    Result,
+    Engine, EngineBuilder, FileAccess, Level, Mode, ModelSource, OptimizeFor, Pipeline, Precision,
+    Program, Result,
 };
 
 use super::progress;
@@ -37,6 +37,10 @@ pub struct EngineArgs {
     /// after the other on this CPU.
     #[arg(long, value_name = "GPU", hide = true)]
     schedule_for: Option<String>,
+    /// Passes of a model that is compiled: `default` or `minimal`, and edits such as
+    /// -simplify,fuse_operators.max_operators=8,after:simplify=mine.so:pass (`reflex passes` has the list).
+    #[arg(long, default_value = "default", value_name = "PIPELINE", allow_hyphen_values = true)]
+    pipeline: String,
     /// Map the model's files instead of reading them: loading takes less memory, but nothing may
     /// change them in place meanwhile.
     #[arg(long)]
@@ -90,6 +94,9 @@ impl EngineArgs {
             .levels(self.levels.iter().copied())
             .file_access(if self.map { FileAccess::Map } else { FileAccess::Read })
             .progress(progress::bar());
+        let pipeline: Pipeline =
+            self.pipeline.parse().map_err(|e: reflex::Error| e.at("--pipeline"))?;
+        builder = builder.pipeline(pipeline);
         if self.allow_cpu {
             builder = builder.allow_cpu();
         }
@@ -117,10 +124,20 @@ impl EngineArgs {
 
 /// Says on standard error if a model that is compiled would be compiled again at every start.
 pub fn warn_of_cache(engine: &Engine, model: &Path) {
-    let opened = |e: &std::ffi::OsStr| e.eq_ignore_ascii_case("so") || e.eq_ignore_ascii_case("ro");
-    let compiled = !model.extension().is_some_and(opened);
-    if let Some(problem) = engine.cache_problem().filter(|_| compiled) {
+    if let Some(problem) = engine.cache_problem().filter(|_| is_compiled(model)) {
         eprintln!("reflex: warning: {problem}");
+    }
+}
+
+fn is_compiled(model: &Path) -> bool {
+    let opened = |e: &std::ffi::OsStr| e.eq_ignore_ascii_case("so") || e.eq_ignore_ascii_case("ro");
+    !model.extension().is_some_and(opened)
+}
+
+/// Says on standard error if a model that is compiled gets baseline kernels.
+pub fn note_baseline(engine: &Engine, model: &Path) {
+    if let Some(reason) = engine.baseline_reason().filter(|_| is_compiled(model)) {
+        eprintln!("reflex: note: {reason}");
     }
 }
 

@@ -10,7 +10,7 @@ use reflex::stats::Latency;
 use reflex::{Error, Feed, Mode, Prepared, Program, Result, numpy};
 use serde::Serialize;
 
-use super::args::EngineArgs;
+use super::args::{EngineArgs, note_baseline};
 use super::compare::{self, Comparing};
 use super::inputs::InputArgs;
 use super::measured_mode::MeasuredMode;
@@ -69,6 +69,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         let load_ms = start.elapsed().as_secs_f64() * 1e3;
         return bench_remote(args, &remote, load_ms);
     }
+    note_baseline(&args.engine.engine()?, &args.model);
     let program = args.engine.load(&args.model)?;
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
     let feeds = feeds(args, &program)?;

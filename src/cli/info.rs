@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use reflex::{Engine, Result, ValueInfo};
 
-use super::args::{RelayArgs, warn_of_cache};
+use super::args::{RelayArgs, note_baseline, warn_of_cache};
 use super::output::println;
 
 /// Arguments of `info`.
@@ -24,7 +24,9 @@ pub struct InfoArgs {
 /// Runs the command.
 pub fn run(args: &InfoArgs) -> Result<ExitCode> {
     let info = Engine::info(args.relay.source(&args.model))?;
-    warn_of_cache(&Engine::new()?, &args.model);
+    let engine = Engine::new()?;
+    warn_of_cache(&engine, &args.model);
+    note_baseline(&engine, &args.model);
     if args.json {
         println!("{}", serde_json::to_string(&info).expect("plain data"));
         return Ok(ExitCode::SUCCESS);

@@ -47,6 +47,9 @@ struct View {
     /// Sizes and counts.
     #[arg(long)]
     stats: bool,
+    /// Kernels, with the code generator of each.
+    #[arg(long)]
+    kernel_tiers: bool,
     /// State of the tiers after some runs: traces, guards, side exits, evictions, bailouts.
     #[arg(long)]
     tiers: bool,
@@ -89,6 +92,10 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode> {
         View { python: true, .. } => engine.load(args.engine.source(&args.model))?.as_python(),
         View { rust: true, .. } => engine.load(args.engine.source(&args.model))?.as_rust(),
         View { stats: true, .. } => engine.load(args.engine.source(&args.model))?.stats(),
+        View { kernel_tiers: true, .. } => {
+            let kernels = engine.load(args.engine.source(&args.model))?.kernels()?;
+            kernels.iter().map(|(name, tier)| format!("{tier:10} {name}\n")).collect()
+        }
         View { tiers: true, .. } | View { tiers_code: true, .. } => {
             let tiers = tiers(&engine, args)?;
             match args.json {

@@ -10,12 +10,14 @@ mod compare;
 mod compile;
 mod conformance;
 mod connect;
+mod diff;
 mod environment;
 mod info;
 mod inputs;
 mod inspect;
 mod measured_mode;
 mod output;
+mod passes;
 mod plot;
 mod progress;
 mod remote;
@@ -52,6 +54,7 @@ const EXAMPLES: &str = "Examples:
   reflex compile model.onnx -o model.so && reflex run model.so
   reflex compile model.onnx -o model.so --levels v3,v4 --shape x=1x3x224x224
   reflex inspect model.onnx --text
+  reflex inspect model.onnx --after simplify --pipeline=-fold_constants
   reflex serve --listen 127.0.0.1:9090
 
 MODEL is a .onnx file, a .py file (TVMScript), or a .so made by `reflex compile` or by TVM.";
@@ -70,6 +73,10 @@ enum Command {
     Compile(compile::CompileArgs),
     /// Print bytecode, passes, or assembly.
     Inspect(inspect::InspectArgs),
+    /// Print the first structural difference of two modules of TVM; exit code 1 if there is one.
+    Diff(diff::DiffArgs),
+    /// Passes of the compiler, and their options.
+    Passes(passes::PassesArgs),
     /// Run a folder of ONNX backend-test cases.
     Conformance(conformance::ConformanceArgs),
     /// Serve programs to RPC clients, TVM's among them, a process for each session.
@@ -104,6 +111,8 @@ pub fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Compile(args) => compile::run(&args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::Diff(args) => diff::run(&args),
+        Command::Passes(args) => passes::run(&args),
         Command::Conformance(args) => conformance::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Tracker(args) => tracker::run(&args),

@@ -8,7 +8,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
 
 use reflex_lower::pipeline::Cpu;
-use reflex_tir::codegen::ObjectFile;
+use reflex_tir::codegen::{KernelTier, ObjectFile};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -48,6 +48,12 @@ impl KernelObjects {
         KernelObjects { list: list.into(), file: file.map(|file| (file, sizes)) }
     }
 
+    /// Returns the name of each kernel and its code generator, in order.
+    pub(crate) fn tiers(&self) -> impl Iterator<Item = (&str, KernelTier)> {
+        let objects = self.list.iter().flat_map(|(_, objects)| objects);
+        objects.map(|object| (object.signature.name.as_str(), object.tier))
+    }
+
     /// Returns all objects with their code.
     pub(crate) fn read(&self) -> Result<Cow<'_, ByCpu>> {
         let Some((file, sizes)) = &self.file else { return Ok(Cow::Borrowed(&self.list)) };
@@ -77,6 +83,7 @@ mod tests {
     fn a_file_gives_back_what_memory_does() {
         let object = |bytes: Vec<u8>| ObjectFile {
             signature: raw_signature(&PrimFunc::new("f")),
+            tier: KernelTier::Optimised,
             elf: bytes,
             asm: None,
             micros: 1,

@@ -1,4 +1,5 @@
-//! Tells builds of the kernel passes apart, for the kernel cache: a hash of their source.
+//! Tells builds of the kernel passes, and of the code generator in process, apart, for the kernel
+//! cache: a hash of their source.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ fn sources(dir: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
 
 fn main() -> io::Result<()> {
     let mut files = vec![];
-    for dir in [".", "../tir"].map(Path::new) {
+    for dir in [".", "../tir", "../../jit/baseline"].map(Path::new) {
         println!("cargo::rerun-if-changed={}", dir.display());
         // A packaged crate has no neighbour; its version stands for the one it was packaged with.
         if dir.exists() {

@@ -39,8 +39,25 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 pub struct ProcessCodegen {
     /// The program, or the reason why there is none.
-    program: Result<Program, String>,
+    program: Result<Program, NoProgram>,
     idle: Mutex<Vec<Worker>>,
+}
+
+/// The reason why there is no program.
+#[derive(Clone, Debug)]
+enum NoProgram {
+    /// None is installed, and none was asked for.
+    NotInstalled(String),
+    /// The one that there is, or that is named, cannot be used.
+    Unusable(String),
+}
+
+impl NoProgram {
+    fn message(&self) -> &str {
+        match self {
+            NoProgram::NotInstalled(message) | NoProgram::Unusable(message) => message,
+        }
+    }
 }
 
 /// A program file.
@@ -68,7 +85,7 @@ impl ProcessCodegen {
     /// is no error until a kernel has to be compiled.
     pub fn find(folders: &[PathBuf]) -> ProcessCodegen {
         let program = match std::env::var_os("REFLEX_CODEGEN").filter(|p| !p.is_empty()) {
-            Some(path) => Program::at(PathBuf::from(path)),
+            Some(path) => Program::at(PathBuf::from(path)).map_err(NoProgram::Unusable),
             None => Program::find(folders),
         };
         ProcessCodegen { program, idle: Mutex::new(vec![]) }
@@ -86,6 +103,14 @@ impl ProcessCodegen {
         self.program.as_ref().ok().map(|program| program.identity.as_str())
     }
 
+    /// The reason why no program is installed; `None` if there is one, or one is named.
+    pub fn absence(&self) -> Option<&str> {
+        match &self.program {
+            Err(NoProgram::NotInstalled(message)) => Some(message),
+            _ => None,
+        }
+    }
+
     fn worker(&self, program: &Program) -> io::Result<Worker> {
         let idle = self.idle.lock().pop();
         match idle {
@@ -96,18 +121,18 @@ impl ProcessCodegen {
 }
 
 impl Program {
-    fn find(folders: &[PathBuf]) -> Result<Program, String> {
+    fn find(folders: &[PathBuf]) -> Result<Program, NoProgram> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let places = folders.iter().cloned().chain(std::env::split_paths(&path));
         match places.map(|dir| dir.join(PROGRAM)).find(|p| p.is_file()) {
-            Some(path) => Program::at(path),
+            Some(path) => Program::at(path).map_err(NoProgram::Unusable),
             None => {
                 let folders: Vec<_> = folders.iter().map(|f| f.display().to_string()).collect();
-                Err(format!(
+                Err(NoProgram::NotInstalled(format!(
                     "{PROGRAM}, which compiles kernels, was found neither in {} nor on the search \
                      path; install it, or name it in REFLEX_CODEGEN",
                     folders.join(", ")
-                ))
+                )))
             }
         }
     }
@@ -132,7 +157,7 @@ impl Codegen for ProcessCodegen {
     fn compile(&self, request: &Request) -> Response {
         let program = match &self.program {
             Ok(program) => program,
-            Err(missing) => return failed(request, missing.clone()),
+            Err(missing) => return failed(request, missing.message().to_owned()),
         };
         let path = program.path.display();
         let mut worker = match self.worker(program) {
@@ -338,6 +363,7 @@ mod tests {
             // It is installed on the search path.
             return assert!(!identity.is_empty());
         }
+        assert!(codegen.absence().is_some_and(|reason| reason.contains("REFLEX_CODEGEN")));
         let Response::Failed { func, message } = codegen.compile(&request()) else {
             panic!("nothing compiles");
         };

@@ -82,6 +82,8 @@ pub struct Toolchain<'a> {
     pub codegen: &'a dyn Codegen,
     /// Kernels compiled before.
     pub cache: Option<&'a KernelCache>,
+    /// Kernels of another code generator, which are preferred, and not added to.
+    pub preferred: Option<&'a KernelCache>,
     /// Sees every stage; kernels found in the cache go through none.
     pub observer: &'a dyn Observer,
     /// Told of each finished kernel, from any thread.
@@ -189,7 +191,7 @@ fn device_code(
         protocol: PROTOCOL,
         funcs: vec![func],
         target: Target::Gpu(gpu.clone()),
-        opt: options.opt,
+        opt: options.pipeline.opt_level(),
         want_asm: false,
     };
     let name = &kernel.name;
@@ -282,9 +284,12 @@ fn compile_one(kernel: &PrimFunc, cpu: &Cpu, options: &Options, tools: &Toolchai
         protocol: PROTOCOL,
         funcs: vec![func],
         target: Target::Cpu(cpu.target.clone()),
-        opt: options.opt,
+        opt: options.pipeline.opt_level(),
         want_asm: false,
     };
+    if let Some(object) = tools.preferred.and_then(|cache| cache.get(&cache.key(&request))) {
+        return Ok((object, false));
+    }
     let key = tools.cache.map(|cache| (cache, cache.key(&request)));
     if let Some(object) = key.as_ref().and_then(|(cache, key)| cache.get(key)) {
         return Ok((object, false));

@@ -8,6 +8,8 @@ use std::fmt;
 pub enum ErrorKind {
     /// The module asks for something that is not implemented.
     Unsupported,
+    /// A pass from outside failed, or its result is no such module.
+    Pass,
     /// A verifier found a fault after a pass: a bug of the compiler.
     Internal,
     /// `reflex-codegen` is missing, crashed or refused.
@@ -35,6 +37,10 @@ impl LowerError {
 
     pub(crate) fn internal(message: impl Into<String>) -> LowerError {
         LowerError::new(ErrorKind::Internal, message)
+    }
+
+    pub(crate) fn outside(message: impl Into<String>) -> LowerError {
+        LowerError::new(ErrorKind::Pass, message)
     }
 
     pub(crate) fn codegen(message: impl Into<String>) -> LowerError {

@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use reflex_tir::codegen::{ObjectFile, Request};
 
 /// First bytes of an entry.
-const MAGIC: &[u8; 8] = b"RFXKERN1";
+const MAGIC: &[u8; 8] = b"RFXKERN2";
 /// Name of the file with the identity of the code generator that wrote last.
 const GENERATOR: &str = "generator";
 /// Most bytes that all entries may take.
@@ -59,6 +59,12 @@ impl KernelCache {
         let identity = codegen.map_or_else(last, str::to_owned);
         let (corrupt, generator_noted) = (AtomicU64::new(0), AtomicBool::new(codegen.is_none()));
         KernelCache { dir, identity, limit, corrupt, generator_noted }
+    }
+
+    /// The same cache, whose generator is always at hand: a cache that is opened without one finds
+    /// what another generator made, also after this one has written.
+    pub fn unnoted(self) -> KernelCache {
+        KernelCache { generator_noted: AtomicBool::new(true), ..self }
     }
 
     /// Where the user's cache is: `$REFLEX_CACHE`, or `reflex` in the XDG cache directory.
@@ -207,7 +213,7 @@ fn decode(bytes: &[u8]) -> Option<ObjectFile> {
 mod tests {
     use reflex_tir::PrimFunc;
     use reflex_tir::abi::raw_signature;
-    use reflex_tir::codegen::{CpuTarget, OptLevel, PROTOCOL, Target};
+    use reflex_tir::codegen::{CpuTarget, KernelTier, OptLevel, PROTOCOL, Target};
 
     use super::*;
 
@@ -229,7 +235,8 @@ mod tests {
 
     fn object(name: &str, bytes: usize) -> ObjectFile {
         let signature = raw_signature(&PrimFunc::new(name));
-        ObjectFile { signature, elf: vec![7; bytes], asm: None, micros: 1 }
+        let tier = KernelTier::Optimised;
+        ObjectFile { signature, tier, elf: vec![7; bytes], asm: None, micros: 1 }
     }
 
     #[test]
@@ -276,6 +283,19 @@ mod tests {
         let unused = KernelCache::new(dir.path(), Some("llvm"), DEFAULT_LIMIT);
         assert!(unused.get(&unused.key(&request("f"))).is_none());
         assert!(!WARNED.lock().contains(dir.path()));
+    }
+
+    #[test]
+    fn an_unnoted_generator_hides_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |identity| KernelCache::new(dir.path(), identity, DEFAULT_LIMIT);
+        let llvm = of(Some("llvm"));
+        llvm.put(&llvm.key(&request("f")), &object("f", 10));
+        let own = of(Some("own")).unnoted();
+        own.put(&own.key(&request("g")), &object("g", 10));
+        let either = of(None);
+        assert_eq!(either.get(&either.key(&request("f"))), Some(object("f", 10)));
+        assert!(either.get(&either.key(&request("g"))).is_none());
     }
 
     #[test]

@@ -15,8 +15,8 @@
 //!      code generator              [`codegen_process`]   LLVM in another process: objects
 //! ```
 //!
-//! [`pipeline`] holds the passes in order, as lists that one can read, stop (`reflex inspect
-//! --after PASS`) and time. A verifier runs after every graph pass. [`compile::compile`] runs all of
+//! [`passes`] has the table of passes and the pipelines made of them; [`pipeline`] runs one, which can be
+//! watched, stopped (`reflex inspect --after PASS`) and timed. A verifier runs after every graph pass. [`compile::compile`] runs all of
 //! it.
 //!
 //! # Facts, then machinery
@@ -59,11 +59,13 @@ mod error;
 mod extent;
 pub mod fuse;
 pub mod graph;
+mod interface;
 pub mod kernel_cache;
 mod layout;
 pub mod legalize;
 pub mod optimize_for;
 pub mod packing;
+pub mod passes;
 pub mod pipeline;
 pub mod precision;
 pub mod schedule;

@@ -1,6 +1,7 @@
-//! The pipeline: every pass in order, as a list one can read, stop and time.
+//! Running the pipeline, stage by stage, so that one can watch, stop and time it.
 //!
-//! Graph passes turn a module of operators into a module of kernel calls; the bytecode stage
+//! Which passes run, in which order and with which options is the value
+//! [`Pipeline`]. Graph passes turn a module of operators into a module of kernel calls; the bytecode stage
 //! emits the executable; kernel passes run on each kernel alone, so they run in parallel. A
 //! verifier runs after every graph pass.
 
@@ -9,20 +10,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use reflex_graph::{FuncData, Literal, Module, verify};
-use reflex_tir::codegen::{CpuTarget, GpuTarget, OptLevel, Target};
+use reflex_tir::codegen::{CpuTarget, GpuTarget, Target};
 use reflex_tir::level::Level;
 use reflex_tir::verify::verify_gpu;
 use reflex_tir::{PrimFunc, lower};
 use reflex_vm::executable::AlignedBytes;
 
 use crate::bytecode::{self, Bytecode};
-use crate::graph::{
-    canonicalize_loops, decompose_conv_transpose, eliminate_dead_code, fold_constants,
-    hoist_invariants, propagate_strides, simplify,
-};
+use crate::interface::Interface;
 use crate::optimize_for::{DeviceKind, OptimizeFor};
+use crate::passes::sequence::{Pass, Pipeline, Step};
+use crate::passes::table::{PassContext, PassKind};
 use crate::precision::Precision;
-use crate::{LowerError, fuse, schedule};
+use crate::{LowerError, schedule};
 
 /// A CPU that kernels are generated for, one version each (function multiversioning).
 #[derive(Clone, Debug)]
@@ -48,8 +48,8 @@ pub struct Options {
     pub precision: Precision,
     /// The goal where speed and size differ.
     pub optimize_for: OptimizeFor,
-    /// LLVM's level.
-    pub opt: OptLevel,
+    /// The passes, their order and their options.
+    pub pipeline: Pipeline,
     /// Code generators at work at once; 0 is one per core.
     pub jobs: usize,
 }
@@ -93,8 +93,8 @@ impl Options {
 
     fn of_cpus(cpus: Vec<Cpu>) -> Options {
         let (precision, optimize_for) = (Precision::F32, OptimizeFor::Speed);
-        let (opt, schedule_for, device) = (OptLevel::O3, None, None);
-        Options { cpus, schedule_for, device, precision, optimize_for, opt, jobs: 0 }
+        let (pipeline, schedule_for, device) = (Pipeline::default(), None, None);
+        Options { cpus, schedule_for, device, precision, optimize_for, pipeline, jobs: 0 }
     }
 
     /// The kind of processor that kernels are scheduled for.
@@ -113,23 +113,6 @@ impl Options {
         }
     }
 }
-
-/// A graph pass by name.
-pub type GraphPass = (&'static str, fn(&mut Module, &Options) -> Result<(), LowerError>);
-
-/// The graph passes, in order.
-pub const GRAPH_PASSES: &[GraphPass] = &[
-    ("decompose_conv_transpose", |m, _| decompose_conv_transpose(m)),
-    ("fold_constants", |m, _| fold_constants(m)),
-    ("simplify", |m, _| simplify(m)),
-    ("propagate_strides", |m, _| propagate_strides(m)),
-    ("canonicalize_loops", |m, _| canonicalize_loops(m)),
-    ("hoist_invariants", |m, _| hoist_invariants(m)),
-    ("eliminate_dead_code", |m, _| eliminate_dead_code(m)),
-    ("fuse_operators", |m, o| {
-        fuse::fuse_operators(m, o.precision, o.optimize_for, o.device_kind())
-    }),
-];
 
 /// A kernel pass by name.
 pub type KernelPass = (&'static str, fn(&PrimFunc, &Target) -> PrimFunc);
@@ -164,9 +147,9 @@ fn lower_launches(func: &PrimFunc, target: &Target) -> PrimFunc {
 /// Name of the stage that emits the executable.
 pub const BYTECODE: &str = "bytecode";
 
-/// The names of all stages, in order.
-pub fn stages() -> Vec<&'static str> {
-    let graph = GRAPH_PASSES.iter().map(|(name, _)| *name);
+/// The names of all stages of a pipeline, in order.
+pub fn stages(pipeline: &Pipeline) -> Vec<&str> {
+    let graph = pipeline.module_steps().map(Step::name);
     graph.chain([BYTECODE]).chain(GPU_KERNEL_PASSES.iter().map(|(name, _)| *name)).collect()
 }
 
@@ -180,10 +163,26 @@ pub enum StageOutput<'a> {
     Kernel(&'a PrimFunc),
 }
 
-/// Sees every stage's result and how long it took.
+/// Whether a pass runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// It does.
+    Run,
+    /// It is left out, which those that are needed may not be.
+    Skip,
+}
+
+/// Sees every stage's result and how long it took, and decides which passes run.
 pub trait Observer: Sync {
+    /// Called before each pass that works on the module, with what it will work on. An error ends the
+    /// compilation.
+    fn before(&self, pass: &str, module: &Module) -> Result<Decision, String> {
+        let _ = (pass, module);
+        Ok(Decision::Run)
+    }
+
     /// Called after each stage; for kernel passes once per kernel, from any thread.
-    fn after(&self, stage: &'static str, took: Duration, result: StageOutput<'_>);
+    fn after(&self, stage: &str, took: Duration, result: StageOutput<'_>);
 }
 
 /// An observer that ignores everything.
@@ -191,7 +190,7 @@ pub trait Observer: Sync {
 pub struct NoObserver;
 
 impl Observer for NoObserver {
-    fn after(&self, _: &'static str, _: Duration, _: StageOutput<'_>) {}
+    fn after(&self, _: &str, _: Duration, _: StageOutput<'_>) {}
 }
 
 /// The module after its graph passes.
@@ -209,17 +208,70 @@ pub fn run_graph(
         return Err(LowerError::unsupported(text));
     }
     check(&module, "import")?;
-    for (name, pass) in GRAPH_PASSES {
+    for step in options.pipeline.module_steps() {
+        let name = step.name();
+        if observer.before(name, &module).map_err(LowerError::outside)? == Decision::Skip {
+            if matches!(step.pass(), Pass::Own(info) if info.needed) {
+                let text = format!("the pass {name} is needed: an instrument may not skip it");
+                return Err(LowerError::unsupported(text));
+            }
+            continue;
+        }
         let start = Instant::now();
-        pass(&mut module, options)?;
+        run_step(step, &mut module, options)?;
         observer.after(name, start.elapsed(), StageOutput::Graph(&module));
-        check(&module, name)?;
+    }
+    if !options.pipeline.schedules() {
+        leave_unscheduled(&mut module, options)?;
     }
     Ok(module)
 }
 
+/// Marks the kernels of a module as those that are not scheduled.
+fn leave_unscheduled(module: &mut Module, options: &Options) -> Result<(), LowerError> {
+    if options.device_kind() == DeviceKind::Gpu {
+        let text =
+            "kernels for a GPU are launched as they are scheduled: the pass schedule is needed";
+        return Err(LowerError::unsupported(text));
+    }
+    for func in module.funcs.values_mut() {
+        if let FuncData::Prim(kernel) = func {
+            kernel.attrs.insert(UNSCHEDULED_ATTR.to_owned(), "1".to_owned());
+        }
+    }
+    Ok(())
+}
+
+/// Runs a pass on the module, and checks what it leaves. A fault after a pass of our own is a bug; one
+/// after a pass from outside is its author's.
+fn run_step(step: &Step, module: &mut Module, options: &Options) -> Result<(), LowerError> {
+    let name = step.name();
+    match step.pass() {
+        Pass::Own(info) => {
+            let PassKind::Module(run) = info.kind else { return Ok(()) };
+            let context = PassContext {
+                precision: options.precision,
+                optimize_for: options.optimize_for,
+                device: options.device_kind(),
+                settings: step.settings(),
+            };
+            run(module, &context)?;
+            check(module, name)
+        }
+        Pass::Outside { run, .. } => {
+            let failed = |why: String| LowerError::outside(format!("pass {name}: {why}"));
+            let before = Interface::of(module);
+            let pool = module.pool.clone();
+            *module = run.run(std::mem::take(module)).map_err(failed)?;
+            module.pool = pool;
+            faults(module).map_err(|list| failed(format!("leaves a faulty module: {list}")))?;
+            before.check(&Interface::of(module)).map_err(failed)
+        }
+    }
+}
+
 /// The executable of a module that has been through the graph passes, and all its kernels,
-/// not yet scheduled.
+/// not yet scheduled, marked where they shall not be.
 pub fn run_bytecode(
     mut module: Module,
     observer: &dyn Observer,
@@ -258,14 +310,18 @@ fn align_constants(module: &mut Module) {
     }
 }
 
+/// The attribute of a kernel that is not scheduled, which decides its code.
+pub const UNSCHEDULED_ATTR: &str = "reflex.unscheduled";
+
 /// One kernel through the kernel passes of a target.
 pub fn run_kernel(kernel: &PrimFunc, target: &Target, observer: &dyn Observer) -> PrimFunc {
+    let unscheduled = kernel.attrs.contains_key(UNSCHEDULED_ATTR);
     let mut func = kernel.clone();
     let passes = match target {
         Target::Cpu(_) => KERNEL_PASSES,
         Target::Gpu(_) => GPU_KERNEL_PASSES,
     };
-    for (name, pass) in passes {
+    for (name, pass) in passes.iter().filter(|(name, _)| !unscheduled || *name != "schedule") {
         let start = Instant::now();
         func = pass(&func, target);
         observer.after(name, start.elapsed(), StageOutput::Kernel(&func));
@@ -274,8 +330,12 @@ pub fn run_kernel(kernel: &PrimFunc, target: &Target, observer: &dyn Observer) -
 }
 
 fn check(module: &Module, after: &str) -> Result<(), LowerError> {
+    faults(module).map_err(|list| LowerError::internal(format!("after {after}: {list}")))
+}
+
+fn faults(module: &Module) -> Result<(), String> {
     verify::verify(module).map_err(|faults| {
         let list: Vec<String> = faults.iter().take(8).map(ToString::to_string).collect();
-        LowerError::internal(format!("after {after}: {}", list.join("; ")))
+        list.join("; ")
     })
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use reflex_cranelift::CraneliftTier;
 use reflex_relay::lower::RESERVED;
+use reflex_tir::codegen::KernelTier;
 use reflex_vm::executable::FuncKind;
 use reflex_vm::{program as vm_program, text};
 
@@ -371,6 +372,25 @@ impl Program {
         let report = self.loaded.tier_report(session.map(Session::vm_state), detail);
         let specialiser = self.specialiser.as_ref().filter(|_| report.code.is_some());
         TierReport { specialised: specialiser.map(|s| s.to_string()), ..report }
+    }
+
+    /// Returns the kernels that this process compiled, by name, with their code generators; an error
+    /// for a program whose kernels come from a library, which does not say.
+    ///
+    /// ```
+    /// use reflex::{Engine, KernelTier};
+    ///
+    /// let engine = Engine::builder().tier("kernels=cranelift".parse()?).build()?;
+    /// let kernels = engine.load("examples/softmax.py")?.kernels()?;
+    /// assert!(kernels.iter().all(|(_, tier)| *tier == KernelTier::Baseline));
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn kernels(&self) -> Result<Vec<(String, KernelTier)>> {
+        let objects = self.loaded.resources().objects.as_deref().ok_or_else(|| {
+            let why = "the kernels of a library or of another device do not say what compiled them";
+            Error::new(ErrorKind::Unsupported, why)
+        })?;
+        Ok(objects.tiers().map(|(name, tier)| (name.to_owned(), tier)).collect())
     }
 
     /// Returns the assembly of a kernel.

@@ -16,6 +16,8 @@ pub const MODULE_GET_FUNCTION: &str = "tvm.rpc.server.ModuleGetFunction";
 pub const IMPORT_MODULE: &str = "tvm.rpc.server.ImportModule";
 /// `(module or None, name, device type, device id, ...) -> function` that measures another.
 pub const TIME_EVALUATOR: &str = "runtime.RPCTimeEvaluator";
+/// `(tensor)`: fills it with values to measure with; MetaSchedule's runner asks for it.
+pub const RANDOM_FILL: &str = "tvm.contrib.random.random_fill_for_measure";
 /// `() -> str`: JSON of the server's CPU, version and rights.
 pub const TARGET: &str = "reflex.rpc.target";
 /// `(blake3) -> int`: bytes of this content that the server has.

@@ -23,6 +23,7 @@ use crate::wire::{self, Code, Packet};
 pub mod builtins;
 mod content;
 mod convert;
+mod random;
 pub mod timing;
 
 /// Bytes that are read from the connection at once; larger values go past the buffer.

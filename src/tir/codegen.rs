@@ -1,9 +1,11 @@
 //! The contract with code generators: what is asked, what is answered.
 //!
-//! `reflex-codegen` speaks it on a pipe: each message is a little-endian u64 length followed
+//! Cranelift answers in process (the crate `reflex-baseline`), LLVM in a process of its own:
+//! `reflex-codegen` speaks the contract on a pipe. Each message is a little-endian u64 length followed
 //! by the postcard encoding of [`Request`] or [`Response`].
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -12,7 +14,7 @@ use crate::abi::RawSignature;
 use crate::{Buffer, Expr, PrimFunc, Var};
 
 /// Version of the request and response encoding; a mismatch is an error, never a guess.
-pub const PROTOCOL: u32 = 5;
+pub const PROTOCOL: u32 = 6;
 
 /// The kind of device that kernels are scheduled for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -133,11 +135,31 @@ pub struct Request {
     pub want_asm: bool,
 }
 
+/// The code generator that a kernel comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum KernelTier {
+    /// Cranelift: quick to compile, slower to run.
+    Baseline,
+    /// LLVM.
+    Optimised,
+}
+
+impl fmt::Display for KernelTier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            KernelTier::Baseline => "cranelift",
+            KernelTier::Optimised => "llvm",
+        })
+    }
+}
+
 /// One compiled function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObjectFile {
     /// Its raw signature (the name is in it).
     pub signature: RawSignature,
+    /// Its code generator.
+    pub tier: KernelTier,
     /// Relocatable ELF.
     pub elf: Vec<u8>,
     /// Assembly, when asked for.

@@ -71,6 +71,7 @@ pub mod script;
 pub mod tensor_intrin;
 pub mod thread;
 pub mod tile;
+pub mod uses;
 pub mod verify;
 mod visit;
 

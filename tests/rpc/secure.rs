@@ -30,7 +30,8 @@ impl Identity {
         let mut lines = String::new();
         for (number, (name, rights, expires)) in clients.iter().enumerate() {
             let secret = [number as u8 + 1; 32];
-            let made = Token::new(name, secret, *rights, 1, *expires).expect("a token");
+            let sessions = if *name == "one" { 1 } else { 8 };
+            let made = Token::new(name, secret, *rights, sessions, *expires).expect("a token");
             identity.write(name, &format!("{}\n", made.0));
             lines += &format!("{}\n", made.1);
         }
@@ -72,7 +73,7 @@ const NONE: Rights = Rights { code: false, models: false };
 
 #[test]
 fn a_token_admits_its_client_with_its_rights() {
-    let identity = Identity::new(&[("all", ALL, u64::MAX), ("none", NONE, u64::MAX)]);
+    let identity = Identity::new(&[("one", ALL, u64::MAX), ("none", NONE, u64::MAX)]);
     let mut server = identity.serve(&["--allow-code"]);
     let run = |session: &RemoteSession| {
         session.upload(script(), "softmax.py").expect("uploads");
@@ -85,16 +86,17 @@ fn a_token_admits_its_client_with_its_rights() {
         session.upload_bytes("x.so", b"no library").expect("uploads");
         session.load_module("x.so").map(drop).expect_err("it is none").kind().into_owned()
     };
-    let session = identity.connect(&server, "all").expect("a session");
+    let session = identity.connect(&server, "one").expect("a session");
     run(&session);
     // Only one session at once: the token says so.
-    assert!(identity.connect(&server, "all").is_err());
+    let second = identity.connect(&server, "one").err().expect("refused");
+    assert!(second.message().contains("the limit `sessions of a token` is 1"), "{second}");
     // The library is opened, and is none.
     assert_ne!(library(&session), "PermissionError");
     session.shut_down();
     let end = server.report();
     assert_eq!(end["end"], "ended");
-    assert!(end["peer"].as_str().expect("a name").starts_with("all at "), "{end}");
+    assert!(end["peer"].as_str().expect("a name").starts_with("one at "), "{end}");
     let session = identity.connect(&server, "none").expect("a session");
     run(&session);
     assert_eq!(library(&session), "PermissionError");

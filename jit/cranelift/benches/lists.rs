@@ -1,13 +1,14 @@
 //! Programs over lists and trees: the time of a step in each mode, next to that of its kernels.
 //!
-//! `cargo bench -p reflex-cranelift --bench lists` prints a line for each program. The modes take turns,
-//! so that what else runs on the machine disturbs all of them alike; figures are medians.
+//! `cargo bench -p reflex-cranelift --bench lists` prints a line for each program; arguments behind `--`
+//! choose programs and modes, for a profiler. The modes take turns, and what counts is processor time, so
+//! that what else runs on the machine disturbs them little; figures are medians.
 
 use std::ffi::c_void;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use reflex_cranelift::CraneliftTier;
+use reflex_cranelift::{CompileMode, CraneliftTier, TierOptions};
 use reflex_runtime::abi::TVMFFIAny;
 use reflex_runtime::array::Array;
 use reflex_runtime::dtype::DType;
@@ -28,8 +29,11 @@ const LENGTH: usize = 1_000;
 /// Numbers of a state of the tree's cells.
 const WIDTH: usize = 16;
 const ROUNDS: usize = 41;
+/// Rounds before those that count, in which what is hot is compiled.
+const WARM_UP: usize = 60;
 /// Calls of a sample.
 const CALLS: usize = 10;
+const PROGRAM_NAMES: [&str; 4] = ["foldr", "map", "filter", "tree"];
 
 /// 0 is Nil and Leaf (x), 1 is Cons (head, tail) and Node (left, right).
 const PROGRAMS: &str = r#"
@@ -306,7 +310,10 @@ fn tree(random: &mut Random, leaves: usize) -> Any {
 fn session(mode: Mode) -> Session {
     let exec = verify(listing::parse(PROGRAMS).expect("a listing")).expect("valid");
     let program = Program::load(exec, &[&Kernels]).expect("loads");
-    program.attach(Arc::new(CraneliftTier::new().expect("a tier")) as Arc<dyn Tier>);
+    // A thread that compiles would wait long for a busy machine.
+    let options = TierOptions { compile_mode: CompileMode::Synchronous, ..TierOptions::default() };
+    let tier = CraneliftTier::with_options(options).expect("a tier");
+    program.attach(Arc::new(tier) as Arc<dyn Tier>);
     if mode == Mode::Compiled {
         assert!(program.compile_ahead_of_time().is_empty());
     }
@@ -314,15 +321,28 @@ fn session(mode: Mode) -> Session {
 }
 
 fn median(mut samples: Vec<Duration>) -> f64 {
+    samples.drain(..samples.len().min(WARM_UP));
     samples.sort_unstable();
+    if samples.is_empty() {
+        return f64::NAN;
+    }
     samples[samples.len() / 2].as_secs_f64() * 1e9 / (CALLS * LENGTH) as f64
 }
 
-/// Time of one call of the kernel of a program.
+/// Processor time of this thread.
+fn now() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the clock exists, and the call writes to a place of its type.
+    let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    assert_eq!(failed, 0, "a clock");
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Processor time of calls of the kernel of a program.
 fn kernel(name: &str) -> Duration {
     let (x, mut y, mut flag) = ([1.5_f32; WIDTH], [0.5_f32; WIDTH], 0_u8);
     let mut z = y;
-    let start = Instant::now();
+    let start = now();
     for _ in 0..CALLS * LENGTH {
         let (x, y, z, flag) = std::hint::black_box((&x, &raw mut y, &raw mut z, &raw mut flag));
         // SAFETY: all are as long as the kernels want.
@@ -334,31 +354,35 @@ fn kernel(name: &str) -> Duration {
             };
         }
     }
-    start.elapsed()
+    now() - start
 }
 
 fn main() {
+    let chosen: Vec<String> =
+        std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
+    let is_chosen = |names: &[&str], name: &str| {
+        let mut of_kind = chosen.iter().filter(|name| names.contains(&name.as_str())).peekable();
+        of_kind.peek().is_none() || of_kind.any(|chosen| chosen == name)
+    };
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let (list, tree) = (list(&mut random), tree(&mut random, LENGTH + 1));
     println!("nanoseconds a step; {LENGTH} steps a call, medians of {ROUNDS} rounds");
     println!("program   bytecode  compiled    tiered    kernel  bytecode/tiered");
-    for name in ["foldr", "map", "filter", "tree"] {
+    for name in PROGRAM_NAMES.into_iter().filter(|name| is_chosen(&PROGRAM_NAMES, name)) {
         let args = [scalar(0.0), if name == "tree" { tree.clone() } else { list.clone() }];
+        let modes = ["bytecode", "compiled", "tiered"];
         let mut sessions = [Mode::Bytecode, Mode::Compiled, Mode::Tiered].map(session);
         let mut times = [const { Vec::new() }; 4];
-        for session in &mut sessions {
-            let warm = Instant::now();
-            while warm.elapsed() < Duration::from_millis(500) {
-                session.call(name, &args).expect("an answer");
-            }
-        }
-        for _ in 0..ROUNDS {
-            for (session, times) in sessions.iter_mut().zip(&mut times) {
-                let start = Instant::now();
+        let chosen_modes = modes.map(|mode| is_chosen(&modes, mode));
+        for _ in 0..ROUNDS + WARM_UP {
+            for ((session, times), _) in
+                sessions.iter_mut().zip(&mut times).zip(chosen_modes).filter(|(_, chosen)| *chosen)
+            {
+                let start = now();
                 for _ in 0..CALLS {
                     session.call(name, &args).expect("an answer");
                 }
-                times.push(start.elapsed());
+                times.push(now() - start);
             }
             times[3].push(kernel(name));
         }

@@ -15,10 +15,10 @@ use reflex_tir::{Buffer, For, Var};
 
 use crate::emit::ir::result_of;
 use crate::emit::stmt::TripCount;
-use crate::emit::uses::Uses;
 use crate::emit::value::LaneValue;
 use crate::emit::{Emitter, is_unaliased};
 use crate::error::{CodegenError, Result};
+use reflex_tir::uses::Uses;
 
 const LAUNCH: &str = "__TVMBackendParallelLaunch";
 const ENV_NUM_TASK: usize = std::mem::offset_of!(TVMParallelGroupEnv, num_task);

@@ -18,7 +18,6 @@ pub mod ir;
 mod memory;
 pub mod stmt;
 mod tile;
-pub mod uses;
 pub mod value;
 mod vectorizable;
 

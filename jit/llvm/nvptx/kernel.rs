@@ -13,10 +13,10 @@ use reflex_tir::thread::{BarrierScope, ThreadAxis, ThreadLevel};
 use reflex_tir::{Buffer, Expr, For, ForKind, PrimFunc, Scope, Stmt, Var};
 
 use crate::emit::ir::result_of;
-use crate::emit::uses::Uses;
 use crate::emit::value::LaneValue;
 use crate::emit::{Emitter, Unit, is_unaliased};
 use crate::error::{CodegenError, Result};
+use reflex_tir::uses::Uses;
 
 /// Address spaces of LLVM's NVPTX back end.
 const GLOBAL: u16 = 1;

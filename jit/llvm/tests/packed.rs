@@ -1,11 +1,11 @@
-//! Refusals of packed entries and their messages.
+//! Refusals of packed entries and their messages, the same from both code generators.
 
 mod common;
 
 use common::Kernel;
 use reflex_runtime::abi::{DLDevice, DLTensor, TVMFFIAny, type_index};
 use reflex_tir::builder::FuncBuilder;
-use reflex_tir::codegen::OptLevel;
+use reflex_tir::codegen::{CpuTarget, OptLevel};
 use reflex_tir::{DType, Expr, PrimFunc, lower};
 
 /// `f(x[n, 4], w[n + 1], s: int) -> y[n, 4]`
@@ -74,7 +74,11 @@ impl Call {
         };
         let mut args = vec![any(0), any(1), TVMFFIAny::int_like(type_index::INT, 4), any(2)];
         edit(&mut args);
-        Kernel::new(&shaped(), OptLevel::O3).call(&args).map(|()| y)
+        let answer = Kernel::new(&shaped(), OptLevel::O3).call(&args).map(|()| y.clone());
+        y.fill(0.0);
+        let baseline = Kernel::baseline(&shaped(), &CpuTarget::host()).call(&args).map(|()| y);
+        assert_eq!(baseline, answer, "Cranelift and LLVM");
+        answer
     }
 }
 

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use reflex::{Error, Result};
 use reflex_rpc::handshake::{self, Greeting};
 use reflex_rpc::names;
-use reflex_rpc::secure::{Admitted, Rights, ServerTls};
+use reflex_rpc::secure::{Rights, ServerTls};
 use reflex_rpc::wire::item::Item;
 use reflex_rpc::wire::{Code, Packet};
 use rustix::net::Shutdown;
@@ -121,8 +121,16 @@ impl Shared<'_> {
             stream.set_write_timeout(None).map_err(failed)?;
             return self.session(number, &peer.to_string(), None, stream.into(), &greeting);
         };
-        let Admitted { mut stream, token } = secure.admit(stream)?;
-        let _own = self.enter(Client::Token(token.name.clone()), token.sessions)?;
+        let admitted = secure.admit(stream)?;
+        let token = admitted.token.clone();
+        let _own = match self.enter(Client::Token(token.name.clone()), token.sessions) {
+            Ok(own) => own,
+            Err(error) => {
+                admitted.refuse(&error.to_string());
+                return Err(error);
+            }
+        };
+        let mut stream = admitted.accept()?;
         let (greeting, _taken) = self.greet(&mut stream)?;
         let (session, local) = UnixStream::pair().map_err(failed)?;
         thread::scope(|scope| {
@@ -258,12 +266,11 @@ impl Outcome {
 
 /// Starts this program again for a session whose connection is its standard input.
 fn start(folder: &Path, rights: Option<Rights>, input: OwnedFd) -> std::io::Result<Child> {
-    let mut command = Command::new(std::env::current_exe()?);
-    command.args(std::env::args_os().skip(1)).args(["--session", "0", "--folder"]).arg(folder);
-    if let Some(rights) = rights {
-        command.arg(format!("--rights={rights}"));
-    }
-    command
+    Command::new(std::env::current_exe()?)
+        .args(std::env::args_os().skip(1))
+        .args(["--session", "0", "--folder"])
+        .arg(folder)
+        .args(rights.map(|rights| format!("--rights={rights}")))
         .stdin(Stdio::from(input))
         .stdout(Stdio::null())
         // A group of its own, to be ended as one.

@@ -15,8 +15,6 @@ use reflex_tir::Expr;
 
 use super::pattern::{OpPattern, is_cheap, is_heavy, pattern};
 
-/// Most operators in a kernel.
-const MAX_MEMBERS: usize = 32;
 /// Most where all are cheap and read elements at static indices: they share one loop nest.
 const MAX_CHEAP: usize = 512;
 /// Most different tensors a kernel reads, but for constants of one element.
@@ -24,8 +22,9 @@ const MAX_INPUTS: usize = 24;
 
 /// Groups of binding numbers, each ascending; the last one of a group is its root. Bindings
 /// that become no kernel (views, calls, constants) are in none.
-pub fn groups(func: &Func, body: &Body) -> Vec<Vec<usize>> {
-    let mut planner = GroupPlanner::new(func, body);
+/// None of more than `max_members` becomes one kernel, unless all are cheap.
+pub fn groups(func: &Func, body: &Body, max_members: usize) -> Vec<Vec<usize>> {
+    let mut planner = GroupPlanner::new(func, body, max_members);
     for at in (0..body.bindings.len()).rev() {
         planner.assign(at);
     }
@@ -60,10 +59,12 @@ struct GroupPlanner<'a> {
     sizes: Vec<usize>,
     group_of: HashMap<usize, usize>,
     groups: Vec<FusionGroup>,
+    /// Most operators in a kernel, but for cheap ones.
+    max_members: usize,
 }
 
 impl<'a> GroupPlanner<'a> {
-    fn new(func: &'a Func, body: &'a Body) -> GroupPlanner<'a> {
+    fn new(func: &'a Func, body: &'a Body, max_members: usize) -> GroupPlanner<'a> {
         let mut uses: HashMap<Value, Option<Vec<usize>>> = HashMap::new();
         for (at, binding) in body.bindings.iter().enumerate() {
             binding.node.operands(&mut |v| {
@@ -84,7 +85,8 @@ impl<'a> GroupPlanner<'a> {
         let defs = body.bindings.iter().enumerate().flat_map(outputs).collect();
         let sizes = Vec::with_capacity(body.bindings.len());
         let (group_of, groups) = (HashMap::new(), vec![]);
-        let mut planner = GroupPlanner { func, body, uses, defs, sizes, group_of, groups };
+        let mut planner =
+            GroupPlanner { func, body, uses, defs, sizes, group_of, groups, max_members };
         for at in 0..body.bindings.len() {
             let size = planner.size(at);
             planner.sizes.push(size);
@@ -189,7 +191,7 @@ impl<'a> GroupPlanner<'a> {
                 entry.members.len() + self.sizes[at] <= MAX_CHEAP
             }
             true => entry.members.len() < MAX_CHEAP,
-            false => entry.members.len() < MAX_MEMBERS,
+            false => entry.members.len() < self.max_members,
         };
         capacity && entry.inputs.len() + new_inputs <= MAX_INPUTS
     }

@@ -31,17 +31,20 @@ use crate::precision::{BF16X3_ATTR, Precision};
 use merge::{GroupMember, MergedKernel, merge};
 use propagate_layout::{Goal, Layouts};
 
-/// Turns the operators of every function into kernels.
+/// Turns the operators of every function into kernels, of at most `max_operators` each unless all are
+/// cheap.
 pub fn fuse_operators(
     module: &mut Module,
     precision: Precision,
     optimize_for: OptimizeFor,
     device: DeviceKind,
+    max_operators: usize,
 ) -> Result<(), LowerError> {
     let mut pass = FusePass {
         precision,
         optimize_for,
         device,
+        max_operators,
         by_hash: HashMap::new(),
         names: module.funcs.values().map(|f| f.name().to_string()).collect(),
         packed: HashMap::new(),
@@ -97,6 +100,7 @@ struct FusePass {
     precision: Precision,
     optimize_for: OptimizeFor,
     device: DeviceKind,
+    max_operators: usize,
     by_hash: HashMap<blake3::Hash, FuncId>,
     names: HashSet<String>,
     /// Packed constants made so far, by constant and packing.
@@ -127,7 +131,7 @@ impl FusePass {
         if !rounded.is_empty() {
             layouts = propagate_layout::choose(func, body, consts, goal, &rounded);
         }
-        let groups = groups::groups(func, body);
+        let groups = groups::groups(func, body, self.max_operators);
         let mut replaced: HashMap<usize, Vec<Binding>> = HashMap::new();
         let mut gone = HashSet::new();
         for members in &groups {

@@ -11,13 +11,14 @@ use reflex_graph::{Binding, Body, Const, Func, Literal, Module, Node, Value, eva
 use super::edit::{constants, each_func, release, renamed, type_of};
 use crate::LowerError;
 
-/// Largest result of smaller operands that is folded, in bytes.
-const MAX_GROWN: usize = 64 << 20;
+/// Largest result of smaller operands that is folded by default, in bytes.
+pub const MAX_GROWN: usize = 64 << 20;
 /// Most bytes that folding may add to a module.
 const BUDGET: usize = 1 << 30;
 
-/// Folds operators over constants, and branches whose condition is constant.
-pub fn fold_constants(module: &mut Module) -> Result<(), LowerError> {
+/// Folds operators over constants, and branches whose condition is constant. A result that is larger
+/// than its operands has at most `max_grown` bytes.
+pub fn fold_constants(module: &mut Module, max_grown: usize) -> Result<(), LowerError> {
     let mut budget = BUDGET;
     each_func(module, |module, func| {
         let known = constants(&func.body);
@@ -25,7 +26,7 @@ pub fn fold_constants(module: &mut Module) -> Result<(), LowerError> {
         func.body.uses(&mut |value| *uses.entry(value).or_insert(0) += 1);
         let renames = HashMap::new();
         let (made, budget) = (HashMap::new(), &mut budget);
-        let mut folder = Folder { module, known, renames, uses, made, budget };
+        let mut folder = Folder { module, known, renames, uses, made, budget, max_grown };
         let mut body = std::mem::take(&mut func.body);
         folder.body(func, &mut body);
         let unread: HashSet<Value> =
@@ -45,6 +46,7 @@ struct Folder<'a> {
     /// Results of folding, and whether anything reads them.
     made: HashMap<Value, bool>,
     budget: &'a mut usize,
+    max_grown: usize,
 }
 
 impl Folder<'_> {
@@ -118,7 +120,7 @@ impl Folder<'_> {
             .iter()
             .map(|v| self.known.get(v).map(|c| &self.module.consts[*c]))
             .collect::<Option<_>>()?;
-        let growth = (*self.budget).min(MAX_GROWN);
+        let growth = (*self.budget).min(self.max_grown);
         let operand_bytes: usize = operands.iter().map(|l| l.size()).sum();
         // Refused before it is computed.
         if declared_bytes(func, binding)? > operand_bytes.saturating_add(growth) {
@@ -171,7 +173,7 @@ mod tests {
         let x = b.param("x", TensorType::new(DType::F32, vec![Expr::i64(3)]));
         let y = b.emit1(Op::Binary(Binary::Mul), &[x, two]).unwrap();
         let id = b.finish(vec![y], vec!["y".into()]);
-        fold_constants(&mut module).unwrap();
+        fold_constants(&mut module, MAX_GROWN).unwrap();
         let FuncData::Graph(f) = &module.funcs[id] else { unreachable!() };
         let ops = f.body.bindings.iter().filter(|b| matches!(b.node, Node::Op { .. })).count();
         assert_eq!(ops, 1);
@@ -191,7 +193,7 @@ mod tests {
         let one = b.constant(Literal::from_f32(vec![], &[1.0]));
         let big = b.emit1(Op::Broadcast(vec![Expr::i64(1 << 40)]), &[one]).unwrap();
         b.finish(vec![big], vec!["y".into()]);
-        fold_constants(&mut module).unwrap();
+        fold_constants(&mut module, MAX_GROWN).unwrap();
         assert_eq!(module.consts.len(), 1);
     }
 }

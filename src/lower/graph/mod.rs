@@ -12,7 +12,7 @@ mod simplify;
 pub use canonicalize_loops::canonicalize_loops;
 pub use dead_code::eliminate_dead_code;
 pub use decompose_conv_transpose::decompose_conv_transpose;
-pub use fold_constants::fold_constants;
+pub use fold_constants::{MAX_GROWN, fold_constants};
 pub use hoist_invariants::hoist_invariants;
 pub use propagate_strides::propagate_strides;
 pub use simplify::simplify;

@@ -48,7 +48,7 @@ struct Keep<'a> {
 }
 
 impl Observer for Keep<'_> {
-    fn after(&self, stage: &'static str, _: Duration, result: StageOutput<'_>) {
+    fn after(&self, stage: &str, _: Duration, result: StageOutput<'_>) {
         if stage != self.stage {
             return;
         }

@@ -13,7 +13,7 @@ use common::{Case, assert_close, cases, tensor_type, tolerance};
 use harness::run;
 use reflex_graph::builder::FuncBuilder;
 use reflex_graph::{FuncData, Literal, Module, Node, Op};
-use reflex_lower::graph::fold_constants;
+use reflex_lower::graph::{MAX_GROWN, fold_constants};
 
 /// A function of the operator alone, over parameters or over constants.
 fn module(case: &Case, operands: Operands) -> Module {
@@ -43,7 +43,7 @@ enum Operands {
 /// The results of a function whose operators are all folded.
 fn folded(case: &Case) -> Vec<Literal> {
     let mut module = module(case, Operands::Constants);
-    fold_constants(&mut module).unwrap();
+    fold_constants(&mut module, MAX_GROWN).unwrap();
     let func = module.funcs.values().find_map(|f| match f {
         FuncData::Graph(f) => Some(f),
         FuncData::Prim(_) => None,

@@ -72,7 +72,7 @@ fn recurrent_loops_agree() {
 struct After(Mutex<Vec<String>>);
 
 impl Observer for After {
-    fn after(&self, stage: &'static str, _: Duration, result: StageOutput<'_>) {
+    fn after(&self, stage: &str, _: Duration, result: StageOutput<'_>) {
         let ("eliminate_dead_code", StageOutput::Graph(module)) = (stage, result) else { return };
         let FuncData::Graph(main) = module.funcs.values().next().expect("main") else { return };
         let mut list = self.0.lock().expect("one thread");

@@ -15,7 +15,7 @@ use reflex_lower::compile::{Toolchain, compile};
 use reflex_lower::kernel_cache::{self, KernelCache};
 use reflex_lower::pipeline::{Observer, Options, StageOutput};
 use reflex_tir::abi::raw_signature;
-use reflex_tir::codegen::{Codegen, CpuTarget, ObjectFile, Request, Response};
+use reflex_tir::codegen::{Codegen, CpuTarget, KernelTier, ObjectFile, Request, Response};
 use reflex_tir::{DType, Expr};
 
 fn f32_type(shape: Vec<Expr>) -> TensorType {
@@ -386,7 +386,7 @@ struct Counting {
 }
 
 impl Observer for Counting {
-    fn after(&self, _: &'static str, _: Duration, result: StageOutput<'_>) {
+    fn after(&self, _: &str, _: Duration, result: StageOutput<'_>) {
         let kernel = matches!(result, StageOutput::Kernel(_));
         self.passes.fetch_add(usize::from(kernel), Ordering::Relaxed);
     }
@@ -394,8 +394,13 @@ impl Observer for Counting {
 
 impl Codegen for Counting {
     fn compile(&self, request: &Request) -> Response {
-        let object =
-            |f| ObjectFile { signature: raw_signature(f), elf: vec![1], asm: None, micros: 0 };
+        let object = |f| ObjectFile {
+            signature: raw_signature(f),
+            tier: KernelTier::Optimised,
+            elf: vec![1],
+            asm: None,
+            micros: 0,
+        };
         Response::Objects(request.funcs.iter().map(object).collect())
     }
 }
@@ -410,8 +415,13 @@ fn kernels_found_in_the_cache_are_not_scheduled_again() {
         let mut options = Options::new(CpuTarget::host());
         options.cpus[0].target.l2_bytes += n;
         let tools = Counting::default();
-        let work =
-            Toolchain { codegen: &tools, cache: Some(&cache), observer: &tools, progress: &|_| {} };
+        let work = Toolchain {
+            codegen: &tools,
+            cache: Some(&cache),
+            preferred: None,
+            observer: &tools,
+            progress: &|_| {},
+        };
         let report = compile(module, &options, &work).unwrap().report;
         (report.cached, report.generated.len(), tools.passes.into_inner() > 0)
     };

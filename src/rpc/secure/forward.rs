@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ pub(super) fn forward(tls: &mut Connection, tcp: &TcpStream, local: &UnixStream)
         tcp,
         local,
         to_local: Pending::default(),
-        to_tls: Pending::default(),
+        to_tls: Pending { bytes: vec![0; CHUNK], left: 0..0 },
         peer_sends: true,
         local_sends: true,
     };
@@ -36,32 +37,28 @@ pub(super) fn forward(tls: &mut Connection, tcp: &TcpStream, local: &UnixStream)
     outcome
 }
 
-/// Bytes on their way, from `start`.
+/// Bytes on their way: a part of a buffer that is used again and again.
 #[derive(Default)]
 struct Pending {
     bytes: Vec<u8>,
-    start: usize,
+    left: Range<usize>,
 }
 
 impl Pending {
     fn is_empty(&self) -> bool {
-        self.start == self.bytes.len()
+        self.left.is_empty()
     }
 
     /// Writes what the target takes now.
     fn write_to(&mut self, target: &mut impl Write) -> io::Result<()> {
         while !self.is_empty() {
-            match target.write(&self.bytes[self.start..]) {
+            match target.write(&self.bytes[self.left.clone()]) {
                 Ok(0) => break,
-                Ok(count) => self.start += count,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Ok(count) => self.left.start += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
-        }
-        if self.is_empty() {
-            self.bytes.clear();
-            self.start = 0;
         }
         Ok(())
     }
@@ -109,18 +106,18 @@ impl Forwarder<'_> {
         let mut from_local = PollFlags::empty();
         from_local.set(PollFlags::IN, self.local_sends && self.to_tls.is_empty());
         from_local.set(PollFlags::OUT, !self.to_local.is_empty());
-        let mut sides = Vec::with_capacity(2);
+        let mut sides = [PollFd::new(self.tcp, from_tcp), PollFd::new(self.local, from_local)];
         // A side without interest would still report its end, again and again.
-        if !from_tcp.is_empty() {
-            sides.push(PollFd::new(self.tcp, from_tcp));
-        }
-        if !from_local.is_empty() {
-            sides.push(PollFd::new(self.local, from_local));
-        }
+        let sides = match (from_tcp.is_empty(), from_local.is_empty()) {
+            (false, false) => &mut sides[..],
+            (false, true) => &mut sides[..1],
+            (true, false) => &mut sides[1..],
+            (true, true) => &mut sides[..0],
+        };
         let ending = !self.peer_sends || !self.local_sends;
         let linger = Timespec { tv_sec: LINGER.as_secs() as i64, tv_nsec: 0 };
         loop {
-            match poll(&mut sides, ending.then_some(&linger)) {
+            match poll(sides, ending.then_some(&linger)) {
                 Ok(ready) => return Ok(ready > 0),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -142,15 +139,12 @@ impl Forwarder<'_> {
             self.peer_sends &= !state.peer_has_closed();
         }
         if self.local_sends && self.to_tls.is_empty() {
-            self.to_tls.bytes.resize(CHUNK, 0);
-            let read = (&mut &*self.local).read(&mut self.to_tls.bytes);
-            self.to_tls.bytes.truncate(*read.as_ref().unwrap_or(&0));
-            match read {
+            match (&mut &*self.local).read(&mut self.to_tls.bytes) {
                 Ok(0) => {
                     self.local_sends = false;
                     self.tls.send_close_notify();
                 }
-                Ok(_) => {}
+                Ok(count) => self.to_tls.left = 0..count,
                 Err(error) if is_retry(&error) => {}
                 Err(error) => return Err(error),
             }
@@ -163,7 +157,10 @@ impl Forwarder<'_> {
         if !self.to_local.is_empty() {
             return Ok(());
         }
-        match self.tls.reader().read_to_end(&mut self.to_local.bytes) {
+        self.to_local.bytes.clear();
+        let read = self.tls.reader().read_to_end(&mut self.to_local.bytes);
+        self.to_local.left = 0..self.to_local.bytes.len();
+        match read {
             Ok(_) => Ok(()),
             // The bytes before the error are there: nothing more has come, or the peer has ended
             // without a word, which the protocol above notices by its own frames.

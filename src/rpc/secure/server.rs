@@ -19,10 +19,9 @@ pub struct ServerTls {
     tokens: Tokens,
 }
 
-/// A client whose token is right.
+/// A client whose token is right, and who waits for an answer.
 pub struct Admitted {
-    /// The connection, past the handshake of TLS.
-    pub stream: SecureStream,
+    stream: SecureStream,
     /// The entry of the client's token.
     pub token: Token,
 }
@@ -55,16 +54,31 @@ impl ServerTls {
         let mut stream = SecureStream::new(Connection::Server(connection), tcp);
         let text = read_line(&mut stream).map_err(broken)?;
         match self.tokens.check(&text) {
-            Ok(token) => {
-                stream.write_all(b"ok\n").and_then(|()| stream.flush()).map_err(broken)?;
-                Ok(Admitted { token: token.clone(), stream })
-            }
+            Ok(token) => Ok(Admitted { token: token.clone(), stream }),
             Err(why) => {
-                // The client may be gone.
-                drop(stream.write_all(format!("{why}\n").as_bytes()));
-                drop(stream.close());
+                refuse(stream, why);
                 Err(Error::new("PermissionError", why))
             }
         }
     }
+}
+
+impl Admitted {
+    /// Lets the client in.
+    pub fn accept(mut self) -> Result<SecureStream, Error> {
+        let sent = self.stream.write_all(b"ok\n").and_then(|()| self.stream.flush());
+        sent.map_err(|e| Error::new("ConnectionError", format!("TLS: {e}")))?;
+        Ok(self.stream)
+    }
+
+    /// Sends the client away, with the reason.
+    pub fn refuse(self, why: &str) {
+        refuse(self.stream, why);
+    }
+}
+
+fn refuse(mut stream: SecureStream, why: &str) {
+    let line = format!("{}\n", why.replace('\n', " "));
+    // The client may be gone.
+    drop(stream.write_all(line.as_bytes()).and_then(|()| stream.close()));
 }

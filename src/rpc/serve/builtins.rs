@@ -7,7 +7,7 @@ use reflex_runtime::function::{self, Function};
 use reflex_runtime::string::{Bytes, Str};
 use reflex_runtime::value::{Any, AnyView};
 
-use super::timing;
+use super::{random, timing};
 use crate::module::Module;
 use crate::names;
 use crate::store::Store;
@@ -29,6 +29,7 @@ pub fn get(name: &str, store: &Store, load: &Arc<Load>) -> Option<Function> {
             Ok(Any::NONE)
         })),
         names::TIME_EVALUATOR => Some(Function::new(timing::evaluator)),
+        names::RANDOM_FILL => Some(Function::new(random::fill)),
         _ => None,
     })
 }

@@ -165,7 +165,9 @@ fn modules_uploads_and_measurements() {
     std::fs::write(&file, vec![7; 3 << 20]).unwrap();
     assert_eq!(session.upload(&file, "w").unwrap().sent, 3 << 20);
     assert_eq!(session.upload(&file, "again").unwrap().sent, 0, "the content is there");
-    session.remove("a.bin").unwrap();
+    for absent in ["a.bin", "a.bin", "never", ""] {
+        session.remove(absent).unwrap();
+    }
     let module = session.load_module("m.so").unwrap();
     assert!(module.function("nope").unwrap().is_none());
     let x = Tensor::from_slice(&[2], &[1.0_f32, 4.0]).unwrap();

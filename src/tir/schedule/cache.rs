@@ -2,7 +2,7 @@
 
 use super::state::{Schedule, ScheduleError};
 use super::tree::{self, sequence};
-use crate::{Block, Buffer, Expr, ExprKind, IterKind, Scope, Stmt};
+use crate::{Block, Buffer, Expr, ExprKind, IterKind, Param, Scope, Stmt};
 
 impl Schedule {
     /// `X[i] = f(i)` becomes `X_cache[i] = f(i); X[v] = X_cache[v]`: the block writes a new
@@ -16,6 +16,7 @@ impl Schedule {
         let refuse = |why: &str| self.refuse("cache_write", name, why);
         let (buffer, indices, _) = self.single_store("cache_write", &block)?;
         self.sole_writer(buffer).map_err(|why| refuse(&why))?;
+        self.require_whole_function(buffer).map_err(|why| refuse(&why))?;
         let shape = &self.func.buffers[buffer].shape;
         let extent = |e: &Expr| {
             let var = e.as_var()?;
@@ -67,6 +68,9 @@ impl Schedule {
         if !block.reads.iter().any(|r| r.buffer == buffer) {
             return refuse(format!("it does not read `{}`", self.func.buffers[buffer].name));
         }
+        if let Err(why) = self.require_whole_function(buffer) {
+            return refuse(why);
+        }
         if self.padded.contains(&buffer) {
             return refuse(format!("`{}` is not written whole", self.func.buffers[buffer].name));
         }
@@ -84,6 +88,27 @@ impl Schedule {
         let read = self.func.buffers[buffer].name.clone();
         self.note(format!("cache_read {name} {read} {scope:?} -> {copy}"));
         Ok(copy)
+    }
+
+    /// Refuses a buffer that is allocated for a statement alone: nothing outside of it can name it.
+    pub(super) fn require_whole_function(&self, buffer: Buffer) -> Result<(), String> {
+        let whole =
+            self.func.allocs.contains(&buffer) || self.func.params.contains(&Param::Buffer(buffer));
+        let name = &self.func.buffers[buffer].name;
+        if whole { Ok(()) } else { Err(format!("`{name}` is allocated for other statements")) }
+    }
+
+    /// Refuses to move `block` to the end of `path` if that is outside of an allocation whose buffer
+    /// it reads or writes.
+    pub(super) fn require_visible(&self, path: &[&Stmt], block: &Block) -> Result<(), String> {
+        for region in block.reads.iter().chain(&block.writes) {
+            let here =
+                |s: &&Stmt| matches!(s, Stmt::Allocate { buffer, .. } if *buffer == region.buffer);
+            if !path.iter().any(here) {
+                self.require_whole_function(region.buffer)?;
+            }
+        }
+        Ok(())
     }
 
     fn cache_of(&mut self, buffer: Buffer, scope: Scope) -> Buffer {

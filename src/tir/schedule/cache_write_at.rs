@@ -5,6 +5,7 @@ use super::injective::stores_own_element;
 use super::perfect_nest::PerfectNest;
 use super::state::{Schedule, ScheduleError};
 use super::tree::{self, nested};
+use crate::arith::Analyzer;
 use crate::{Block, BlockIter, Buffer, Expr, For, IterKind, Scope, Stmt, Var};
 
 impl Schedule {
@@ -27,6 +28,11 @@ impl Schedule {
         let nest = self.perfect_nest("cache_write_at", name, at)?;
         let refuse = |s: &Schedule, why: &str| s.refuse("cache_write_at", name, why);
         let (buffer, indices) = cacheable_store(&nest).map_err(|why| refuse(self, why))?;
+        let above = self.path_to_loop("cache_write_at", at)?;
+        let above = self.facts(&above[..above.len() - 1]);
+        if self.sole_writer(buffer).is_err() && !surely_reduces(&nest, &above) {
+            return Err(refuse(self, "another block reduces where its loops may not run at all"));
+        }
         let spatial = nest.spatial_loops();
         let fixed = spatial.iter().all(|l| l.extent.as_int().is_some());
         if scope != Scope::Global && !fixed {
@@ -107,6 +113,15 @@ impl Schedule {
         block.predicate = left.into_iter().fold(Expr::bool(true), Expr::and);
         Ok(())
     }
+}
+
+/// Whether an element gets its initial value whatever the extents are: each loop of the reduction runs,
+/// and no guard over them keeps the first iteration out. `above` is known around the nest.
+fn surely_reduces(nest: &PerfectNest, above: &Analyzer) -> bool {
+    let loops = nest.reduction_loops();
+    let first = |v: Var| loops.iter().any(|l| l.var == v).then(|| Expr::i64(0));
+    loops.iter().all(|l| above.prove(&l.extent.clone().ge(1)))
+        && nest.reduction_guards.iter().all(|guard| nest.facts.prove(&guard.substitute(&first)))
 }
 
 /// The block's only store, if its instances may accumulate in another buffer; else why not.

@@ -1,9 +1,9 @@
 //! Moving a producer under a loop of its consumers.
 
 use super::access::AccessKind;
-use super::state::{Schedule, ScheduleError};
+use super::state::{Schedule, ScheduleError, shape_facts};
 use super::tree::{self, conjuncts, is_block, sequence};
-use crate::{Block, Buffer, Expr, IterKind, Stmt, Var};
+use crate::{Block, Buffer, Expr, For, IterKind, Stmt, Var};
 
 impl Schedule {
     /// `for i { X[i] = f(i) }; for j { ...X[j]... }` becomes
@@ -18,7 +18,8 @@ impl Schedule {
         self.require_movable("compute_at", name)?;
         let refuse = |why: &str| self.refuse("compute_at", name, why);
         let (buffer, indices) = self.movable("compute_at", name, &block)?;
-        let path = self.path_to_loop("compute_at", at)?;
+        let path = self.path_to_free_loop("compute_at", at)?;
+        self.require_visible(&path, &block).map_err(|why| refuse(&why))?;
         let body = self.get_loop(at)?.body.clone();
         if tree::path_to_block(&body, name).is_some() {
             return Err(refuse("the block is already below the loop"));
@@ -95,7 +96,28 @@ impl Schedule {
         if !self.reduces_in_order(&path, block) {
             return refuse("its loops do not run the reduction in the order of its iterators");
         }
+        if !self.runs_its_domain(&path, block) {
+            return refuse("its iterators follow each other: its loops run a part of its domain");
+        }
         Ok(())
+    }
+
+    /// Whether the loops run every combination of the iterators, as rebuilt ones do. Iterators with
+    /// loops of their own do. Others do if no guard is on them and there are as many combinations as
+    /// iterations, since no two iterations are the same instance.
+    fn runs_its_domain(&self, path: &[&Stmt], block: &Block) -> bool {
+        let users = |v: Var| block.iters.iter().filter(|i| tree::mentions(&i.value, v)).count();
+        let loops: Vec<&For> = tree::loops_of(path).filter(|l| users(l.var) > 0).collect();
+        if loops.iter().all(|l| users(l.var) == 1) {
+            return true;
+        }
+        let product = |extents: &mut dyn Iterator<Item = &Expr>| {
+            extents.fold(Expr::i64(1), |product, extent| product * extent.clone())
+        };
+        let iterations = product(&mut loops.iter().map(|l| &l.extent));
+        let instances = product(&mut block.iters.iter().map(|i| &i.extent));
+        let surplus = shape_facts(&self.func).simplify(&(instances - iterations));
+        block.predicate.as_int() == Some(1) && surplus.as_int() == Some(0)
     }
 
     /// The block's inputs must not be written after it, nor in a loop around it.

@@ -26,6 +26,10 @@ impl Schedule {
         let refuse = |why: String| self.refuse("compute_inline", name, why);
         let def = self.elementwise(&block).map_err(refuse)?;
         self.require_private("compute_inline", name, def.buffer)?;
+        for reader in self.readers(def.buffer) {
+            let path = self.path_to_block("compute_inline", &reader)?;
+            self.require_visible(&path, &block).map_err(refuse)?;
+        }
         self.require_stable_inputs(name, &def)?;
         let shape = &self.func.buffers[def.buffer].shape;
         let extent = |v: &Var| block.iters.iter().find(|i| i.var == *v).map(|i| &i.extent);
@@ -61,6 +65,8 @@ impl Schedule {
         self.require_private("reverse_compute_inline", name, buffer)?;
         let producer = self.sole_writer(buffer).map_err(|why| refuse(&why))?.clone();
         let def = self.elementwise(&producer).map_err(|why| refuse(&why))?;
+        let path = self.path_to_block("reverse_compute_inline", &producer.name)?;
+        self.require_visible(&path, &consumer).map_err(|why| refuse(&why))?;
         let covers = at
             .iter()
             .zip(&self.func.buffers[buffer].shape)

@@ -77,6 +77,9 @@ impl Schedule {
             let why = format!("{multiples:?} are no multiples for {} axes", block.iters.len());
             return Err(refuse(self, why));
         }
+        for region in block.reads.iter().chain(&block.writes) {
+            self.require_whole_function(region.buffer).map_err(|why| refuse(self, why))?;
+        }
         let facts = shape_facts(&self.func);
         let padded = PaddedAxes::new(&block, multiples, &facts);
         self.require_growth(&padded, &factors).map_err(|why| refuse(self, why))?;

@@ -21,7 +21,8 @@ impl Schedule {
         let block = self.get_block(name)?.clone();
         self.require_movable("reverse_compute_at", name)?;
         let refuse = |why: &str| self.refuse("reverse_compute_at", name, why);
-        let path = self.path_to_loop("reverse_compute_at", at)?;
+        let path = self.path_to_free_loop("reverse_compute_at", at)?;
+        self.require_visible(&path, &block).map_err(|why| refuse(&why))?;
         let body = self.get_loop(at)?.body.clone();
         if tree::path_to_block(&body, name).is_some() {
             return Err(refuse("the block is already below the loop"));

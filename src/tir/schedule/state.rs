@@ -138,6 +138,27 @@ impl Schedule {
             .ok_or_else(|| self.refuse_loop(primitive, var, "there is no such loop"))
     }
 
+    /// The statements from the body to the loop of `var`, which lies in no block: what moves there
+    /// would change the regions of that block.
+    pub(super) fn path_to_free_loop(
+        &self,
+        primitive: &'static str,
+        var: Var,
+    ) -> Result<Vec<&Stmt>, ScheduleError> {
+        let path = self.path_to_loop(primitive, var)?;
+        let block = path.iter().find_map(|stmt| match stmt {
+            Stmt::Block(block) => Some(&block.name),
+            _ => None,
+        });
+        match block {
+            Some(name) => {
+                let why = format!("the loop lies inside block `{name}`");
+                Err(self.refuse_loop(primitive, var, why))
+            }
+            None => Ok(path),
+        }
+    }
+
     pub(super) fn path_to_block(
         &self,
         primitive: &'static str,

@@ -23,7 +23,7 @@ impl Schedule {
         if !self.func.allocs.contains(&buffer) || self.padded.contains(&buffer) {
             return Err(refuse(self, "its result is not an intermediate of the function".into()));
         }
-        let path = self.path_to_loop("store_at", at)?;
+        let path = self.path_to_free_loop("store_at", at)?;
         let body = self.get_loop(at)?.body.clone();
         let mut facts = self.facts(&path);
         let inside = access::collect(&body, &mut facts);

@@ -216,6 +216,27 @@ fn what_cannot_be_kept_below_a_loop_is_refused() {
     assert!(refused.why.contains("no constant size"), "{refused}");
 }
 
+/// Of `n // 5 * 5` iterations there may be none: the tail has the initial value then, and a copy of what
+/// the head kept would be a copy of nothing.
+#[test]
+fn a_part_of_a_reduction_that_may_be_empty_is_not_kept() {
+    let mut f = FuncBuilder::new("largest");
+    let n = f.symbol("n");
+    let x = f.input("x", F, vec![n.clone()]);
+    let max = Reducer { init: Expr::float(-9.0, F), combine: &|a, b| a.max(b) };
+    f.reduce_output("max", "y", F, vec![], &[n.clone()], max, |f, _, k| f.at(x, k));
+    let before = f.finish();
+    let mut s = Schedule::new(before.clone());
+    let k = s.get_loops("max").unwrap()[0];
+    s.partition(k, n.floordiv(5) * 5).unwrap();
+    let refused = s.cache_write_at("max", k, Scope::Local).unwrap_err();
+    assert!(refused.why.contains("may not run at all"), "{refused}");
+    // The whole reduction is another matter: nothing but its own block gives the result.
+    let mut s = Schedule::new(before);
+    let k = s.get_loops("max").unwrap()[0];
+    s.cache_write_at("max", k, Scope::Local).unwrap();
+}
+
 #[test]
 fn stages_of_rows_run_in_one_loop() {
     let before = softmax(5, 19);

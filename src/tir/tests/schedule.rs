@@ -241,6 +241,54 @@ fn a_cached_tile_reads_the_copy_in_the_blocks_within() {
 }
 
 #[test]
+fn a_buffer_inside_of_a_loop_is_not_cached_outside() {
+    let mut s = Schedule::new(chain(8));
+    let [i, ..] = s.get_loops("bias_add").unwrap()[..] else { unreachable!() };
+    s.compute_at("scale", i).unwrap();
+    s.store_at("scale", i, Scope::Global).unwrap();
+    let buffer = s.get_block("scale").unwrap().writes[0].buffer;
+    let refused = s.cache_write("scale", Scope::Global).unwrap_err();
+    assert!(refused.why.contains("allocated for other statements"), "{refused}");
+    let refused = s.cache_read("bias_add", buffer, Scope::Global).unwrap_err();
+    assert!(refused.why.contains("allocated for other statements"), "{refused}");
+}
+
+/// A cached read gives the block iterators that follow its own; loops rebuilt from all of them would run
+/// pairs that are no instances.
+#[test]
+fn a_block_moves_only_if_its_iterators_are_independent() {
+    let mut s = Schedule::new(chain(8));
+    let [_, j] = s.get_loops("bias_add").unwrap()[..] else { unreachable!() };
+    let bias = s.get_block("bias_add").unwrap().reads[1].buffer;
+    let copy = s.cache_read_at("bias_add", bias, j, Scope::Local).unwrap();
+    let [consumer, ..] = s.get_loops("exp").unwrap()[..] else { unreachable!() };
+    let refused = s.compute_at("bias_add", consumer).unwrap_err();
+    assert!(refused.why.contains("iterators follow each other"), "{refused}");
+    let copies = *s.get_loops(&copy).unwrap().last().unwrap();
+    let refused = s.reverse_compute_at("bias_add", copies).unwrap_err();
+    assert!(refused.why.contains("iterators follow each other"), "{refused}");
+    // Fused loops run all combinations.
+    let mut s = Schedule::new(chain(8));
+    let [i2, j2] = s.get_loops("bias_add").unwrap()[..] else { unreachable!() };
+    s.fuse(i2, j2).unwrap();
+    let [consumer, ..] = s.get_loops("exp").unwrap()[..] else { unreachable!() };
+    s.compute_at("bias_add", consumer).unwrap();
+}
+
+#[test]
+fn nothing_moves_into_a_tile() {
+    let mut s = Schedule::new(chain(8));
+    let [i, ..] = s.get_loops("scale").unwrap()[..] else { unreachable!() };
+    let tile = s.blockize(i).unwrap();
+    let refused = s.reverse_compute_at("bias_add", i).unwrap_err();
+    assert!(refused.why.contains(&format!("inside block `{tile}`")), "{refused}");
+    let mut s = Schedule::new(chain(8));
+    let [i, ..] = s.get_loops("bias_add").unwrap()[..] else { unreachable!() };
+    s.blockize(i).unwrap();
+    assert!(s.compute_at("scale", i).unwrap_err().why.contains("inside block"));
+}
+
+#[test]
 fn a_tile_can_be_one_block() {
     let before = matmul(13.into(), 32.into(), 8.into());
     let mut s = Schedule::new(before.clone());

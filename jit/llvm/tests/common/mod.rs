@@ -13,9 +13,9 @@ use reflex_codemem::relocate::LoadedObject;
 use reflex_runtime::abi::{
     DLDevice, DLTensor, ParallelLambda, SafeCall, TVMFFIAny, TVMParallelGroupEnv, type_index,
 };
-use reflex_tir::PrimFunc;
 use reflex_tir::codegen::{CpuTarget, ObjectFile, OptLevel};
 use reflex_tir::eval::{EvalArg, Scalar};
+use reflex_tir::{PrimFunc, Scope};
 
 thread_local! {
     static ERROR: RefCell<Option<String>> = const { RefCell::new(None) };
@@ -88,14 +88,23 @@ impl Kernel {
     }
 
     pub fn for_target(func: &PrimFunc, opt: OptLevel, target: &CpuTarget) -> Kernel {
-        let object = reflex_llvm::compile_with_asm(func, target, opt).unwrap();
+        Kernel::load(reflex_llvm::compile_with_asm(func, target, opt).unwrap())
+    }
+
+    /// Cranelift's code.
+    pub fn baseline(func: &PrimFunc, target: &CpuTarget) -> Kernel {
+        Kernel::load(reflex_baseline::compile(func, target).unwrap())
+    }
+
+    fn load(object: ObjectFile) -> Kernel {
         let imports = Imports::host()
             .function("TVMFFIErrorSetRaisedFromCStrParts", set_error as *const () as usize)
             .slot("__TVMBackendParallelLaunch", launch as *const () as usize)
             .slot("__TVMBackendAllocWorkspace", alloc_workspace as *const () as usize)
             .slot("__TVMBackendFreeWorkspace", free_workspace as *const () as usize);
         let space = CodeSpace::shared().unwrap();
-        let code = LoadedObject::load(&space, &func.name, &object.elf, &imports).unwrap();
+        let code =
+            LoadedObject::load(&space, &object.signature.name, &object.elf, &imports).unwrap();
         Kernel { object, code }
     }
 
@@ -171,8 +180,8 @@ impl Kernel {
     }
 }
 
-/// Runs `func` at both levels and by the evaluator; all must agree bit for bit (any NaN equals
-/// any other). Returns the arguments after the run.
+/// Runs `func` at both levels, by Cranelift and by the evaluator; all must agree bit for bit (any
+/// NaN equals any other). Returns the arguments after the run.
 pub fn check(func: &PrimFunc, args: &[EvalArg]) -> Vec<EvalArg> {
     check_for(func, args, &CpuTarget::host())
 }
@@ -186,16 +195,29 @@ pub fn check_for(func: &PrimFunc, args: &[EvalArg], target: &CpuTarget) -> Vec<E
         Kernel::for_target(func, opt, target).run(&mut actual).unwrap();
         assert_same(func, &format!("{opt:?}"), &expected, &actual);
     }
+    if !uses_matrix_registers(func) {
+        let mut actual = args.to_vec();
+        Kernel::baseline(func, target).run(&mut actual).unwrap();
+        assert_same(func, "Cranelift", &expected, &actual);
+    }
     expected
 }
 
-/// O0 and O3 agree bit for bit.
+/// Whether Cranelift refuses the function.
+fn uses_matrix_registers(func: &PrimFunc) -> bool {
+    func.buffers.values().any(|b| b.scope == Scope::Tile)
+}
+
+/// O0, O3 and Cranelift agree bit for bit.
 pub fn check_levels(func: &PrimFunc, args: &[EvalArg]) -> Vec<EvalArg> {
     let mut plain = args.to_vec();
     Kernel::new(func, OptLevel::O0).run(&mut plain).unwrap();
     let mut optimised = args.to_vec();
     Kernel::new(func, OptLevel::O3).run(&mut optimised).unwrap();
     assert_same(func, "O3 against O0", &plain, &optimised);
+    let mut baseline = args.to_vec();
+    Kernel::baseline(func, &CpuTarget::host()).run(&mut baseline).unwrap();
+    assert_same(func, "Cranelift against O0", &plain, &baseline);
     plain
 }
 

@@ -22,8 +22,9 @@ use crate::LowerError;
 /// Most rounds; each one only removes or simplifies, so it ends sooner in practice.
 const MAX_ROUNDS: usize = 8;
 
-/// Simplifies every function until nothing changes.
-pub fn simplify(module: &mut Module) -> Result<(), LowerError> {
+/// Simplifies every function until nothing changes. Constants that become so are folded to at most
+/// `max_grown` bytes.
+pub fn simplify(module: &mut Module, max_grown: usize) -> Result<(), LowerError> {
     for _ in 0..MAX_ROUNDS {
         let mut changed = false;
         each_func(module, |module, func| {
@@ -40,7 +41,7 @@ pub fn simplify(module: &mut Module) -> Result<(), LowerError> {
         if !changed {
             break;
         }
-        fold_constants(module)?;
+        fold_constants(module, max_grown)?;
         eliminate_dead_code(module)?;
     }
     Ok(())
@@ -117,6 +118,7 @@ mod tests {
     use reflex_tir::{DType, Expr};
 
     use super::*;
+    use crate::graph::MAX_GROWN;
 
     /// The operators left of what `build` makes of an `[n, 1, 4]` parameter.
     fn left(build: impl FnOnce(&mut FuncBuilder<'_>, Value) -> Value) -> Vec<String> {
@@ -126,7 +128,7 @@ mod tests {
         let x = b.param("x", TensorType::new(DType::F32, vec![n, 1.into(), 4.into()]));
         let y = build(&mut b, x);
         let id = b.finish(vec![y], vec!["y".into()]);
-        simplify(&mut module).unwrap();
+        simplify(&mut module, MAX_GROWN).unwrap();
         let FuncData::Graph(f) = &module.funcs[id] else { unreachable!() };
         let ops = f.body.bindings.iter().filter_map(|b| match &b.node {
             Node::Op { op, .. } => Some(format!("{op:?}").split(['(', ' ']).next()?.to_string()),

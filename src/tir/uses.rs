@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use reflex_tir::{Buffer, Expr, ExprKind, PrimFunc, Stmt, Var};
+use crate::{Buffer, Expr, ExprKind, PrimFunc, Stmt, Var};
 
 /// The variables and buffers that a statement mentions, its own variables and buffers included.
 #[derive(Debug, Default)]

@@ -1,0 +1,230 @@
+//! Loads and stores.
+//!
+//! An index that is the same in all lanes is a scalar access, one that advances by 1 per lane
+//! a vector access; of other distances each lane has its own.
+
+use cranelift_codegen::ir::immediates::Offset32;
+use cranelift_codegen::ir::{InstBuilder, Value, types};
+use reflex_tir::arith::Analyzer;
+use reflex_tir::{BinOp, Buffer, DType, Expr, ExprKind, PrimFunc, Stmt};
+
+use crate::emit::value::{LANES, LaneValue};
+use crate::emit::{Emitter, mapped, storage_type};
+use crate::error::{BaselineError, Result};
+
+/// An address and a constant distance from it.
+#[derive(Clone, Copy)]
+struct Place {
+    address: Value,
+    offset: i32,
+}
+
+impl Emitter<'_, '_, '_> {
+    /// `buffer[indices]`
+    pub(super) fn load(&mut self, buffer: Buffer, indices: &[Expr]) -> Result<LaneValue> {
+        let dtype = self.func.buffers[buffer].dtype;
+        let offset = self.offset(buffer, indices)?;
+        let base = self.base(buffer)?;
+        match offset {
+            LaneValue::Uniform(offset) => {
+                let place = self.place(base, offset, 0, dtype);
+                let stored = self.load_at(storage_type(dtype)?, place.address, place.offset);
+                Ok(LaneValue::Uniform(self.load_form(stored, dtype)))
+            }
+            LaneValue::Ramp { base: first, stride: 1 } => {
+                let place = self.place(base, first, 0, dtype);
+                let stored = self.load_vector(place, dtype)?;
+                Ok(LaneValue::Varying(self.load_form(stored, dtype)))
+            }
+            LaneValue::Ramp { base: first, stride } => {
+                let mut vector = None;
+                for lane in 0..LANES {
+                    let place = self.place(base, first, lane * stride, dtype);
+                    let one = self.load_at(storage_type(dtype)?, place.address, place.offset);
+                    let one = match self.ty(one) {
+                        types::I16 => self.b.ins().uextend(types::I32, one),
+                        _ => one,
+                    };
+                    vector = Some(match vector {
+                        None => self.widen(LaneValue::Uniform(one))?,
+                        Some(vector) => self.b.ins().insertlane(vector, one, lane as u8),
+                    });
+                }
+                let vector = vector.ok_or_else(|| BaselineError::new("a vector of no lanes"))?;
+                Ok(LaneValue::Varying(self.load_form(vector, dtype)))
+            }
+            LaneValue::Varying(_) => Err(BaselineError::new("a gather in vector lanes")),
+        }
+    }
+
+    /// `buffer[indices] = value`
+    pub(super) fn store(&mut self, buffer: Buffer, indices: &[Expr], value: &Expr) -> Result<()> {
+        let dtype = self.func.buffers[buffer].dtype;
+        if value.dtype() != dtype {
+            let (from, name) = (value.dtype(), &self.func.buffers[buffer].name);
+            return Err(BaselineError::new(format!("store of {from} to {name}, which is {dtype}")));
+        }
+        let offset = self.offset(buffer, indices)?;
+        let base = self.base(buffer)?;
+        let value = self.expr(value)?;
+        match (offset, value) {
+            (LaneValue::Uniform(offset), LaneValue::Uniform(value)) => {
+                let stored = self.store_form(value, dtype);
+                let place = self.place(base, offset, 0, dtype);
+                self.store_at(stored, place.address, place.offset);
+                Ok(())
+            }
+            (LaneValue::Uniform(_), _) => {
+                Err(BaselineError::new("vector lanes store different values to one element"))
+            }
+            (LaneValue::Ramp { base: first, stride }, value) => {
+                let wide = self.widen(value)?;
+                let stored = self.store_form(wide, dtype);
+                self.store_lanes(base, first, stride, stored, dtype)
+            }
+            (LaneValue::Varying(_), _) => Err(BaselineError::new("a scatter in vector lanes")),
+        }
+    }
+
+    fn load_vector(&mut self, Place { address, offset }: Place, dtype: DType) -> Result<Value> {
+        match dtype {
+            DType::F32 => Ok(self.load_at(types::F32X4, address, offset)),
+            DType::I32 | DType::U32 => Ok(self.load_at(types::I32X4, address, offset)),
+            DType::F16 | DType::BF16 => {
+                Ok(self.b.ins().uload16x4(mapped(), address, Offset32::new(offset)))
+            }
+            other => Err(BaselineError::new(format!("no vectors of {other}"))),
+        }
+    }
+
+    /// Stores a vector; 16-bit elements are in the lower halves of its lanes.
+    fn store_lanes(
+        &mut self,
+        base: Value,
+        first: Value,
+        stride: i64,
+        stored: Value,
+        dtype: DType,
+    ) -> Result<()> {
+        let narrow = dtype.itemsize() == 2;
+        if stride == 1 {
+            let Place { address, offset } = self.place(base, first, 0, dtype);
+            let whole = match narrow {
+                false => stored,
+                true => {
+                    // Nothing is clamped: the upper halves are zero.
+                    let packed = self.b.ins().unarrow(stored, stored);
+                    let words = self.bitcast(types::I64X2, packed);
+                    self.b.ins().extractlane(words, 0)
+                }
+            };
+            self.store_at(whole, address, offset);
+            return Ok(());
+        }
+        for lane in 0..LANES {
+            let one = self.b.ins().extractlane(stored, lane as u8);
+            let one = if narrow { self.b.ins().ireduce(types::I16, one) } else { one };
+            let Place { address, offset } = self.place(base, first, lane * stride, dtype);
+            self.store_at(one, address, offset);
+        }
+        Ok(())
+    }
+
+    /// Runs `body` with stack memory for `buffer`.
+    pub(super) fn local(&mut self, buffer: Buffer, body: &Stmt) -> Result<()> {
+        const LIMIT: i64 = 256 << 10;
+        let data = &self.func.buffers[buffer];
+        let count =
+            data.shape.iter().try_fold(1i64, |n, e| n.checked_mul(e.as_int()?)).ok_or_else(
+                || BaselineError::new(format!("local {} has no constant shape", data.name)),
+            )?;
+        let item = data.dtype.itemsize() as i64;
+        if !(0..=LIMIT / item).contains(&count) {
+            let text = format!("local {} of {count} elements exceeds {LIMIT} bytes", data.name);
+            return Err(BaselineError::new(text));
+        }
+        let memory = self.stack_memory((count * item) as u32);
+        self.with_buffer(buffer, memory, |e| e.stmt(body))
+    }
+
+    /// Row-major element offset; a single index into another rank than 1 is one already.
+    fn offset(&mut self, buffer: Buffer, indices: &[Expr]) -> Result<LaneValue> {
+        let shape = &self.func.buffers[buffer].shape;
+        let is_flat = indices.len() == 1 && shape.len() != 1;
+        if !is_flat && shape.len() != indices.len() {
+            let (name, n) = (&self.func.buffers[buffer].name, indices.len());
+            return Err(BaselineError::new(format!("{n} indices into {name}")));
+        }
+        if is_flat || indices.iter().any(has_remainder) {
+            return self.expr(&position(self.func, buffer, indices));
+        }
+        let mut offset = LaneValue::Uniform(self.i64(0));
+        for (extent, index) in shape.iter().zip(indices) {
+            let (extent, index) = (self.expr(extent)?, self.expr(index)?);
+            let scaled = self.index_binary(BinOp::Mul, offset, extent);
+            let sum = scaled.and_then(|scaled| self.index_binary(BinOp::Add, scaled, index));
+            offset = sum.ok_or_else(|| BaselineError::new("an index that is no ramp"))?;
+        }
+        Ok(offset)
+    }
+
+    /// The address of a buffer's first element.
+    pub(crate) fn base(&self, buffer: Buffer) -> Result<Value> {
+        self.buffers.get(&buffer).copied().ok_or_else(|| {
+            let name = &self.func.buffers[buffer].name;
+            BaselineError::new(format!("buffer {name} is used outside its allocation"))
+        })
+    }
+
+    /// The address of the element at `offset`.
+    pub(crate) fn element(&mut self, base: Value, offset: Value, dtype: DType) -> Value {
+        let Place { address, offset } = self.place(base, offset, 0, dtype);
+        let offset = self.i64(i64::from(offset));
+        self.add(address, offset)
+    }
+
+    /// The place of the element at `offset + more`. Constants become part of the instruction.
+    fn place(&mut self, base: Value, offset: Value, more: i64, dtype: DType) -> Place {
+        let size = dtype.itemsize() as i64;
+        let (rest, constant) = self.split(offset);
+        let bytes = constant.wrapping_add(more).wrapping_mul(size);
+        let mut address = base;
+        if let Some(rest) = rest {
+            let size = self.i64(size);
+            let scaled = self.mul(rest, size);
+            address = self.b.ins().iadd(base, scaled);
+        }
+        match i32::try_from(bytes) {
+            Ok(offset) => Place { address, offset },
+            Err(_) => {
+                let bytes = self.i64(bytes);
+                Place { address: self.b.ins().iadd(address, bytes), offset: 0 }
+            }
+        }
+    }
+}
+
+/// The row-major position of an element, simplified where that helps: `64 * (x // 64) + x % 64` is
+/// `x` again, which may be a ramp.
+pub(super) fn position(func: &PrimFunc, buffer: Buffer, indices: &[Expr]) -> Expr {
+    let shape = &func.buffers[buffer].shape;
+    let flat = match indices {
+        [flat] => flat.clone(),
+        _ => {
+            let terms = shape.iter().zip(indices);
+            terms.fold(Expr::i64(0), |at, (n, i)| at * n.clone() + i.clone())
+        }
+    };
+    match indices.iter().any(has_remainder) {
+        true => Analyzer::new().simplify(&flat),
+        false => flat,
+    }
+}
+
+fn has_remainder(index: &Expr) -> bool {
+    let mut found = false;
+    index.visit(&mut |e| {
+        found |= matches!(e.kind(), ExprKind::Binary { op: BinOp::FloorMod, .. });
+    });
+    found
+}

@@ -1,0 +1,354 @@
+//! Loop IR to Cranelift IR: expressions, memory, statements.
+//!
+//! Types: bool is an 8-bit integer, 0 or 1, and a mask in vectors; float16 and bfloat16 are stored as
+//! 16 bits and computed as float32, rounded after each operation. Entry points, threads and
+//! workspaces are in [`crate::cpu`].
+
+mod arith;
+mod call;
+mod convert;
+mod expr;
+mod memory;
+pub mod stmt;
+pub mod value;
+mod vector_form;
+
+use std::collections::HashMap;
+
+use cranelift_codegen::ir::immediates::Offset32;
+use cranelift_codegen::ir::{
+    Block, Endianness, FuncRef, Function, InstBuilder, InstructionData, MemFlagsData, Opcode,
+    Signature, StackSlotData, StackSlotKind, Type, UserFuncName, Value, ValueDef, types,
+};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_module::{FuncId, Linkage, Module};
+use reflex_tir::{Buffer, DType, PrimFunc, Var};
+
+use crate::error::{BaselineError, Result};
+use crate::unit::{POINTER, Unit};
+use value::LaneValue;
+
+/// The loop that statements are in, as far as lanes matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lanes {
+    /// One iteration at a time.
+    One,
+    /// Iterations of a vector loop, [`value::LANES`] at once.
+    Four,
+}
+
+/// Emits the body of one function.
+pub struct Emitter<'u, 'b, 'f> {
+    /// The object that the function is part of.
+    pub unit: &'u mut Unit<'f>,
+    /// Instructions.
+    pub b: FunctionBuilder<'b>,
+    /// The kernel.
+    pub func: &'f PrimFunc,
+    /// Variables in scope.
+    pub vars: HashMap<Var, LaneValue>,
+    /// Addresses of element 0.
+    pub buffers: HashMap<Buffer, Value>,
+    /// The vector loop around, if any.
+    pub lanes: Lanes,
+    /// Workspaces to release on every way out.
+    pub workspaces: Vec<Value>,
+    /// Whether this function already is one part of a parallel loop.
+    pub in_parallel: bool,
+    /// Functions that this one refers to.
+    callees: HashMap<FuncId, FuncRef>,
+}
+
+/// Declares a function and emits its body, which `build` ends with a return.
+pub fn define<'f>(
+    unit: &mut Unit<'f>,
+    name: &str,
+    linkage: Linkage,
+    signature: Signature,
+    build: impl FnOnce(&mut Emitter<'_, '_, 'f>, &[Value]) -> Result<()>,
+) -> Result<FuncId> {
+    let id = unit.declare(name, linkage, &signature)?;
+    let mut function = Function::with_name_signature(UserFuncName::user(0, id.as_u32()), signature);
+    let mut scratch = FunctionBuilderContext::new();
+    let mut e = Emitter::new(unit, FunctionBuilder::new(&mut function, &mut scratch));
+    let params = e.enter();
+    build(&mut e, &params)?;
+    e.finish();
+    unit.define(name, id, function)?;
+    Ok(id)
+}
+
+impl<'u, 'b, 'f> Emitter<'u, 'b, 'f> {
+    /// An emitter of a function that is empty yet.
+    pub fn new(unit: &'u mut Unit<'f>, b: FunctionBuilder<'b>) -> Emitter<'u, 'b, 'f> {
+        Emitter {
+            func: unit.func,
+            unit,
+            b,
+            vars: HashMap::new(),
+            buffers: HashMap::new(),
+            lanes: Lanes::One,
+            workspaces: vec![],
+            in_parallel: false,
+            callees: HashMap::new(),
+        }
+    }
+
+    /// Starts the body, and returns the parameters.
+    pub fn enter(&mut self) -> Vec<Value> {
+        let entry = self.b.create_block();
+        self.b.append_block_params_for_function_params(entry);
+        self.b.switch_to_block(entry);
+        self.b.block_params(entry).to_vec()
+    }
+
+    /// Ends the body, which has returned.
+    pub fn finish(mut self) {
+        self.b.seal_all_blocks();
+        let config = self.unit.module.target_config();
+        self.b.finalize(config);
+    }
+}
+
+/// Instructions.
+impl Emitter<'_, '_, '_> {
+    /// int64.
+    pub fn i64(&mut self, value: i64) -> Value {
+        self.b.ins().iconst(types::I64, value)
+    }
+
+    /// int32.
+    pub fn i32(&mut self, value: i32) -> Value {
+        self.b.ins().iconst(types::I32, i64::from(value as u32))
+    }
+
+    /// The type of a value.
+    pub fn ty(&self, value: Value) -> Type {
+        self.b.func.dfg.value_type(value)
+    }
+
+    /// An integer constant of type `ty`, in every lane if that is a vector.
+    pub fn int(&mut self, ty: Type, value: i64) -> Value {
+        let lane = ty.lane_type();
+        let bits = lane.bits();
+        let kept = if bits == 64 { value } else { value & ((1 << bits) - 1) };
+        let scalar = self.b.ins().iconst(lane, kept);
+        if ty.is_vector() { self.b.ins().splat(ty, scalar) } else { scalar }
+    }
+
+    /// A floating-point constant of type `ty`, in every lane if that is a vector.
+    pub fn float(&mut self, ty: Type, value: f64) -> Value {
+        let scalar = match ty.lane_type() {
+            types::F64 => self.b.ins().f64const(value),
+            _ => self.b.ins().f32const(value as f32),
+        };
+        if ty.is_vector() { self.b.ins().splat(ty, scalar) } else { scalar }
+    }
+
+    /// The value of a constant.
+    pub fn known(&self, value: Value) -> Option<i64> {
+        let ValueDef::Result(inst, _) = self.b.func.dfg.value_def(value) else { return None };
+        match self.b.func.dfg.insts[inst] {
+            InstructionData::UnaryImm { opcode: Opcode::Iconst, imm } => Some(imm.bits()),
+            _ => None,
+        }
+    }
+
+    /// An int64 as a value plus a constant.
+    pub fn split(&self, value: Value) -> (Option<Value>, i64) {
+        if let Some(known) = self.known(value) {
+            return (None, known);
+        }
+        if let ValueDef::Result(inst, _) = self.b.func.dfg.value_def(value)
+            && let InstructionData::Binary { opcode: Opcode::Iadd, args: [rest, constant] } =
+                self.b.func.dfg.insts[inst]
+            && let Some(constant) = self.known(constant)
+        {
+            return (Some(rest), constant);
+        }
+        (Some(value), 0)
+    }
+
+    /// `value + constant`, with the constant on the outside.
+    fn join(&mut self, value: Option<Value>, constant: i64) -> Value {
+        match (value, constant) {
+            (None, constant) => self.i64(constant),
+            (Some(value), 0) => value,
+            (Some(value), constant) => {
+                let constant = self.i64(constant);
+                self.b.ins().iadd(value, constant)
+            }
+        }
+    }
+
+    /// `a + b` of int64.
+    pub fn add(&mut self, a: Value, b: Value) -> Value {
+        let ((x, m), (y, n)) = (self.split(a), self.split(b));
+        let sum = match (x, y) {
+            (Some(x), Some(y)) => Some(self.b.ins().iadd(x, y)),
+            (one, other) => one.or(other),
+        };
+        self.join(sum, m.wrapping_add(n))
+    }
+
+    /// `a - b` of int64.
+    pub fn sub(&mut self, a: Value, b: Value) -> Value {
+        let ((x, m), (y, n)) = (self.split(a), self.split(b));
+        let difference = match (x, y) {
+            (Some(x), Some(y)) => Some(self.b.ins().isub(x, y)),
+            (None, Some(y)) => Some(self.b.ins().ineg(y)),
+            (x, None) => x,
+        };
+        self.join(difference, m.wrapping_sub(n))
+    }
+
+    /// `a * b` of int64.
+    pub fn mul(&mut self, a: Value, b: Value) -> Value {
+        let ((x, m), (y, n)) = (self.split(a), self.split(b));
+        let (rest, constant, by) = match (x, y) {
+            (Some(x), None) => (Some(x), m, n),
+            (None, y) => (y, n, m),
+            (Some(_), Some(_)) => return self.b.ins().imul(a, b),
+        };
+        let scaled = match (rest, by) {
+            (_, 0) | (None, _) => None,
+            (Some(rest), 1) => Some(rest),
+            (Some(rest), by) => {
+                let by = self.i64(by);
+                Some(self.b.ins().imul(rest, by))
+            }
+        };
+        self.join(scaled, constant.wrapping_mul(by))
+    }
+
+    /// A condition chooses between two values of one type: a mask lane by lane.
+    pub fn select(&mut self, cond: Value, a: Value, b: Value) -> Value {
+        let ty = self.ty(a);
+        if !self.ty(cond).is_vector() {
+            return self.b.ins().select(cond, a, b);
+        }
+        let mask = self.bitcast(ty, cond);
+        self.b.ins().bitselect(mask, a, b)
+    }
+
+    /// The same bits as another type of the same width.
+    pub fn bitcast(&mut self, ty: Type, value: Value) -> Value {
+        if self.ty(value) == ty {
+            return value;
+        }
+        let flags = MemFlagsData::new().with_endianness(Endianness::Little);
+        self.b.ins().bitcast(ty, flags, value)
+    }
+
+    /// A load of what is mapped, aligned or not.
+    pub fn load_at(&mut self, ty: Type, address: Value, offset: i32) -> Value {
+        self.b.ins().load(ty, mapped(), address, Offset32::new(offset))
+    }
+
+    /// A store to what is mapped, aligned or not.
+    pub fn store_at(&mut self, value: Value, address: Value, offset: i32) {
+        self.b.ins().store(mapped(), value, address, Offset32::new(offset));
+    }
+
+    /// Stack memory that lives as long as the function.
+    pub fn stack_memory(&mut self, bytes: u32) -> Value {
+        let data = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes.max(1), 4);
+        let slot = self.b.create_sized_stack_slot(data);
+        self.b.ins().stack_addr(POINTER, slot, 0)
+    }
+
+    /// A block that is rarely run.
+    pub fn cold_block(&mut self) -> Block {
+        let block = self.b.create_block();
+        self.b.set_cold_block(block);
+        block
+    }
+
+    /// Calls a function, and returns its results.
+    pub fn call(&mut self, function: FuncId, args: &[Value]) -> Vec<Value> {
+        let callee = match self.callees.get(&function) {
+            Some(known) => *known,
+            None => {
+                let callee = self.unit.module.declare_func_in_func(function, self.b.func);
+                self.callees.insert(function, callee);
+                callee
+            }
+        };
+        let call = self.b.ins().call(callee, args);
+        self.b.inst_results(call).to_vec()
+    }
+
+    /// Calls the function in the pointer variable `name`, which the loader has filled.
+    pub fn call_slot(
+        &mut self,
+        name: &str,
+        params: &[Type],
+        result: Type,
+        args: &[Value],
+    ) -> Result<Value> {
+        let slot = self.unit.slot(name)?;
+        let slot = self.unit.module.declare_data_in_func(slot, self.b.func);
+        let slot = self.b.ins().symbol_value(POINTER, slot);
+        let function = self.load_at(POINTER, slot, 0);
+        let signature = self.b.import_signature(Unit::signature(params, &[result]));
+        let call = self.b.ins().call_indirect(signature, function, args);
+        Ok(self.b.inst_results(call)[0])
+    }
+
+    /// The address of a NUL-terminated text.
+    pub fn text(&mut self, text: &str) -> Result<Value> {
+        let id = self.unit.text(text)?;
+        let data = self.unit.module.declare_data_in_func(id, self.b.func);
+        Ok(self.b.ins().symbol_value(POINTER, data))
+    }
+
+    /// Runs `body` with `buffer` at an address.
+    pub fn with_buffer(
+        &mut self,
+        buffer: Buffer,
+        address: Value,
+        body: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        let outer = self.buffers.insert(buffer, address);
+        body(self)?;
+        match outer {
+            Some(address) => self.buffers.insert(buffer, address),
+            None => self.buffers.remove(&buffer),
+        };
+        Ok(())
+    }
+}
+
+/// Flags of accesses to memory that is mapped. Vectors may lie anywhere.
+pub fn mapped() -> MemFlagsData {
+    MemFlagsData::new().with_notrap()
+}
+
+/// The type that expressions of `dtype` have while computed, one at a time.
+pub fn value_type(dtype: DType) -> Result<Type> {
+    match dtype {
+        DType::F32 | DType::F16 | DType::BF16 => Ok(types::F32),
+        DType::F64 => Ok(types::F64),
+        _ => storage_type(dtype),
+    }
+}
+
+/// The type that elements of `dtype` have in memory.
+pub fn storage_type(dtype: DType) -> Result<Type> {
+    Ok(match dtype {
+        DType::F32 => types::F32,
+        DType::F64 => types::F64,
+        DType::I8 | DType::U8 | DType::BOOL => types::I8,
+        DType::F16 | DType::BF16 | DType::I16 | DType::U16 => types::I16,
+        DType::I32 | DType::U32 => types::I32,
+        DType::I64 | DType::U64 => types::I64,
+        // Only moved and reinterpreted.
+        other if other.is_float8() => types::I8,
+        other => return Err(BaselineError::new(format!("no code for element type {other}"))),
+    })
+}
+
+/// Whether `dtype` is computed as float32 and rounded after every operation.
+pub fn is_half(dtype: DType) -> bool {
+    dtype == DType::F16 || dtype == DType::BF16
+}

@@ -1,0 +1,117 @@
+//! The object of one kernel under construction: its functions, texts and imports.
+
+use std::collections::HashMap;
+
+use cranelift_codegen::Context;
+use cranelift_codegen::ir::{AbiParam, Function, Signature, Type, types};
+use cranelift_codegen::isa::CallConv;
+use cranelift_module::{DataDescription, DataId, FuncId, Linkage, Module, default_libcall_names};
+use cranelift_object::{ObjectBuilder, ObjectModule};
+use reflex_tir::PrimFunc;
+use reflex_tir::codegen::CpuTarget;
+
+use crate::error::{BaselineError, Result};
+use crate::target;
+
+/// The object of one kernel.
+pub struct Unit<'f> {
+    /// The kernel.
+    pub func: &'f PrimFunc,
+    /// Cranelift's side of the object.
+    pub module: ObjectModule,
+    /// Functions that are made when first used, by name.
+    pub shared: HashMap<String, FuncId>,
+    /// Whether the CPU has what vectors of four lanes need.
+    pub has_vectors: bool,
+    texts: HashMap<String, DataId>,
+    /// Parallel loops so far.
+    parts: u32,
+    /// Assembly so far, if wanted.
+    asm: Option<String>,
+}
+
+impl<'f> Unit<'f> {
+    /// An empty object.
+    pub fn new(func: &'f PrimFunc, cpu: &CpuTarget, wants_asm: bool) -> Result<Unit<'f>> {
+        let isa = target::create(cpu)?;
+        let builder = ObjectBuilder::new(isa, func.name.as_str(), default_libcall_names())?;
+        Ok(Unit {
+            func,
+            module: ObjectModule::new(builder),
+            shared: HashMap::new(),
+            has_vectors: cpu.features.contains("sse4.1") && cpu.features.contains("fma"),
+            texts: HashMap::new(),
+            parts: 0,
+            asm: wants_asm.then(String::new),
+        })
+    }
+
+    /// Relocatable ELF, and the assembly if it is wanted.
+    pub fn finish(self) -> Result<(Vec<u8>, Option<String>)> {
+        let elf = self.module.finish().emit();
+        Ok((elf.map_err(|error| BaselineError::new(error.to_string()))?, self.asm))
+    }
+
+    /// A C function's signature.
+    pub fn signature(params: &[Type], returns: &[Type]) -> Signature {
+        let mut signature = Signature::new(CallConv::SystemV);
+        signature.params.extend(params.iter().map(|ty| AbiParam::new(*ty)));
+        signature.returns.extend(returns.iter().map(|ty| AbiParam::new(*ty)));
+        signature
+    }
+
+    /// Declares a function that is to be defined.
+    pub fn declare(
+        &mut self,
+        name: &str,
+        linkage: Linkage,
+        signature: &Signature,
+    ) -> Result<FuncId> {
+        Ok(self.module.declare_function(name, linkage, signature)?)
+    }
+
+    /// Defines a function that is declared.
+    pub fn define(&mut self, name: &str, id: FuncId, function: Function) -> Result<()> {
+        let mut context = Context::for_function(function);
+        context.set_disasm(self.asm.is_some());
+        self.module.define_function(id, &mut context)?;
+        if let (Some(asm), Some(code)) = (&mut self.asm, context.compiled_code()) {
+            let text = code.vcode.as_deref().unwrap_or_default();
+            asm.push_str(&format!("{name}:\n{text}\n"));
+        }
+        Ok(())
+    }
+
+    /// A number for the next parallel loop: loops may share a name, functions may not.
+    pub fn next_part(&mut self) -> u32 {
+        self.parts += 1;
+        self.parts
+    }
+
+    /// A NUL-terminated text. A NUL inside of it would end it early, nothing worse.
+    pub fn text(&mut self, text: &str) -> Result<DataId> {
+        if let Some(known) = self.texts.get(text) {
+            return Ok(*known);
+        }
+        let id = self.module.declare_anonymous_data(false, false)?;
+        let mut data = DataDescription::new();
+        data.define([text.as_bytes(), &[0]].concat().into_boxed_slice());
+        self.module.define_data(id, &data)?;
+        self.texts.insert(text.to_owned(), id);
+        Ok(id)
+    }
+
+    /// A pointer variable that the loader fills.
+    pub fn slot(&mut self, name: &str) -> Result<DataId> {
+        Ok(self.module.declare_data(name, Linkage::Import, true, false)?)
+    }
+
+    /// A function of the C or mathematics library, or of the host.
+    pub fn import(&mut self, name: &str, params: &[Type], returns: &[Type]) -> Result<FuncId> {
+        let signature = Unit::signature(params, returns);
+        Ok(self.module.declare_function(name, Linkage::Import, &signature)?)
+    }
+}
+
+/// The type of pointers.
+pub const POINTER: Type = types::I64;

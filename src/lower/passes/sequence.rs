@@ -1,0 +1,267 @@
+//! Pipelines: which passes run, in which order, with which options.
+
+use std::fmt;
+use std::sync::Arc;
+
+use reflex_graph::Module;
+use reflex_tir::codegen::OptLevel;
+
+use super::table::{self, OPT_LEVEL, PASSES, PassInfo, PassKind, Settings};
+
+/// A pass from outside: takes a module, gives one.
+pub trait ModulePass: Send + Sync {
+    /// The module after the pass; a message why there is none.
+    fn run(&self, module: Module) -> Result<Module, String>;
+}
+
+/// A step of a pipeline.
+#[derive(Clone)]
+pub struct Step {
+    pub(super) pass: Pass,
+    pub(super) settings: Settings,
+}
+
+/// The pass of a step.
+#[derive(Clone)]
+pub enum Pass {
+    /// A row of the table.
+    Own(&'static PassInfo),
+    /// A pass from outside.
+    Outside {
+        /// The name that errors and instruments have for it.
+        name: String,
+        /// The pass.
+        run: Arc<dyn ModulePass>,
+    },
+}
+
+impl Step {
+    /// The name of the pass.
+    pub fn name(&self) -> &str {
+        match &self.pass {
+            Pass::Own(info) => info.name,
+            Pass::Outside { name, .. } => name,
+        }
+    }
+
+    /// The pass.
+    pub fn pass(&self) -> &Pass {
+        &self.pass
+    }
+
+    /// The options that are set.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(super) fn is_of_kernels(&self) -> bool {
+        matches!(&self.pass, Pass::Own(PassInfo { kind: PassKind::Kernel, .. }))
+    }
+}
+
+/// The place of a pass from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place<'a> {
+    /// Directly before a pass.
+    Before(&'a str),
+    /// After a pass, and after those that were put there earlier.
+    After(&'a str),
+}
+
+/// The steps of a compilation, in order.
+#[derive(Clone)]
+pub struct Pipeline {
+    pub(super) steps: Vec<Step>,
+}
+
+impl Default for Pipeline {
+    fn default() -> Pipeline {
+        let own = |info| Step { pass: Pass::Own(info), settings: Settings::new() };
+        Pipeline { steps: PASSES.iter().map(own).collect() }
+    }
+}
+
+impl fmt::Debug for Pipeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pipeline({self})")
+    }
+}
+
+/// The steps, one on a line: the name and the options that are set.
+impl fmt::Display for Pipeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, step) in self.steps.iter().enumerate() {
+            let line = if at == 0 { "" } else { "\n" };
+            write!(f, "{line}{}", step.name())?;
+            for (option, value) in &step.settings {
+                write!(f, " {option}={value}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The names of the pipelines that [`Pipeline::named`] knows.
+pub const NAMES: [&str; 2] = ["default", "minimal"];
+
+impl Pipeline {
+    /// A pipeline by name: `default` has every pass, `minimal` those that are needed.
+    pub fn named(name: &str) -> Result<Pipeline, String> {
+        let mut pipeline = Pipeline::default();
+        match name {
+            "default" => {}
+            "minimal" => {
+                let is_needed = |step: &Step| matches!(step.pass, Pass::Own(info) if info.needed);
+                pipeline.steps.retain(is_needed);
+            }
+            _ => return Err(format!("no pipeline {name:?}; there are {}", NAMES.join(" and "))),
+        }
+        Ok(pipeline)
+    }
+
+    /// The steps.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// The steps that work on the module.
+    pub fn module_steps(&self) -> impl Iterator<Item = &Step> {
+        self.steps.iter().filter(|step| !step.is_of_kernels())
+    }
+
+    /// True if a pass from outside is among the steps.
+    pub fn has_outside(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.pass, Pass::Outside { .. }))
+    }
+
+    /// True if kernels are scheduled.
+    pub fn schedules(&self) -> bool {
+        self.steps.iter().any(|step| step.name() == table::SCHEDULE)
+    }
+
+    /// LLVM's level.
+    pub fn opt_level(&self) -> OptLevel {
+        let codegen = self.steps.iter().find(|step| step.name() == table::CODEGEN);
+        match codegen.and_then(|step| step.settings.get(OPT_LEVEL.name)) {
+            Some(0) => OptLevel::O0,
+            _ => OptLevel::O3,
+        }
+    }
+
+    /// Leaves a pass out.
+    pub fn remove(&mut self, pass: &str) -> Result<(), String> {
+        let at = self.position(pass)?;
+        match &self.steps[at].pass {
+            Pass::Own(info) if info.needed => {
+                Err(format!("no program is compiled without the pass {pass}"))
+            }
+            _ => {
+                self.steps.remove(at);
+                Ok(())
+            }
+        }
+    }
+
+    /// Sets an option of a pass.
+    pub fn set(&mut self, pass: &str, option: &str, value: i64) -> Result<(), String> {
+        let at = self.position(pass)?;
+        let Pass::Own(info) = &self.steps[at].pass else {
+            return Err(format!("the pass {pass} is from outside and declares no options"));
+        };
+        let Some(known) = info.option(option) else {
+            let names: Vec<&str> = info.options.iter().map(|option| option.name).collect();
+            let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            return Err(format!("the pass {pass} has no option {option:?}; it has {known}"));
+        };
+        let (least, most) = known.range;
+        let is_level = known.name != OPT_LEVEL.name || value == least || value == most;
+        if !(least..=most).contains(&value) || !is_level {
+            return Err(format!(
+                "{pass}.{option}={value}: it is {least} to {most}: {}",
+                known.about
+            ));
+        }
+        self.steps[at].settings.insert(known.name, value);
+        Ok(())
+    }
+
+    /// Puts a pass from outside before or after a pass that works on the module.
+    pub fn insert(
+        &mut self,
+        place: Place<'_>,
+        name: &str,
+        run: Arc<dyn ModulePass>,
+    ) -> Result<(), String> {
+        let (Place::Before(pass) | Place::After(pass)) = place;
+        let mut at = self.position(pass)?;
+        if self.steps[at].is_of_kernels() {
+            return Err(format!(
+                "the pass {pass} works on kernels, a pass from outside on modules"
+            ));
+        }
+        if self.steps.iter().any(|step| step.name() == name) || table::find(name).is_some() {
+            return Err(format!("there is a pass {name:?} already"));
+        }
+        if matches!(place, Place::After(_)) {
+            at += 1;
+            let is_outside = |step: &Step| matches!(step.pass, Pass::Outside { .. });
+            while self.steps.get(at).is_some_and(is_outside) {
+                at += 1;
+            }
+        }
+        let pass = Pass::Outside { name: name.to_owned(), run };
+        self.steps.insert(at, Step { pass, settings: Settings::new() });
+        Ok(())
+    }
+
+    /// Runs these passes on the module, in this order, and no others.
+    pub fn reorder(&mut self, names: &[&str]) -> Result<(), String> {
+        let mut ordered: Vec<Step> = Vec::new();
+        for name in names {
+            if ordered.iter().any(|step| step.name() == *name) {
+                return Err(format!("the pass {name} stands twice in the order"));
+            }
+            let at = self.position(name)?;
+            if self.steps[at].is_of_kernels() {
+                return Err(format!("the pass {name} works on kernels, whose order is fixed"));
+            }
+            ordered.push(self.steps[at].clone());
+        }
+        ordered.extend(self.steps.iter().filter(|step| step.is_of_kernels()).cloned());
+        check_order(&ordered)?;
+        self.steps = ordered;
+        Ok(())
+    }
+
+    fn position(&self, name: &str) -> Result<usize, String> {
+        if let Some(at) = self.steps.iter().position(|step| step.name() == name) {
+            return Ok(at);
+        }
+        match table::find(name) {
+            Some(_) => Err(format!("the pass {name} is left out of this pipeline")),
+            None => {
+                let names: Vec<&str> = self.steps.iter().map(Step::name).collect();
+                Err(format!("no pass {name:?}; there are {}", names.join(", ")))
+            }
+        }
+    }
+}
+
+/// Checks that the needed passes are there, and that none stands before one it builds on.
+fn check_order(steps: &[Step]) -> Result<(), String> {
+    let at = |name: &str| steps.iter().position(|step| step.name() == name);
+    let missing = PASSES.iter().find(|info| info.needed && at(info.name).is_none());
+    if let Some(info) = missing {
+        return Err(format!("no program is compiled without the pass {}", info.name));
+    }
+    for (here, step) in steps.iter().enumerate() {
+        let Pass::Own(info) = &step.pass else { continue };
+        if let Some(later) = info.after.iter().find(|name| at(name) > Some(here)) {
+            return Err(format!(
+                "the pass {} stands before {later}, which it builds on",
+                info.name
+            ));
+        }
+    }
+    Ok(())
+}
