@@ -129,13 +129,9 @@ fn port(tensor: &TensorInfo, batched: bool) -> Result<Value, String> {
         Dim::Symbol(_) => -1,
     };
     let dims: Vec<i64> = tensor.shape.iter().skip(usize::from(batched)).map(size).collect();
-    Ok(match dims.is_empty() {
-        // Requests cannot have scalars.
-        true => json!({
-            "name": tensor.name, "data_type": data_type, "dims": [1], "reshape": { "shape": [] },
-        }),
-        false => json!({ "name": tensor.name, "data_type": data_type, "dims": dims }),
-    })
+    // The server has no scalars; one element is sent in their place.
+    let dims = if dims.is_empty() { vec![1] } else { dims };
+    Ok(json!({ "name": tensor.name, "data_type": data_type, "dims": dims }))
 }
 
 /// Checks that a configuration, as a user wrote it, describes the model.
@@ -252,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn states_are_no_inputs_and_scalars_are_reshaped() {
+    fn states_are_no_inputs_and_scalars_are_one_element() {
         let signature = Signature {
             inputs: vec![
                 tensor("x", DType::F32, &["b", "t"]),
@@ -268,9 +264,7 @@ mod tests {
         let mut config = json!({ "sequence_batching": { "state": states } });
         complete(&mut config, &signature, 4).unwrap();
         assert_eq!(max_batch_size(&config), 0);
-        let rate = json!({
-            "name": "rate", "data_type": "TYPE_INT64", "dims": [1], "reshape": { "shape": [] },
-        });
+        let rate = json!({ "name": "rate", "data_type": "TYPE_INT64", "dims": [1] });
         assert_eq!(config["input"][1], rate);
         assert_eq!(list(&config["output"]).len(), 1);
         check(&config, &signature).unwrap();

@@ -164,7 +164,9 @@ impl Served {
             let input = given.swap_remove(at.ok_or_else(missing)?);
             let dtype = datatype::of_number(input.datatype)
                 .ok_or_else(|| Failure::invalid(format!("input {info}: strings are no tensors")))?;
-            types.push((dtype, input.shape.clone()));
+            // The server has no scalars; one element is sent in their place.
+            let scalar = info.shape.is_empty() && input.shape == [1];
+            types.push((dtype, if scalar { vec![] } else { input.shape.clone() }));
             inputs.push(input);
         }
         batch::check(&self.signature.inputs, &types).map_err(Failure::invalid)?;
@@ -215,6 +217,9 @@ impl Served {
             *first = rows.count;
             let row = bytes.len() / rows.total as usize;
             bytes = &bytes[rows.before as usize * row..][..rows.count as usize * row];
+        }
+        if shape.is_empty() {
+            shape.push(1);
         }
         use_output(&Described { name, datatype, shape: &shape, bytes })
     }

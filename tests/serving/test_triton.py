@@ -92,7 +92,7 @@ def test_completed_configuration(context):
     config = context.http.get_model_config("silero_vad")
     assert config["max_batch_size"] == 0, config
     rate = next(entry for entry in config["input"] if entry["name"] == "sr")
-    assert rate["reshape"] == {"shape": []}, rate
+    assert rate["dims"] == [1], rate
 
 
 def in_threads(count, body):
@@ -267,6 +267,7 @@ model_warmup {
 SEQUENCES = """backend: "reflex"
 sequence_batching {
   max_sequence_idle_microseconds: 60000000
+  oldest { max_candidate_sequences: 64 }
   state {
     input_name: "state" output_name: "stateN" data_type: TYPE_FP32 dims: [ 2, 1, 128 ]
     initial_state { name: "silence" data_type: TYPE_FP32 dims: [ 2, 1, 128 ] zero_data: true }
