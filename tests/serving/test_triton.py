@@ -2,9 +2,11 @@
 
 usage: test_triton.py BACKEND_LIBRARY MODELS REFS [TEST...]     (of tritonclient and nvidia-pytriton)
 """
+import functools
 import os
 import pathlib
 import queue
+import shutil
 import sys
 import tempfile
 import threading
@@ -211,6 +213,16 @@ def test_timeouts(context):
     check_close(infer(context.grpc, "light_resnet50", feed), expected, "after a timeout")
 
 
+def reload(client, context, model):
+    """Has the server load a model again, which it does only if the model's own file has changed."""
+    file = context.repository / model / "1" / "model.onnx"
+    if file.is_symlink():
+        shutil.copy(file, file.with_suffix(".copy"))
+        file.with_suffix(".copy").rename(file)
+    file.touch()
+    client.load_model(model)
+
+
 def test_reload_under_load(context):
     """Requests during ten reloads are all answered."""
     (feed, expected), = feeds(context.refs, "magika.main")
@@ -218,9 +230,11 @@ def test_reload_under_load(context):
 
     def client(at):
         if at == 0:
+            # A client belongs to the thread that makes it.
+            manager = http.InferenceServerClient(context.server.http, network_timeout=300)
             try:
                 for _ in range(10):
-                    context.http.load_model("magika")
+                    reload(manager, context, "magika")
             finally:
                 ended.set()
             return
@@ -233,25 +247,72 @@ def test_reload_under_load(context):
 
 
 def test_memory_is_flat(context):
-    """Many requests take no more memory than few."""
+    """Many requests, with reloads among them, take no more memory than few, and none is lost."""
     count = int(os.environ.get("REFLEX_SOAK_REQUESTS", "4000"))
-    (feed, expected), = feeds(context.refs, "magika.main")
+    cases = feeds(context.refs, "silero_vad.rates")
 
     def requests(number):
-        def client(at):
-            own = grpc.InferenceServerClient(context.server.grpc)
-            value, wanted = inputs_of(grpc, feed), list(expected)
-            for _ in range(number // 8):
-                own.infer("magika", value, outputs=[grpc.InferRequestedOutput(n) for n in wanted])
-        in_threads(8, client)
+        """Asynchronous requests of one connection, at most 64 at a time."""
+        own = grpc.InferenceServerClient(context.server.grpc)
+        room, failures, answered = threading.Semaphore(64), [], [0]
 
-    requests(count // 4)
+        def done(expected, result, error):
+            if error is not None:
+                failures.append(error)
+            else:
+                check_close(result, expected, "soak")
+                answered[0] += 1
+            room.release()
+
+        prepared = [(inputs_of(grpc, feed), functools.partial(done, expected)) for feed, expected in cases]
+        for at in range(number):
+            room.acquire()
+            value, callback = prepared[at % len(prepared)]
+            own.async_infer("silero_vad", value, callback)
+            if at % (number // 10) == number // 20:
+                reload(context.http, context, "silero_vad")
+        for _ in range(64):
+            room.acquire()
+        assert not failures, failures[0]
+        assert answered[0] == number, (answered, number)
+
+    # What is allocated once: threads, arenas, the reloads' programs.
+    requests(2000)
     before = context.server.resident_kib()
     start = time.monotonic()
     requests(count)
     grown = context.server.resident_kib() - before
     print(f"    {count} requests in {time.monotonic() - start:.0f} s, {grown} KiB more, of {before}")
     assert grown < 20_000, grown
+
+
+def test_a_killed_server_loses_nothing(context):
+    """Of two servers one is killed: clients that try the other again get every answer."""
+    (feed, expected), = feeds(context.refs, "magika.main")
+    folder = context.repository.parent
+    second = triton.Triton(context.repository, folder / "backends", folder / "second.log",
+                           ["--model-control-mode=explicit", "--load-model=magika"])
+    with second:
+        addresses = [second.grpc, context.server.grpc]
+        answered, retried = [], []
+
+        def client(at):
+            clients = [grpc.InferenceServerClient(address) for address in addresses]
+            for k in range(100):
+                if at == 0 and k == 20:
+                    second.process.kill()
+                for own in clients[k % 2:] + clients[:k % 2]:
+                    try:
+                        result = infer(own, "magika", feed)
+                        break
+                    except InferenceServerException as error:
+                        assert "UNAVAILABLE" in str(error.status()), error
+                        retried.append(at)
+                check_close(result, expected, f"client {at}, request {k}")
+                answered.append(at)
+        in_threads(4, client)
+    assert len(answered) == 400 and retried, (len(answered), len(retried))
+    print(f"    400 answers, {len(retried)} of them at the second try")
 
 
 HASTY = 'backend: "reflex"\nparameters { key: "timeout_ms" value { string_value: "0" } }\n'

@@ -13,13 +13,19 @@ import pytriton
 PACKAGE = pathlib.Path(pytriton.__file__).parent
 
 
-def free_ports(count):
-    """Ports that nothing listens on; another process may take one before the server does."""
+def free_ports(wanted):
+    """Ports that nothing listens on: those wanted, or others if they are taken; another process may take
+    one before the server does."""
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+        ports = []
+        for port in wanted:
+            each = stack.enter_context(socket.socket())
+            try:
+                each.bind(("127.0.0.1", port))
+            except OSError:
+                each.bind(("127.0.0.1", 0))
+            ports.append(each.getsockname()[1])
+        return ports
 
 
 def install_backend(library, folder):
@@ -51,8 +57,8 @@ def add_model(repository, name, file, config='backend: "reflex"\n', version=1):
 class Triton:
     """A running server; the end of a `with` stops it."""
 
-    def __init__(self, repository, backends, log, options=()):
-        self.http_port, self.grpc_port, self.metrics_port = free_ports(3)
+    def __init__(self, repository, backends, log, options=(), ports=(0, 0, 0)):
+        self.http_port, self.grpc_port, self.metrics_port = free_ports(ports)
         self.log = pathlib.Path(log)
         command = [
             str(PACKAGE / "tritonserver/bin/tritonserver"),
