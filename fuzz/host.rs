@@ -120,6 +120,31 @@ fn object(_: &[AnyView<'_>]) -> Result<Any, Error> {
     Ok(token())
 }
 
+/// The number of heads or leaves of the values that [`data`] makes.
+const LENGTHS: [i64; 8] = [0, 1, 2, 5, 9, 20, 40, 40];
+
+/// A list or a tree of numbers or objects: a tuple that begins with tag 0 (the end of a list, or a
+/// leaf), 1 (a head and a tail) or 2 (two children). One in eight has a part that is none of them.
+pub fn data(which: u8) -> Any {
+    let tuple = |items: Vec<Any>| -> Any { Array::new(items).into() };
+    let (length, is_tree) = (LENGTHS[usize::from(which & 7)], which & 8 != 0);
+    let odd = (which >> 5 == 7).then_some(length / 2);
+    let mut made = tuple(vec![0_i64.into()]);
+    for at in 0..length {
+        let head: Any = if which & 16 != 0 { token() } else { at.into() };
+        made = match () {
+            () if odd == Some(at) => tuple(vec![head, made]),
+            () if is_tree && at % 3 == 2 => tuple(vec![2_i64.into(), made.clone(), made]),
+            () if is_tree && at % 3 == 1 => {
+                let leaf = tuple(vec![1_i64.into(), head, tuple(vec![0_i64.into()])]);
+                tuple(vec![2_i64.into(), leaf, made])
+            }
+            () => tuple(vec![1_i64.into(), head, made]),
+        };
+    }
+    made
+}
+
 /// An object that counts.
 pub(crate) fn token() -> Any {
     let token = Token::new();

@@ -380,6 +380,7 @@ fn input(input: Input) -> Any {
             let items: Vec<Any> = (0..i64::from(count % 4)).map(Any::from).collect();
             Array::new(items).into()
         }
+        Input::Data(which) => host::data(which),
         Input::Dim(which) => DIMS[usize::from(which) % DIMS.len()].into(),
         Input::Entries(which) => kernels::entries(which),
         Input::Inner(which) => kernels::inner(3 + i64::from(which % 3)),

@@ -7,6 +7,7 @@
 
 mod calls;
 mod control;
+mod data;
 mod memory;
 mod objects;
 mod overwrite;
@@ -35,6 +36,9 @@ const DEPTH: u32 = 3;
 /// second one logs its argument, or releases it; the others call the second one at the same
 /// instruction, and use its result differently.
 const HELPERS: [&str; 4] = ["this", "that", "left", "right"];
+/// Functions that only programs about data have: a recursion over data, and the function that it calls
+/// with a head and the answer for the tail.
+const DATA: [&str; 2] = ["fold", "join"];
 
 /// The two sizes of programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +108,8 @@ pub enum Input {
     Recorder,
     /// A closure of another program.
     ForeignClosure(u8),
+    /// A list of a length from a small set, or a tree: tuples that begin with a tag.
+    Data(u8),
 }
 
 impl Input {
@@ -133,6 +139,8 @@ impl Input {
             (Input::Foreign(which), 0..=4) => Input::Foreign(which.wrapping_add(how | 1)),
             (Input::Foreign(_), _) => Input::Tensor(0),
             (Input::Pair(..), _) => Input::Items(how),
+            (Input::Data(which), 0..=12) => Input::Data(which.wrapping_add(how >> 4)),
+            (Input::Data(_), _) => Input::Items(how),
             (Input::Items(count), _) => Input::Items(count.wrapping_add(1)),
             // The element count of two of them overflows.
             (Input::Dim(_), 0) => Input::Dim(6),
@@ -190,13 +198,15 @@ enum Theme {
     Origins,
     /// Values of any type.
     Types,
+    /// Values of algebraic data types.
+    Data,
 }
 
 impl Theme {
     /// A theme, and arguments of `main`. Small programs always have one.
     fn choose(u: &mut Unstructured<'_>, size: Size) -> Result<(Theme, [Input; 2])> {
         let which = 2 * u.int_in_range(0..=1)?;
-        Ok(match u.int_in_range(0..=35)? {
+        Ok(match u.int_in_range(0..=39)? {
             0 | 1 => (Theme::Rows, [Input::Tensor(0), Input::Tensor(1)]),
             2 | 3 => (Theme::Shapes, [Input::Shape(u.int_in_range(0..=2)?), Input::Tensor(which)]),
             4 | 5 => (Theme::Entries, [Input::Entries(0), Input::Entries(0)]),
@@ -210,6 +220,12 @@ impl Theme {
                 };
                 let first = if u.arbitrary()? { Input::None } else { any };
                 (Theme::Types, [first, any])
+            }
+            36..=39 => {
+                let data = Input::Data(u.arbitrary()?);
+                let other =
+                    if u.arbitrary()? { Input::Data(u.arbitrary()?) } else { Input::Int(1) };
+                (Theme::Data, [data, other])
             }
             13 => (Theme::Matrices, [Input::Foreign(u.arbitrary()?); 2]),
             14..=22 if size == Size::Large => (Theme::Any, u.arbitrary()?),
@@ -333,6 +349,9 @@ impl<'g, 'a> Generator<'g, 'a> {
         for name in LADDER.iter().filter(|_| self.ladder) {
             self.b.declare_function(name, reflex_vm::executable::FuncKind::Vm);
         }
+        for name in DATA.iter().filter(|_| self.theme == Theme::Data) {
+            self.b.declare_function(name, reflex_vm::executable::FuncKind::Vm);
+        }
         for (name, parameters) in self.functions.clone() {
             match HELPERS.iter().position(|helper| *helper == name) {
                 Some(which) => self.helper(which)?,
@@ -344,6 +363,9 @@ impl<'g, 'a> Generator<'g, 'a> {
         }
         for which in 0..if self.ladder { LADDER.len() } else { 0 } {
             self.ladder(which)?;
+        }
+        for which in 0..if self.theme == Theme::Data { DATA.len() } else { 0 } {
+            self.over_data(which)?;
         }
         Ok(built(self.b.finish()))
     }

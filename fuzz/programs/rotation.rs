@@ -135,6 +135,10 @@ impl Generator<'_, '_> {
                 let args = [value, self.b.void_arg(), Arg::Imm(0), Arg::Imm(2), context];
                 self.call("vm.builtin.match_prim_value", &args, Reg::VOID, Kind::None);
             }
+            Theme::Data => {
+                self.call("relay.is", &[value, Arg::Imm(1)], dst, Kind::Bool);
+                self.call("fuzz.record", &[Arg::Reg(dst)], Reg::VOID, Kind::Int);
+            }
             Theme::Types => {
                 let args = [value, context];
                 self.call("vm.builtin.check_string_info", &args, Reg::VOID, Kind::None);

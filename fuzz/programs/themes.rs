@@ -22,6 +22,7 @@ impl Generator<'_, '_> {
             Theme::Dims => self.view_of_dims(),
             Theme::Origins => self.origin(),
             Theme::Types => self.typed(),
+            Theme::Data => self.data(),
         }
     }
 

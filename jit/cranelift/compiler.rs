@@ -73,7 +73,12 @@ impl Compiler {
     }
 
     /// Compiles a function as a method and installs it, once.
-    fn request_method_from(&self, program: &Arc<Program>, func: u32, quiesce: Quiesce<'_>) {
+    pub(crate) fn request_method_from(
+        &self,
+        program: &Arc<Program>,
+        func: u32,
+        quiesce: Quiesce<'_>,
+    ) {
         let site = SiteId(func);
         if !self.store.method_keys().insert(SiteKey { program: program.id(), site }) {
             return;
@@ -302,6 +307,10 @@ pub(crate) struct CompiledMethod {
 impl TraceSink for Compiler {
     fn trace_limit(&self) -> usize {
         self.trace_limit
+    }
+
+    fn is_method(&self, program: &Program, func: u32) -> bool {
+        self.store.is_method(program, func)
     }
 
     fn complete(

@@ -12,10 +12,12 @@
 //!
 //! Traces recycle objects that escape; the others are sunk (`trace::optimise::sink_allocations`).
 //!
-//! This module chooses the allocations; `reuse` and `view` emit the code.
+//! This module chooses the allocations; `reuse` and `view` emit the code. Where there is nothing to reuse,
+//! storages, tensors and tuples are made by the code in `fresh`: what a list keeps is never released here.
 //!
 //! Decision: docs/decisions/0008-object-recycling.md
 
+mod fresh;
 pub(crate) mod reuse;
 mod view;
 
@@ -47,10 +49,13 @@ const MAX_ITEMS: usize = 8;
 /// The object that an allocation recycles.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum ReusePlan {
-    /// A storage, and the free-list entries of the tensors that lie on it.
-    Storage { tensors: Vec<u32> },
+    /// A storage of so many bytes, and the free-list entries of the tensors that lie on it.
+    Storage { bytes: usize, tensors: Vec<u32> },
     /// A tensor on the storage in a register.
     Tensor { storage: u32 },
+    /// A tensor on a storage of so many bytes on a device of the session, to which nothing else
+    /// refers. Traces have such allocations (`trace::optimise::fuse_allocations`).
+    TensorAndStorage { bytes: usize, device: i64 },
     /// A shape heap of this many entries.
     Heap { entries: usize },
     /// A shape.
@@ -70,7 +75,7 @@ impl ReusePlan {
     pub(crate) fn in_traces(&self) -> bool {
         match self {
             ReusePlan::Storage { .. } | ReusePlan::Tensor { .. } | ReusePlan::Heap { .. } => true,
-            ReusePlan::Shape | ReusePlan::ShapeOf => true,
+            ReusePlan::TensorAndStorage { .. } | ReusePlan::Shape | ReusePlan::ShapeOf => true,
             ReusePlan::Tuple { .. } | ReusePlan::Closure { .. } | ReusePlan::View { .. } => false,
         }
     }
@@ -80,7 +85,7 @@ impl ReusePlan {
         match self {
             ReusePlan::Storage { .. } => Storage::type_index(),
             ReusePlan::Tensor { .. } | ReusePlan::Heap { .. } => type_index::TENSOR,
-            ReusePlan::View { .. } => type_index::TENSOR,
+            ReusePlan::TensorAndStorage { .. } | ReusePlan::View { .. } => type_index::TENSOR,
             ReusePlan::Shape | ReusePlan::ShapeOf => type_index::SHAPE,
             ReusePlan::Tuple { .. } => type_index::ARRAY,
             ReusePlan::Closure { .. } => object::type_of::<Closure>(),
@@ -110,6 +115,7 @@ impl FreeListEntry {
             ReusePlan::View { .. } => OwnedContents::Viewed,
             ReusePlan::Storage { .. } => OwnedContents::Memory,
             ReusePlan::Tensor { .. }
+            | ReusePlan::TensorAndStorage { .. }
             | ReusePlan::Heap { .. }
             | ReusePlan::Shape
             | ReusePlan::ShapeOf => OwnedContents::Nothing,
@@ -243,7 +249,7 @@ impl EntryAssignment {
         Some(match builtin.lowering() {
             Lowering::RecycleStorage => {
                 let bytes = args.storage_bytes().filter(|&bytes| bytes <= MAX_BYTES)?;
-                (ObjectKind::Storage { bytes }, ReusePlan::Storage { tensors: Vec::new() })
+                (ObjectKind::Storage { bytes }, ReusePlan::Storage { bytes, tensors: Vec::new() })
             }
             Lowering::RecycleTensor => {
                 let (storage, reg) = args.tensor(state)?;
@@ -316,7 +322,7 @@ impl EntryAssignment {
         let few = |storage: u32| on.get(&storage).is_none_or(|all| all.len() <= MAX_TENSORS);
         let free_entry = self.assigned.into_iter().filter_map(|(pc, (kind, mut free_entry))| {
             match (&kind, &mut free_entry.plan) {
-                (ObjectKind::Storage { .. }, ReusePlan::Storage { tensors }) => {
+                (ObjectKind::Storage { .. }, ReusePlan::Storage { tensors, .. }) => {
                     *tensors = on.get(&free_entry.entry).cloned().unwrap_or_default();
                     few(free_entry.entry)
                 }

@@ -198,7 +198,8 @@ impl CodeStore {
         Ok(())
     }
 
-    /// Installs a method at the entry and the loops of its function.
+    /// Installs a method at the entry and the loops of its function, whose traces for the returns of
+    /// calls are not entered any more: each follows one of the paths that the method has all of.
     pub(crate) fn install_method(
         &self,
         program: &Arc<Program>,
@@ -210,6 +211,15 @@ impl CodeStore {
         let mut residents = self.residents();
         for (site, compiled) in sites {
             program.install(*site, compiled);
+        }
+        let returns = program.function(func).map(|func| &func.returns[..]).unwrap_or_default();
+        for resident in residents.iter() {
+            if let ResidentKind::RootTrace { code, exits } = &resident.kind
+                && resident.program.as_ptr() == Arc::as_ptr(program)
+                && returns.iter().any(|&(_, site)| site == exits.site)
+            {
+                program.uninstall(exits.site, code.0);
+            }
         }
         let sites = sites.iter().map(|(site, code)| (*site, CodeAddress(code.code()))).collect();
         let kind = ResidentKind::Method { func, sites, usage };

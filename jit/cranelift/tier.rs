@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use reflex_vm::abi::Trampolines;
 use reflex_vm::decode::{FuncCode, SiteId};
 use reflex_vm::program::Program;
-use reflex_vm::tier::{Bailout, Compiled, HotAction, Recorder, Tier};
+use reflex_vm::tier::{ArrivalFrom, Bailout, Compiled, HotAction, Recorder, Tier};
 
 use crate::assemble::Assembler;
 use crate::compiler::Compiler;
@@ -246,7 +246,7 @@ unsafe impl Tier for CraneliftTier {
         self.compiler.request_watched(program, func.index);
     }
 
-    fn on_hot_site(&self, program: &Arc<Program>, site: SiteId) -> HotAction {
+    fn on_hot_site(&self, program: &Arc<Program>, site: SiteId, from: ArrivalFrom) -> HotAction {
         let key = SiteKey { program: program.id(), site };
         if let Some(action) = self.pending_action(program, key) {
             return action;
@@ -266,6 +266,12 @@ unsafe impl Tier for CraneliftTier {
             Decision::Wait => return HotAction::Backoff,
             Decision::Blacklisted => return HotAction::Blacklist(Bailout::Blacklisted),
         };
+        // A trace of the callee would begin and end with each call, where methods call each other
+        // natively.
+        if let (ArrivalFrom::NativeCode, Some(func)) = (from, func) {
+            self.compiler.request_method_from(program, func.index, NO_SESSION);
+            return HotAction::Backoff;
+        }
         let sink = Arc::clone(&self.compiler) as _;
         match TraceRecorder::at_site(sink, program, site, attempt) {
             Ok(recorder) => HotAction::Record(Box::new(recorder)),

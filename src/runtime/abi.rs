@@ -395,6 +395,8 @@ pub const TENSOR_DLTENSOR: usize = OBJECT_HEADER_SIZE;
 /// Offset of what keeps the data of a tensor of this crate alive: a value, an object or None, where
 /// the tensor is a view or lies on a storage.
 pub const TENSOR_OWNER: usize = TENSOR_DLTENSOR + DLTENSOR_SIZE;
+/// The first word of the owner of a tensor of this crate whose data is its own.
+pub const TENSOR_OWNER_BLOCK: i64 = type_index::OBJECT as i64 + 1;
 /// Offset of the data pointer in a `DLTensor`.
 pub const DLTENSOR_DATA: usize = 0;
 /// Offset of the device in a `DLTensor`.
@@ -425,6 +427,26 @@ pub const STORAGE_BYTES: usize = OBJECT_HEADER_SIZE + 8;
 pub const ARRAY_DATA: usize = OBJECT_HEADER_SIZE;
 /// Offset of the item count in an array object.
 pub const ARRAY_SIZE: usize = OBJECT_HEADER_SIZE + 8;
+/// Offset of the number of items that an array object has room for.
+pub const ARRAY_CAPACITY: usize = OBJECT_HEADER_SIZE + 16;
+/// Offset of the function that frees items outside of an array object, or null.
+pub const ARRAY_DATA_DELETER: usize = OBJECT_HEADER_SIZE + 24;
+/// Offset of the first item of an array object of this crate, whose items lie behind its cell.
+pub const ARRAY_ITEMS: usize = OBJECT_HEADER_SIZE + 32;
+/// Bytes of an object's block before its header: the size of the block, then the
+/// [`TVMFFIObjectAllocHeader`].
+pub const BLOCK_PREFIX: usize = 16;
+/// Blocks of objects are multiples of this size. Each multiple is a class with a free list.
+pub const BLOCK_GRANULE: usize = 32;
+/// Largest block that has a free list, in bytes.
+pub const MAX_FREE_BLOCK: usize = 512;
+/// Bytes of a free list; those of a thread lie one behind the other, by class. A free block keeps its
+/// allocation header, and its first word links to the next one.
+pub const FREE_LIST_SIZE: usize = 32;
+/// Offset of the first free block, or null, in a free list.
+pub const FREE_LIST_HEAD: usize = 0;
+/// Offset of the number of free blocks in a free list.
+pub const FREE_LIST_LEN: usize = 8;
 
 const _: () = {
     use std::mem::offset_of;
@@ -450,6 +472,12 @@ const _: () = {
     assert!(size_of::<TVMFFIErrorCell>() == 72);
     assert!(offset_of!(TVMFFIErrorCell, update_backtrace) == 48);
     assert!(size_of::<TVMFFISeqCell>() == 32 && size_of::<TVMFFIShapeCell>() == 16);
+    let cell = OBJECT_HEADER_SIZE;
+    assert!(cell + offset_of!(TVMFFISeqCell, data) == ARRAY_DATA);
+    assert!(cell + offset_of!(TVMFFISeqCell, size) == ARRAY_SIZE);
+    assert!(cell + offset_of!(TVMFFISeqCell, capacity) == ARRAY_CAPACITY);
+    assert!(cell + offset_of!(TVMFFISeqCell, data_deleter) == ARRAY_DATA_DELETER);
+    assert!(size_of::<TVMFFIObjectAllocHeader>() + size_of::<usize>() == BLOCK_PREFIX);
     assert!(offset_of!(TVMFFIFunctionCell, safe_call) == 0);
     assert!(offset_of!(TVMParallelGroupEnv, num_task) == 8);
 };

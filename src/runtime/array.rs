@@ -38,6 +38,14 @@ struct Items(TVMFFISeqCell);
 /// Marks arrays made here.
 static DELETER: Deleter = delete;
 
+/// The deleter of arrays of this crate, whose items lie at [`ARRAY_ITEMS`](crate::abi::ARRAY_ITEMS).
+/// Machine code gives it to those that it makes.
+pub fn deleter() -> Deleter {
+    DELETER
+}
+
+const _: () = assert!(crate::abi::ARRAY_ITEMS == size_of::<Body<Items>>());
+
 /// The deleter of arrays made here. Items are released in order and depth first, as recursion would
 /// release them, but arrays in arrays, and those in closures, by a loop: lists may be long.
 ///

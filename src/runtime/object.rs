@@ -290,7 +290,7 @@ pub(crate) fn create<C>(
 ///
 /// # Safety
 /// `deleter` does what [`delete`] does for `C`.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn create_marked<C>(
     type_index: i32,
     deleter: Deleter,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use crate::abi::{
     DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPACK_READ_ONLY, DLTensor, Deleter,
-    OBJECT_HEADER_SIZE, TENSOR_OWNER, type_index,
+    OBJECT_HEADER_SIZE, TENSOR_OWNER, TENSOR_OWNER_BLOCK, type_index,
 };
 use crate::alloc::device::{CPU, DeviceAllocator, OwnedBlock};
 use crate::device;
@@ -74,7 +74,7 @@ pub(crate) enum Owner {
     /// No owner: of a free tensor that only the recycle slot with its storage refers to.
     Nothing = type_index::NONE as i64,
     Object(ObjectRef) = type_index::OBJECT as i64,
-    Block(OwnedBlock) = type_index::OBJECT as i64 + 1,
+    Block(OwnedBlock) = TENSOR_OWNER_BLOCK,
     Host(Arc<dyn StdAny + Send + Sync>),
     DlPack(Foreign<DLManagedTensor>),
     DlPackVersioned(Foreign<DLManagedTensorVersioned>),
@@ -107,6 +107,18 @@ pub fn byte_size(shape: &[i64], dtype: DType) -> Result<usize, Error> {
         .ok_or_else(|| bad_shape(shape, dtype))
 }
 
+/// Refuses a compact tensor that does not fit a storage of `bytes` at `offset`.
+#[inline]
+fn require_room(shape: &[i64], dtype: DType, offset: usize, bytes: usize) -> Result<(), Error> {
+    let size = byte_size(shape, dtype)?;
+    if offset.checked_add(size).is_none_or(|end| end > bytes) {
+        return Err(Error::value_error(format!(
+            "{size} bytes at offset {offset} do not fit a storage of {bytes} bytes"
+        )));
+    }
+    Ok(())
+}
+
 #[cold]
 fn bad_shape(shape: &[i64], dtype: DType) -> Error {
     Error::value_error(format!("no {dtype} tensor can have the shape {shape:?}"))
@@ -116,6 +128,9 @@ impl Drop for Cell {
     /// Releases the owner, and the owners of tensors that only views held, by a loop: a view may be of
     /// a view, and so on.
     fn drop(&mut self) {
+        if !matches!(self.owner, Owner::Object(_)) {
+            return;
+        }
         let mut owner = std::mem::replace(&mut self.owner, Owner::Nothing);
         while let Owner::Object(object) = &mut owner {
             if !object::has_mark(object, DELETER) || !object.is_unique() {
@@ -132,7 +147,7 @@ impl Drop for Cell {
 static DELETER: Deleter = object::delete::<Cell>;
 
 /// A tensor object with a tail for shape and strides.
-#[inline]
+#[inline(always)]
 fn make(rank: usize, fill: impl FnOnce(NonNull<u8>) -> Cell) -> ObjectRef {
     // SAFETY: the deleter is that of the cell.
     unsafe { object::create_marked(type_index::TENSOR, DELETER, 2 * rank * size_of::<i64>(), fill) }
@@ -149,7 +164,7 @@ pub(crate) struct DataLocation {
 ///
 /// # Safety
 /// `owner` keeps [`byte_size`] bytes at `location` alive.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn compact(
     location: DataLocation,
     shape: &[i64],
@@ -160,14 +175,15 @@ pub(crate) unsafe fn compact(
     Tensor(make(rank, |tail| {
         let dims = tail.cast::<i64>();
         // SAFETY: the tail is as long as `rank` dimensions and as many strides.
-        let strides = unsafe {
-            dims.as_ptr().copy_from_nonoverlapping(shape.as_ptr(), rank);
-            dims.add(rank)
-        };
+        let strides = unsafe { dims.add(rank) };
         let mut stride = 1_i64;
+        // No copy by a call: dimensions are few.
         for dim in (0..rank).rev() {
-            // SAFETY: the tail has `rank` strides, and `dim` is less than `rank`.
-            unsafe { strides.add(dim).write(stride) };
+            // SAFETY: the tail has `rank` dimensions and strides, and `dim` is less than `rank`.
+            unsafe {
+                dims.add(dim).write(shape[dim]);
+                strides.add(dim).write(stride);
+            }
             // Overflow needs a dimension of 0 elsewhere; then no element is addressed.
             stride = stride.wrapping_mul(shape[dim]);
         }
@@ -312,18 +328,29 @@ impl Tensor {
         shape: &[i64],
         dtype: DType,
     ) -> Result<Tensor, Error> {
-        let size = byte_size(shape, dtype)?;
-        if offset.checked_add(size).is_none_or(|end| end > storage.size()) {
-            return Err(Error::value_error(format!(
-                "{size} bytes at offset {offset} do not fit a storage of {} bytes",
-                storage.size()
-            )));
-        }
+        require_room(shape, dtype, offset, storage.size())?;
         let data = storage.data().as_ptr().cast();
         let location = DataLocation { data, device: storage.device(), byte_offset: offset as u64 };
         let owner = Owner::Object(storage.object().clone());
         // SAFETY: the bytes are inside the storage, checked above.
         Ok(unsafe { compact(location, shape, dtype, owner) })
+    }
+
+    /// A compact tensor at `offset` bytes into `bytes` of its own from `allocator`, whose values are
+    /// unspecified: one on a storage to which nothing else refers. The memory counts as that of `device`.
+    pub fn on_own_storage(
+        (allocator, device): (&'static dyn DeviceAllocator, DLDevice),
+        bytes: usize,
+        offset: usize,
+        shape: &[i64],
+        dtype: DType,
+    ) -> Result<Tensor, Error> {
+        require_room(shape, dtype, offset, bytes)?;
+        let block = OwnedBlock::new(allocator, bytes)?;
+        let data = block.data().as_ptr().cast();
+        let location = DataLocation { data, device, byte_offset: offset as u64 };
+        // SAFETY: the bytes are inside the block, checked above.
+        Ok(unsafe { compact(location, shape, dtype, Owner::Block(block)) })
     }
 
     /// A compact CPU tensor over memory that `keeper` keeps alive, such as a mapped

@@ -63,6 +63,7 @@
 //!
 //! Decision: docs/decisions/0005-register-frames.md
 
+use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, AtomicU32};
 
 use reflex_runtime::abi::{TVMFFIAny, TVMFFIObject};
@@ -151,6 +152,12 @@ pub struct SessionAbi {
     pub hot_exit: u64,
     /// The program's identity, which its closures have ([`CLOSURE_PROGRAM`]).
     pub program: u64,
+    /// The free lists of object memory of the thread that runs the session
+    /// ([`reflex_runtime::alloc::pool::lists`]); set when a run begins.
+    pub object_lists: *mut c_void,
+    /// One after native code has called a function without code, whose frame is the current one;
+    /// the interpreter counts the call. Zero after calls of others.
+    pub uncompiled_call: u64,
 }
 
 /// The signature of machine code, in Cranelift's `tail` convention.
@@ -219,6 +226,32 @@ pub struct Libcalls {
     /// or [`ERROR`].
     pub push_frame:
         unsafe extern "C" fn(session: *mut SessionAbi, func: u32, return_pc: u32, dst: u32) -> i32,
+    /// Makes a storage of `bytes` on device number `device` of the session (-1: the host), as
+    /// `vm.builtin.alloc_storage` does. Null if that fails: the builtin tells the error.
+    pub new_storage: unsafe extern "C" fn(
+        session: *mut SessionAbi,
+        bytes: usize,
+        device: i64,
+    ) -> *mut TVMFFIObject,
+    /// Makes a tensor at `offset` bytes into a storage, with the dimensions of a shape and an element
+    /// type by its bits, as `vm.builtin.alloc_tensor` does. Null if that fails: the builtin tells the
+    /// error.
+    pub new_tensor: unsafe extern "C" fn(
+        storage: *mut TVMFFIObject,
+        offset: i64,
+        shape: *mut TVMFFIObject,
+        dtype: u32,
+    ) -> *mut TVMFFIObject,
+    /// Makes a tensor as `new_tensor` does, on `bytes` of its own on device number `device` of the
+    /// session: one on a storage to which nothing else refers. Null if there is no memory.
+    pub new_tensor_and_storage: unsafe extern "C" fn(
+        session: *mut SessionAbi,
+        bytes: usize,
+        device: i64,
+        offset: i64,
+        shape: *mut TVMFFIObject,
+        dtype: u32,
+    ) -> *mut TVMFFIObject,
     /// Shows the call at `pc`, which is about to run, to the session's instrument. Returns zero to
     /// run it, [`ERROR`], or one when the instrument skips it: its result is stored as None and
     /// `session.pc` is the next operation, where the interpreter is to continue.
@@ -255,6 +288,10 @@ pub const SESSION_LIBCALLS: usize = 80;
 pub const SESSION_EXIT: usize = 96;
 /// Offset of [`SessionAbi::recycled`].
 pub const SESSION_RECYCLED: usize = 112;
+/// Offset of [`SessionAbi::object_lists`].
+pub const SESSION_OBJECT_LISTS: usize = 136;
+/// Offset of [`SessionAbi::uncompiled_call`].
+pub const SESSION_UNCOMPILED_CALL: usize = 144;
 /// Bytes of a [`FrameHeader`]; the header of `regs` begins this far before it.
 pub const FRAME_HEADER_SIZE: usize = 32;
 /// Offset of [`FrameHeader::resume`] in the header.
@@ -299,6 +336,12 @@ pub mod libcall {
     pub const RELEASE: usize = offset_of!(Libcalls, release);
     /// [`Libcalls::push_frame`].
     pub const PUSH_FRAME: usize = offset_of!(Libcalls, push_frame);
+    /// [`Libcalls::new_storage`].
+    pub const NEW_STORAGE: usize = offset_of!(Libcalls, new_storage);
+    /// [`Libcalls::new_tensor`].
+    pub const NEW_TENSOR: usize = offset_of!(Libcalls, new_tensor);
+    /// [`Libcalls::new_tensor_and_storage`].
+    pub const NEW_TENSOR_AND_STORAGE: usize = offset_of!(Libcalls, new_tensor_and_storage);
     /// [`Libcalls::before_call`].
     pub const BEFORE_CALL: usize = offset_of!(Libcalls, before_call);
     /// [`Libcalls::after_call`].
@@ -321,6 +364,8 @@ const _: () = {
     assert!(offset_of!(SessionAbi, libcalls) == SESSION_LIBCALLS);
     assert!(offset_of!(SessionAbi, trampolines) + offset_of!(Trampolines, exit) == SESSION_EXIT);
     assert!(offset_of!(SessionAbi, recycled) == SESSION_RECYCLED);
+    assert!(offset_of!(SessionAbi, object_lists) == SESSION_OBJECT_LISTS);
+    assert!(offset_of!(SessionAbi, uncompiled_call) == SESSION_UNCOMPILED_CALL);
     assert!(size_of::<FrameHeader>() == FRAME_HEADER_SIZE);
     assert!(FRAME_HEADER_SIZE == FRAME_HEADER_SLOTS * size_of::<TVMFFIAny>());
     assert!(offset_of!(FrameHeader, resume) == FRAME_RESUME);

@@ -7,6 +7,7 @@
 //! and no atomic is touched beyond counts of values that are copied or dropped.
 
 use reflex_runtime::abi::{TVMFFIAny, type_index};
+use reflex_runtime::alloc::pool;
 use reflex_runtime::function::guard;
 use reflex_runtime::value::AnyView;
 
@@ -18,7 +19,7 @@ use crate::hooks::{after_call, before_call, record_from_exit, record_step};
 use crate::instrument::Verdict;
 use crate::mode::Mode;
 use crate::state::{ReturnTo, SiteAction, State, header, store};
-use crate::tier::Bailout;
+use crate::tier::{ArrivalFrom, Bailout};
 
 /// A variant of the loop: the hooks that are compiled into it.
 pub trait Variant {
@@ -255,7 +256,7 @@ unsafe fn arrive<V: Variant>(state: *mut State, site: SiteId) -> SiteAction {
     unsafe {
         match State::code_at(state, site) {
             Some(code) => SiteAction::Enter(code),
-            None if V::COUNTING => State::count_arrival(state, site),
+            None if V::COUNTING => State::count_arrival(state, site, ArrivalFrom::Interpreter),
             None => SiteAction::Interpret,
         }
     }
@@ -282,6 +283,7 @@ pub unsafe fn drive(state: *mut State) -> Result<(), ()> {
                     }
                     let Some(enter) = (*state).abi.trampolines.enter else { return Err(()) };
                     (*state).abi.hot_exit = 0;
+                    (*state).abi.uncompiled_call = 0;
                     match enter(&raw mut (*state).abi, (*state).abi.regs, code) {
                         ERROR => Outcome::Failed,
                         _ if (*state).abi.depth < base_depth => Outcome::Done,
@@ -289,6 +291,8 @@ pub unsafe fn drive(state: *mut State) -> Result<(), ()> {
                             State::quiesce(state);
                             if (*state).abi.hot_exit != 0 {
                                 record_from_exit(state);
+                            } else if (*state).abi.uncompiled_call != 0 {
+                                entered_by_native_code(state);
                             }
                             Outcome::Switch
                         }
@@ -306,6 +310,25 @@ pub unsafe fn drive(state: *mut State) -> Result<(), ()> {
     }
 }
 
+/// Counts the arrival at the entry of a function without code that native code has called. Calls by
+/// the interpreter count where they are made.
+///
+/// # Safety
+/// As for [`drive`].
+#[cold]
+unsafe fn entered_by_native_code(state: *mut State) {
+    // SAFETY: the caller passes a live state with a current frame, whose function is a site.
+    unsafe {
+        let counts =
+            (*state).mode == Mode::Tiered && (*state).instrument.is_none() && (*state).abi.pc == 0;
+        let site = SiteId((*header((*state).abi.regs)).func);
+        if counts && State::code_at(state, site).is_none() {
+            // A recording begins with the next step.
+            let _ = State::count_arrival(state, site, ArrivalFrom::NativeCode);
+        }
+    }
+}
+
 /// The first step at the entry of the base frame's function.
 ///
 /// # Safety
@@ -317,6 +340,8 @@ unsafe fn first_step(state: *mut State) -> Outcome {
         if (*state).mode == Mode::Bytecode {
             return Outcome::Switch;
         }
+        // The session may have been on another thread before.
+        (*state).abi.object_lists = pool::lists();
         let func = (*header((*state).abi.regs)).func;
         if (*state).instrument.is_some() {
             return watched_code(state, func).map_or(Outcome::Switch, Outcome::Enter);

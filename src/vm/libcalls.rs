@@ -3,12 +3,18 @@
 //! Each does what the interpreter does for the same operation, by calling the same
 //! code. They are entered with the session's current frame being the caller's.
 
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
-use reflex_runtime::abi::{TVMFFIAny, type_index};
+use reflex_runtime::abi::{TVMFFIAny, TVMFFIObject, type_index};
+use reflex_runtime::dtype::DType;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::guard;
-use reflex_runtime::object;
+use reflex_runtime::object::{self, ObjectRef, ObjectType};
+use reflex_runtime::shape::Shape;
+use reflex_runtime::storage::Storage;
+use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::AnyView;
 
 use crate::abi::{CodePtr, ERROR, FRAME_BASE, FRAME_NATIVE, FrameHeader, Libcalls, SessionAbi};
@@ -18,6 +24,7 @@ use crate::decode::{FuncCode, Op};
 use crate::hooks;
 use crate::instrument::Verdict;
 use crate::mode::Mode;
+use crate::reentry::Placement;
 use crate::state::{ReturnTo, State, header, store};
 
 /// The table that every session points to.
@@ -30,6 +37,9 @@ pub static LIBCALLS: Libcalls = Libcalls {
     packed_failed,
     release,
     push_frame,
+    new_storage,
+    new_tensor,
+    new_tensor_and_storage,
     before_call,
     after_call,
 };
@@ -255,6 +265,78 @@ unsafe extern "C" fn push_frame(
             Err(()) => ERROR,
         }
     }
+}
+
+unsafe extern "C" fn new_storage(
+    session: *mut SessionAbi,
+    bytes: usize,
+    device: i64,
+) -> *mut TVMFFIObject {
+    let made = guard(|| {
+        // SAFETY: machine code passes its live session, whose devices nothing else refers to
+        // meanwhile.
+        let Placement { allocator, device } = unsafe { Placement::of(session.cast(), device)? };
+        Storage::on_device(allocator, bytes, device)
+    });
+    made.map_or(std::ptr::null_mut(), |storage| storage.into_object().into_raw().as_ptr())
+}
+
+unsafe extern "C" fn new_tensor(
+    storage: *mut TVMFFIObject,
+    offset: i64,
+    shape: *mut TVMFFIObject,
+    dtype: u32,
+) -> *mut TVMFFIObject {
+    // SAFETY: machine code passes a storage and a shape that its registers and constants keep alive
+    // during this call; these references are not released.
+    let (storage, shape) = unsafe { (borrowed(storage), borrowed(shape)) };
+    let made = guard(|| {
+        let (storage, shape) = (storage.downcast_ref::<Storage>(), shape.downcast_ref::<Shape>());
+        let (Some(storage), Some(shape)) = (storage, shape) else {
+            return Err(Error::type_error("a tensor is made on a storage, of a shape"));
+        };
+        Tensor::on_storage(storage, bytes_of(offset)?, shape, dtype_of(dtype))
+    });
+    made.map_or(std::ptr::null_mut(), |tensor| tensor.into_object().into_raw().as_ptr())
+}
+
+unsafe extern "C" fn new_tensor_and_storage(
+    session: *mut SessionAbi,
+    bytes: usize,
+    device: i64,
+    offset: i64,
+    shape: *mut TVMFFIObject,
+    dtype: u32,
+) -> *mut TVMFFIObject {
+    // SAFETY: machine code passes a shape of the constant table, which is kept alive.
+    let shape = unsafe { borrowed(shape) };
+    let made = guard(|| {
+        let shape = shape.downcast_ref::<Shape>();
+        let shape = shape.ok_or_else(|| Error::type_error("a tensor is made of a shape"))?;
+        // SAFETY: machine code passes its live session, whose devices nothing else refers to
+        // meanwhile.
+        let Placement { allocator, device } = unsafe { Placement::of(session.cast(), device)? };
+        let on = (allocator, device);
+        Tensor::on_own_storage(on, bytes, bytes_of(offset)?, shape, dtype_of(dtype))
+    });
+    made.map_or(std::ptr::null_mut(), |tensor| tensor.into_object().into_raw().as_ptr())
+}
+
+fn bytes_of(offset: i64) -> Result<usize, Error> {
+    usize::try_from(offset).map_err(|_| Error::value_error(format!("tensor at offset {offset}")))
+}
+
+/// The element type with these bits.
+fn dtype_of(bits: u32) -> DType {
+    let [code, bits, low, high] = bits.to_le_bytes();
+    DType { code, bits, lanes: u16::from_le_bytes([low, high]) }
+}
+
+/// # Safety
+/// The object is not null and outlives the result.
+unsafe fn borrowed(object: *mut TVMFFIObject) -> ManuallyDrop<ObjectRef> {
+    // SAFETY: the caller keeps a reference, and `ManuallyDrop` never releases this one.
+    ManuallyDrop::new(unsafe { ObjectRef::from_raw(NonNull::new_unchecked(object)) })
 }
 
 unsafe extern "C" fn before_call(session: *mut SessionAbi, pc: u32) -> i32 {

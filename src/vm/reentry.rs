@@ -387,6 +387,18 @@ pub struct Placement {
 }
 
 impl Placement {
+    /// Where the session with this state allocates on device `index` of its list; -1 is the host.
+    ///
+    /// # Safety
+    /// `state` is live, and nothing else refers to its devices.
+    pub unsafe fn of(state: *mut State, index: i64) -> Result<Placement, Error> {
+        // SAFETY: see `# Safety`.
+        unsafe {
+            let devices = &raw const (*state).devices;
+            Placement::on((*state).allocator, (*devices).get(index)?)
+        }
+    }
+
     /// On the host the allocator is of the session's kind, elsewhere it is the device's.
     fn on(kind: AllocatorKind, device: DLDevice) -> Result<Placement, Error> {
         let allocator = match device.is_cpu() {
@@ -405,10 +417,7 @@ pub fn placement(vm: &AnyView<'_>, index: i64) -> Result<Placement, Error> {
     };
     // SAFETY: `running` says that the state is live and executes on this thread, and nothing else
     // refers to its devices.
-    unsafe {
-        let devices = &raw const (*state).devices;
-        Placement::on((*state).allocator, (*devices).get(index)?)
-    }
+    unsafe { Placement::of(state, index) }
 }
 
 /// Calls a closure from a packed function that was given `vm`, the value of `%vm`.

@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use reflex_runtime::abi::{TVMFFIAny, type_index};
 use reflex_runtime::alloc::device::AllocatorKind;
+use reflex_runtime::alloc::pool;
 use reflex_runtime::array::Array;
 use reflex_runtime::error::Error;
 use reflex_runtime::value::{Any, AnyView};
@@ -148,6 +149,8 @@ impl Session {
             recycled: recycle_slots.as_ptr(),
             hot_exit: 0,
             program: program.id(),
+            object_lists: pool::lists(),
+            uncompiled_call: 0,
         };
         let state = Box::new(State {
             abi,

@@ -26,7 +26,7 @@ use crate::mode::Mode;
 use crate::program::Program;
 use crate::run_error::RunError;
 use crate::stack::Stack;
-use crate::tier::{HotAction, Recorder, Tier};
+use crate::tier::{ArrivalFrom, HotAction, Recorder, Tier};
 
 /// Bit of the interrupt word: stop as soon as possible.
 pub const CANCEL: u32 = 1;
@@ -447,14 +447,14 @@ impl State {
     /// # Safety
     /// `state` is live and counts arrivals; `site` is one of its program's.
     #[inline(always)]
-    pub unsafe fn count_arrival(state: *mut State, site: SiteId) -> SiteAction {
+    pub unsafe fn count_arrival(state: *mut State, site: SiteId, from: ArrivalFrom) -> SiteAction {
         // SAFETY: the caller passes a live state; nothing else refers to its counters, of which
         // there is one per site.
         unsafe {
             let counters: *mut Box<[u32]> = &raw mut (*state).counters;
             let left = &mut (&mut *counters)[site.0 as usize];
             *left -= 1;
-            if *left == 0 { State::on_hot_site(state, site) } else { SiteAction::Interpret }
+            if *left == 0 { State::on_hot_site(state, site, from) } else { SiteAction::Interpret }
         }
     }
 
@@ -462,7 +462,7 @@ impl State {
     /// As for [`State::count_arrival`].
     #[cold]
     #[inline(never)]
-    unsafe fn on_hot_site(state: *mut State, site: SiteId) -> SiteAction {
+    unsafe fn on_hot_site(state: *mut State, site: SiteId, from: ArrivalFrom) -> SiteAction {
         // SAFETY: the caller passes a live state; the tier is held by the state, and the recorder
         // and counters are referred to by nothing else.
         unsafe {
@@ -471,7 +471,7 @@ impl State {
             };
             State::quiesce(state);
             let left = &mut (&mut *counters)[site.0 as usize];
-            match tier.on_hot_site(&(*state).program, site) {
+            match tier.on_hot_site(&(*state).program, site, from) {
                 HotAction::Record(recorder) => {
                     // One more than the threshold: if the recording aborts, the next one starts at
                     // another position. Otherwise a site whose arrivals per run divide the

@@ -105,6 +105,15 @@ impl Compiled {
     }
 }
 
+/// The code whose calls and jumps arrive at a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArrivalFrom {
+    /// The interpreter.
+    Interpreter,
+    /// A method, which has called a function without code.
+    NativeCode,
+}
+
 /// The tier's decision about a hot site.
 pub enum HotAction {
     /// Start to record: show the recorder each operation from here on.
@@ -193,8 +202,9 @@ pub unsafe trait Tier: Send + Sync {
     /// [`Program::install_watched`]. Refusals are counted.
     fn compile_watched(&self, program: &Arc<Program>, func: &FuncCode);
 
-    /// Called when a site has been reached [`Tier::hot_threshold`] times in one session.
-    fn on_hot_site(&self, program: &Arc<Program>, site: SiteId) -> HotAction;
+    /// Called when a site has been reached [`Tier::hot_threshold`] times in one session, the last time
+    /// from `from`.
+    fn on_hot_site(&self, program: &Arc<Program>, site: SiteId, from: ArrivalFrom) -> HotAction;
 
     /// Called when native code has taken the hot side exit `exit` (see
     /// [`crate::abi::SessionAbi::hot_exit`]). Returns a recorder of a side trace from there, which

@@ -7,6 +7,7 @@
 
 use cranelift_codegen::ir::UserExternalName;
 use reflex_runtime::abi::type_index;
+use reflex_runtime::array;
 use reflex_runtime::object::{self, ObjectType};
 use reflex_runtime::storage::Storage;
 use reflex_vm::builtins::Closure;
@@ -26,6 +27,8 @@ pub(crate) enum Symbol {
     StorageType,
     /// The type index of closures.
     ClosureType,
+    /// The deleter of arrays.
+    ArrayDeleter,
 }
 
 /// Namespace of functions of the unit itself.
@@ -35,6 +38,7 @@ const THIS: u32 = 2;
 const STORAGE_TYPE: u32 = 3;
 const RAW: u32 = 4;
 const CLOSURE_TYPE: u32 = 5;
+const ARRAY_DELETER: u32 = 6;
 
 impl Symbol {
     /// The name of the symbol in Cranelift.
@@ -45,6 +49,7 @@ impl Symbol {
             Symbol::Raw(callee) => (RAW, callee),
             Symbol::StorageType => (STORAGE_TYPE, 0),
             Symbol::ClosureType => (CLOSURE_TYPE, 0),
+            Symbol::ArrayDeleter => (ARRAY_DELETER, 0),
         };
         UserExternalName::new(namespace, index)
     }
@@ -57,6 +62,7 @@ impl Symbol {
             RAW => Some(Symbol::Raw(name.index)),
             STORAGE_TYPE => Some(Symbol::StorageType),
             CLOSURE_TYPE => Some(Symbol::ClosureType),
+            ARRAY_DELETER => Some(Symbol::ArrayDeleter),
             _ => None,
         }
     }
@@ -69,6 +75,7 @@ impl Symbol {
             Symbol::Raw(callee) => program.packed(callee)?.raw.as_ref()?.code() as usize as u64,
             Symbol::StorageType => Storage::type_index() as u64,
             Symbol::ClosureType => object::type_of::<Closure>() as u64,
+            Symbol::ArrayDeleter => array::deleter() as usize as u64,
         })
     }
 

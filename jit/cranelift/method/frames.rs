@@ -11,7 +11,7 @@ use reflex_vm::abi::{
     DISCARD, ERROR, FRAME_BASE, FRAME_CALLER, FRAME_DST, FRAME_FLAGS, FRAME_FUNC,
     FRAME_HEADER_SIZE, FRAME_NATIVE, FRAME_RESUME, FRAME_RETURN_PC, RETURNED, SESSION_CELLS,
     SESSION_CONSTS, SESSION_DEPTH, SESSION_DEPTH_LIMIT, SESSION_FUEL, SESSION_NATIVE_CALLS,
-    SESSION_PC, SESSION_REGS, SESSION_STACK_LIMIT, libcall,
+    SESSION_PC, SESSION_REGS, SESSION_STACK_LIMIT, SESSION_UNCOMPILED_CALL, libcall,
 };
 use reflex_vm::decode::{ArgRange, ArgSource, FuncCode, Source};
 
@@ -199,6 +199,9 @@ impl<'p> MethodBody<'_, 'p> {
         self.write_flags(new, dst, 0);
         let zero = self.e.i32(0);
         self.e.b.ins().store(trusted(), zero, session, SESSION_PC as i32);
+        let uncompiled = self.e.b.ins().icmp(IntCC::Equal, code, exit);
+        let uncompiled = self.e.b.ins().uextend(types::I64, uncompiled);
+        self.e.b.ins().store(trusted(), uncompiled, session, SESSION_UNCOMPILED_CALL as i32);
         self.e.b.ins().return_call_indirect(signature, code, &[session, new]);
     }
 

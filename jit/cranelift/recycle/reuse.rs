@@ -6,7 +6,8 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use reflex_runtime::abi::{
     ANY_PAYLOAD, ANY_SIZE, ARRAY_DATA, BOTH_ONE, DLTENSOR_DATA, DLTENSOR_NDIM, DLTENSOR_SHAPE,
-    SHAPE_DATA, SHAPE_SIZE, STORAGE_DATA, TENSOR_DLTENSOR, TENSOR_OWNER, type_index,
+    SHAPE_DATA, SHAPE_SIZE, STORAGE_DATA, TENSOR_DLTENSOR, TENSOR_OWNER, TENSOR_OWNER_BLOCK,
+    type_index,
 };
 use reflex_vm::abi::{CLOSURE_CAPTURED, SESSION_CONSTS, SESSION_RECYCLED, libcall};
 use reflex_vm::decode::ArgSource;
@@ -21,8 +22,9 @@ pub(crate) fn offset(entry: u32) -> usize {
 }
 
 impl Emit<'_> {
-    /// Pops the object of an allocation, or goes to `miss` with nothing changed. `slot_of` maps
-    /// registers to slots, `scratch` is a free slot. `None` if that cannot be emitted.
+    /// Pops the object of an allocation, or makes a new one if it is of a kind that often escapes, or
+    /// goes to `miss` with nothing changed. `slot_of` maps registers to slots, `scratch` is a free slot.
+    /// `None` if that cannot be emitted.
     pub(crate) fn reuse(
         &mut self,
         FreeListEntry { entry, plan }: &FreeListEntry,
@@ -31,10 +33,21 @@ impl Emit<'_> {
         scratch: Slot,
         miss: Block,
     ) -> Option<FastResult> {
+        let fresh = self.b.create_block();
         let object = match plan {
-            ReusePlan::Storage { tensors } => self.reuse_storage(*entry, tensors, scratch, miss),
+            ReusePlan::Storage { tensors, bytes } => {
+                let object = self.reuse_storage(*entry, tensors, scratch, fresh);
+                self.or_new(object, [fresh, miss], |e| e.new_storage(*bytes, operands, miss))
+            }
             ReusePlan::Tensor { storage } => {
-                self.reuse_tensor(*entry, slot_of(*storage), scratch, miss)
+                let storage = slot_of(*storage);
+                let object = self.reuse_tensor(*entry, storage, scratch, fresh);
+                self.or_new(object, [fresh, miss], |e| e.new_tensor(storage, operands, miss))
+            }
+            ReusePlan::TensorAndStorage { bytes, device } => {
+                let object = self.reuse_whole_tensor(*entry, scratch, fresh);
+                let make = |e: &mut Self| e.new_tensor_and_storage(*bytes, *device, operands, miss);
+                self.or_new(object, [fresh, miss], make)
             }
             ReusePlan::Heap { entries } => self.reuse_heap(*entry, *entries, miss),
             ReusePlan::Shape => {
@@ -42,7 +55,10 @@ impl Emit<'_> {
                 self.reuse_shape(*entry, &dims, miss)
             }
             ReusePlan::ShapeOf => self.reuse_shape_of(*entry, *operands.first()?, scratch, miss)?,
-            ReusePlan::Tuple { .. } => self.reuse_tuple(*entry, operands, miss),
+            ReusePlan::Tuple { .. } => {
+                let object = self.reuse_tuple(*entry, operands, fresh);
+                self.or_new(object, [fresh, miss], |e| e.new_tuple(operands, miss))
+            }
             ReusePlan::Closure { .. } => self.reuse_closure(*entry, operands.get(1..)?, miss),
             ReusePlan::View { rank } => self.reuse_view(*entry, *rank, operands, miss)?,
         };
@@ -138,6 +154,24 @@ impl Emit<'_> {
         let here = self.b.create_block();
         self.b.ins().jump(here, &[]);
         self.b.switch_to_block(stale);
+        self.discard(object, entry, scratch, miss);
+        self.b.switch_to_block(here);
+        object
+    }
+
+    /// Pops the tensor at `entry` if its data is its own, or goes to `miss`. Another one lies on a storage
+    /// that others may use.
+    pub(super) fn reuse_whole_tensor(&mut self, entry: u32, scratch: Slot, miss: Block) -> Value {
+        let table = self.free_list();
+        let object = self.free_object(table, entry, miss);
+        let owner = self.load(types::I64, object, TENSOR_OWNER);
+        let whole = self.b.ins().icmp_imm_s(IntCC::Equal, owner, TENSOR_OWNER_BLOCK);
+        let other = self.cold_block();
+        self.require(whole, other);
+        self.clear_entry(table, entry);
+        let here = self.b.create_block();
+        self.b.ins().jump(here, &[]);
+        self.b.switch_to_block(other);
         self.discard(object, entry, scratch, miss);
         self.b.switch_to_block(here);
         object
@@ -244,6 +278,11 @@ impl Emit<'_> {
     /// Writes second references to operands into an array, whose items are None.
     fn put_items(&mut self, array: Value, items: &[Operand]) {
         let data = self.load(types::I64, array, ARRAY_DATA);
+        self.write_items(data, items);
+    }
+
+    /// Writes second references to operands to memory at `data`, which owns nothing.
+    pub(super) fn write_items(&mut self, data: Value, items: &[Operand]) {
         for (at, &item) in items.iter().enumerate() {
             let value = self.retained(item);
             let at = (at * ANY_SIZE) as i32;

@@ -114,6 +114,32 @@ const c[4] = str "ErrorContext(here) "
   ret   %8
 "#;
 
+/// A closure that two calls pass on, and that the inner one holds while its branch is tested.
+const PASSED_ON: &str = r#"
+@inner(test, f) regs=3:
+  If    %0, 2
+  ret   %0
+  call  vm.builtin.invoke_closure in: %vm, %1, i5 dst: %2
+  ret   %2
+@outer(test, f) regs=3:
+  call  inner in: %0, %1 dst: %2
+  call  vm.builtin.invoke_closure in: %vm, %1, %2 dst: %2
+  ret   %2
+@same(x) regs=1:
+  ret   %0
+@main(n, x) regs=5:
+  call  vm.builtin.make_closure in: f[same] dst: %2
+  call  third in: i0 dst: %3
+  call  outer in: %3, %2 dst: %3
+  call  vm.builtin.null_value in: dst: %2
+  call  sum in: %1 dst: %void
+  call  add in: %0, i-1 dst: %0
+  If    %0, 2
+  goto  -7
+  call  sum in: %1 dst: %4
+  ret   %4
+"#;
+
 /// Host functions that write down what they see.
 fn library(log: &Arc<Mutex<Vec<String>>>) -> HashMap<String, Function> {
     let lock = |log: &Arc<Mutex<Vec<String>>>| {
@@ -234,6 +260,12 @@ fn exits_materialise_storages_and_tensors() {
 #[test]
 fn exits_materialise_tuples_closures_and_views() {
     let (left_out, exits) = every_exit(ITEMS);
+    assert!(left_out > 50 && exits > 5000, "{left_out} traces, {exits} exits");
+}
+
+#[test]
+fn exits_materialise_what_two_calls_hold() {
+    let (left_out, exits) = every_exit(PASSED_ON);
     assert!(left_out > 50 && exits > 5000, "{left_out} traces, {exits} exits");
 }
 

@@ -78,6 +78,14 @@ pub(crate) enum StepOutcome {
     Abort(Bailout),
 }
 
+/// The bounds of a recording.
+pub(crate) struct RecordingLimits {
+    /// Most instructions.
+    pub(crate) operations: usize,
+    /// Says of a function that it is compiled as a method: calls of it are not inlined.
+    pub(crate) is_method: Box<dyn Fn(u32) -> bool + Send + Sync>,
+}
+
 /// A trace being recorded.
 pub(crate) struct TraceBuilder {
     start: TraceStart,
@@ -93,8 +101,7 @@ pub(crate) struct TraceBuilder {
     /// Registers that are scalars.
     scalars: usize,
     operations: usize,
-    /// Most instructions.
-    limit: usize,
+    limits: RecordingLimits,
     /// The allocations whose objects are recycled, by function.
     plans: HashMap<u32, ReusePlans>,
     /// Guarded facts about the tensors in registers, which several kernels may need.
@@ -103,7 +110,12 @@ pub(crate) struct TraceBuilder {
 
 impl TraceBuilder {
     /// A trace that starts in a frame of `func`.
-    pub(crate) fn new(program: &Program, func: &FuncCode, start: TraceStart, limit: usize) -> Self {
+    pub(crate) fn new(
+        program: &Program,
+        func: &FuncCode,
+        start: TraceStart,
+        limits: RecordingLimits,
+    ) -> Self {
         let root = frame_data(program, func, 0, None);
         let fresh = |reg: u32| {
             // At an entry, every register but the parameters is None.
@@ -121,7 +133,7 @@ impl TraceBuilder {
             lowest: 0,
             scalars: 0,
             operations: 0,
-            limit,
+            limits,
             plans: HashMap::new(),
             guarded: HashMap::new(),
         };
@@ -156,7 +168,7 @@ impl TraceBuilder {
         if step.depth != depth || step.func.index != here.func {
             return StepOutcome::Abort(internal("an operation of another frame"));
         }
-        if self.code.len() > self.limit {
+        if self.code.len() > self.limits.operations {
             return match self.start.kind {
                 StartKind::SideExit => self.return_to_interpreter(step.pc),
                 StartKind::Entry | StartKind::Loop | StartKind::Return => {

@@ -9,6 +9,7 @@ mod coalesce_results;
 mod elide_copies;
 mod elide_refcounts;
 mod eliminate_guards;
+mod fuse_allocations;
 mod hoist_guards;
 mod merge_fuel_checks;
 mod sink_allocations;
@@ -23,7 +24,7 @@ use super::ir::Trace;
 type Pass = fn(&Program, &mut Trace);
 
 /// The passes, in order.
-const PASSES: [(&str, Pass); 12] = [
+const PASSES: [(&str, Pass); 13] = [
     ("elide_copies", elide_copies::elide_copies),
     ("eliminate_guards", eliminate_guards::eliminate_guards),
     ("hoist_guards", hoist_guards::hoist_guards),
@@ -37,6 +38,7 @@ const PASSES: [(&str, Pass); 12] = [
     ("merge_fuel_checks", merge_fuel_checks::merge_fuel_checks),
     ("coalesce_moves", coalesce_moves::coalesce_moves),
     ("coalesce_results", coalesce_results::coalesce_results),
+    ("fuse_allocations", fuse_allocations::fuse_allocations),
 ];
 
 /// Runs every pass.

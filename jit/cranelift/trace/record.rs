@@ -10,7 +10,7 @@ use reflex_vm::decode::{SiteId, SiteKind};
 use reflex_vm::program::Program;
 use reflex_vm::tier::{Bailout, Control, Recorder, Step};
 
-use super::build::{StartKind, StepOutcome, TraceBuilder, TraceStart};
+use super::build::{RecordingLimits, StartKind, StepOutcome, TraceBuilder, TraceStart};
 use super::internal;
 use super::ir::Trace;
 use crate::penalty::Attempt;
@@ -30,6 +30,9 @@ pub(crate) trait TraceSink: Send + Sync {
     /// Most instructions of a trace.
     fn trace_limit(&self) -> usize;
 
+    /// Returns true if a function is or will be compiled as a method.
+    fn is_method(&self, program: &Program, func: u32) -> bool;
+
     /// Compiles a complete trace. `step` is the last one of its recording.
     fn complete(
         &self,
@@ -41,6 +44,14 @@ pub(crate) trait TraceSink: Send + Sync {
 
     /// Compiles a function as a method, because a trace of it would not do.
     fn compile_method(&self, program: &Arc<Program>, func: u32, step: &Step<'_>);
+}
+
+/// The bounds of a recording of this program.
+fn limits(sink: &Arc<dyn TraceSink>, program: &Arc<Program>) -> RecordingLimits {
+    let operations = sink.trace_limit();
+    let (sink, program) = (Arc::clone(sink), Arc::clone(program));
+    let is_method = Box::new(move |func| sink.is_method(&program, func));
+    RecordingLimits { operations, is_method }
 }
 
 /// Records one run from a site, or from a side exit.
@@ -72,7 +83,7 @@ impl TraceRecorder {
             SiteKind::Return => StartKind::Return,
         };
         let start = TraceStart { pc: site.pc, kind, attempt };
-        let builder = Some(TraceBuilder::new(program, func, start, sink.trace_limit()));
+        let builder = Some(TraceBuilder::new(program, func, start, limits(&sink, program)));
         let program = Arc::clone(program);
         Ok(Self { sink, program, anchor: TraceAnchor::Site(id), builder, begun: false })
     }
@@ -109,7 +120,7 @@ impl Recorder for TraceRecorder {
         let begin = || {
             let start =
                 TraceStart { pc: step.pc, kind: StartKind::SideExit, attempt: Attempt::Last };
-            TraceBuilder::new(step.program, step.func, start, self.sink.trace_limit())
+            TraceBuilder::new(step.program, step.func, start, limits(&self.sink, &self.program))
         };
         if matches!(self.anchor, TraceAnchor::SideExit(_)) && !self.begun {
             self.builder = Some(begin());

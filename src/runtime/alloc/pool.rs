@@ -11,17 +11,22 @@
 //!
 //! tvm-ffi wants a `TVMFFIObjectAllocHeader` right before each object; the block
 //! prefix ends with one.
+//!
+//! Machine code takes blocks from the lists of its thread ([`lists`]).
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use crate::abi::TVMFFIObjectAllocHeader;
+use crate::abi::{
+    BLOCK_GRANULE, BLOCK_PREFIX, FREE_LIST_HEAD, FREE_LIST_LEN, FREE_LIST_SIZE, MAX_FREE_BLOCK,
+    TVMFFIObjectAllocHeader,
+};
 
 /// Largest block, prefix included, that is cached for reuse.
-pub const MAX_POOLED: usize = 512;
-const GRANULE: usize = 32;
+pub const MAX_POOLED: usize = MAX_FREE_BLOCK;
+const GRANULE: usize = BLOCK_GRANULE;
 const CLASSES: usize = MAX_POOLED / GRANULE;
 /// Free blocks of a class that a thread caches at first: at most 544 KiB over all classes.
 const FIRST_BOUND: usize = 128;
@@ -39,11 +44,13 @@ struct Prefix {
 const PREFIX: usize = size_of::<Prefix>();
 /// Alignment of object bodies.
 pub(crate) const ALIGN: usize = 16;
-const _: () = assert!(PREFIX == 16 && align_of::<Prefix>() <= ALIGN);
+const _: () = assert!(PREFIX == BLOCK_PREFIX && align_of::<Prefix>() <= ALIGN);
 
 /// A free block: its first word links to the next one of its class.
 type Link = Option<NonNull<u8>>;
 
+/// The free blocks of a class. Machine code takes the first one: see [`lists`].
+#[repr(C)]
 struct FreeList {
     head: Link,
     len: usize,
@@ -57,6 +64,14 @@ impl FreeList {
     const EMPTY: FreeList = FreeList { head: None, len: 0, bound: FIRST_BOUND, overflowed: false };
 }
 
+const _: () = {
+    use std::mem::offset_of;
+    assert!(size_of::<FreeList>() == FREE_LIST_SIZE);
+    assert!(offset_of!(FreeList, head) == FREE_LIST_HEAD);
+    assert!(offset_of!(FreeList, len) == FREE_LIST_LEN);
+};
+
+#[repr(transparent)]
 struct Lists([FreeList; CLASSES]);
 
 thread_local! {
@@ -70,6 +85,23 @@ thread_local! {
 /// A steady state does not move it, which tests rely on.
 pub fn heap_allocations() -> u64 {
     HEAP_ALLOCATIONS.with(Cell::get)
+}
+
+/// Lists without blocks, for a thread that is shutting down. Nothing writes to them, since machine
+/// code leaves an empty list alone.
+struct NoLists(Lists);
+
+// SAFETY: links of empty lists are none, so there is nothing to share.
+unsafe impl Sync for NoLists {}
+
+static NO_LISTS: NoLists = NoLists(Lists([const { FreeList::EMPTY }; CLASSES]));
+
+/// The free lists of this thread, for machine code that runs on it: it may take the first block of a
+/// list that has one, and writes the size of the block to its first word.
+pub fn lists() -> *mut c_void {
+    // The borrow of a call ends before machine code goes on.
+    let lists = LISTS.try_with(|lists| lists.as_ptr().cast::<c_void>());
+    lists.unwrap_or_else(|_| (&raw const NO_LISTS.0).cast_mut().cast())
 }
 
 /// Memory for an object body of `size` bytes, 16-byte aligned and uninitialised.
@@ -199,6 +231,28 @@ impl Drop for Lists {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn machine_code_can_take_a_block() {
+        let body = allocate(100);
+        // SAFETY: this test owns the body, fresh from `allocate`, and frees it once; then it takes the
+        // block as machine code does, from the lists of this thread, and owns it again.
+        unsafe {
+            free(body);
+            let class = class_of((100 + PREFIX).next_multiple_of(GRANULE));
+            let list = lists().cast::<u8>().add(class * FREE_LIST_SIZE);
+            let head = list.add(FREE_LIST_HEAD).cast::<*mut usize>();
+            let block = head.read();
+            assert_eq!(block.cast::<u8>(), body.sub(PREFIX).as_ptr());
+            head.write(block.cast::<*mut usize>().read());
+            *list.add(FREE_LIST_LEN).cast::<usize>() -= 1;
+            block.write((class + 1) * GRANULE);
+            assert_ne!(allocate(100), body);
+            let header = body.cast::<TVMFFIObjectAllocHeader>().sub(1).read();
+            header.delete_space.expect("freed blocks keep it")(body.as_ptr().cast());
+            assert_eq!(allocate(100), body);
+        }
+    }
 
     #[test]
     fn blocks_are_reused() {

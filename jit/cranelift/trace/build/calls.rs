@@ -45,7 +45,9 @@ impl TraceBuilder {
     ) -> StepOutcome {
         let func = callee.index;
         let again = self.start.kind == StartKind::Entry && func == self.frames[0].func;
-        let inline = self.may_inline(func) && !(again && self.is_deep());
+        // All paths of a method matter, and a trace would see one.
+        let inline =
+            self.may_inline(func) && !(again && self.is_deep()) && !(self.limits.is_method)(func);
         if !inline && again && self.branches(step.program) {
             // A trace covers one recursive call only, but the function has several.
             return StepOutcome::Abort(Bailout::Recursive);

@@ -1,7 +1,7 @@
 //! Calls: of packed functions, kernels, function objects and builtins.
 
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
-use reflex_runtime::abi::{ANY_PAYLOAD, FUNCTION_SAFE_CALL};
+use reflex_runtime::abi::{ANY_PAYLOAD, FUNCTION_SAFE_CALL, type_index};
 use reflex_vm::abi::{SESSION_VM_VALUE, libcall};
 use reflex_vm::builtins::Builtin;
 use reflex_vm::decode::ArgSource;
@@ -12,7 +12,7 @@ use crate::assemble::relocation::Symbol;
 use crate::emit::Slot;
 use crate::emit::fast_path::{FastPath, FastResult, Operand};
 use crate::emit::kernel_call::RawTensor;
-use crate::recycle::FreeListEntry;
+use crate::recycle::{FreeListEntry, ReusePlan};
 use crate::trace::ir::{Arg, BuiltinResult, ExitId, FrameId, Scalar, VReg};
 use crate::trace::libcalls;
 
@@ -271,7 +271,13 @@ impl TraceCodegen<'_, '_> {
         free_entry: &FreeListEntry,
         dst: Option<VReg>,
     ) -> Result<(), Bailout> {
-        let (miss, next) = (self.e.cold_block(), self.e.b.create_block());
+        let next = self.e.b.create_block();
+        // Before a storage that is made together with its tensor nothing has happened yet.
+        let leaves = matches!(free_entry.plan, ReusePlan::TensorAndStorage { .. });
+        let miss = match leaves {
+            true => self.exit(call.exit, ExitReason::Guard),
+            false => self.e.cold_block(),
+        };
         let frame = call.frame;
         let result = self.result_slot(frame)?;
         self.force(miss);
@@ -288,6 +294,10 @@ impl TraceCodegen<'_, '_> {
                 self.e.b.ins().jump(miss, &[]);
             }
         }
+        if leaves {
+            self.e.b.switch_to_block(next);
+            return Ok(());
+        }
         self.e.b.switch_to_block(miss);
         self.call_builtin(call, BuiltinResult::Slot)?;
         if let Some(dst) = dst {
@@ -295,6 +305,32 @@ impl TraceCodegen<'_, '_> {
             let value = self.e.load_any(result);
             self.e.store_any(to, value);
         }
+        self.e.b.ins().jump(next, &[]);
+        self.e.b.switch_to_block(next);
+        Ok(())
+    }
+
+    /// Makes a tuple in place, or by the builtin where no block is free.
+    pub(super) fn make_tuple(
+        &mut self,
+        call: BuiltinCall<'_>,
+        result: BuiltinResult,
+    ) -> Result<(), Bailout> {
+        let (miss, next) = (self.e.cold_block(), self.e.b.create_block());
+        self.force(miss);
+        let operands = self.operands(call.args)?;
+        match self.e.new_tuple(&operands, miss) {
+            Some(payload) => {
+                let tag = type_index::ARRAY;
+                self.store_result(call.frame, FastResult::Object { tag, payload }, result)?;
+                self.e.b.ins().jump(next, &[]);
+            }
+            None => {
+                self.e.b.ins().jump(miss, &[]);
+            }
+        }
+        self.e.b.switch_to_block(miss);
+        self.call_builtin(call, result)?;
         self.e.b.ins().jump(next, &[]);
         self.e.b.switch_to_block(next);
         Ok(())

@@ -2,7 +2,7 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, types};
-use reflex_runtime::abi::{SHAPE_DATA, SHAPE_SIZE};
+use reflex_runtime::abi::{SHAPE_DATA, SHAPE_SIZE, type_index};
 use reflex_vm::builtins::Builtin;
 use reflex_vm::tier::Bailout;
 
@@ -179,8 +179,9 @@ impl TraceCodegen<'_, '_> {
             Ins::Release { vreg, tag } => {
                 let slot = self.slot(*vreg);
                 match tag {
+                    // Parts of what others hold too, most often.
+                    Some(type_index::ARRAY) | None => self.e.release_shared(slot),
                     Some(_) => self.e.release_object(slot),
-                    None => self.e.release(slot),
                 }
             }
             Ins::Recycle { vreg, to } => {
@@ -223,6 +224,14 @@ impl TraceCodegen<'_, '_> {
                 let result = CallResult { frame: *frame, dst: *dst };
                 self.call_function(result, *callee, args, *exit)
             }
+            &Ins::CallBuiltin {
+                frame,
+                builtin: builtin @ Builtin::MakeTuple,
+                ref args,
+                result,
+                exit,
+                ..
+            } => self.make_tuple(BuiltinCall { frame, builtin, args, exit }, result),
             &Ins::CallBuiltin { frame, builtin, inline, ref args, result, exit } => {
                 let produced = if inline { self.inline(builtin, args, exit)? } else { None };
                 match produced {

@@ -5,6 +5,8 @@ use std::fmt;
 use reflex_runtime::abi::type_index;
 use reflex_vm::abi::DISCARD;
 
+use crate::recycle::ReusePlan;
+
 use super::{
     Arg, BuiltinResult, Caller, Carried, End, FrameId, Ins, LoadMode, Scalar, Snapshot, Trace, VReg,
 };
@@ -241,6 +243,9 @@ impl Ins {
             Ins::Allocate { builtin, free_entry, args, dst, exit, .. } => {
                 let (entry, name) = (free_entry.entry, builtin.name());
                 write!(f, "{} = reuse k{entry} or {name} ({})", ResultName(*dst), List(args))?;
+                if let ReusePlan::TensorAndStorage { bytes, .. } = free_entry.plan {
+                    write!(f, " on {bytes} bytes of its own")?;
+                }
                 exit
             }
             _ => return Ok(()),

@@ -1,4 +1,4 @@
-//! Result coalescing: a call writes its result to the register that takes it from the result slot.
+//! Result coalescing: a call or an allocation writes its result to the register that takes it from the result slot.
 //!
 //! The register is empty until then, so the callee finds None in it, as in the slot.
 
@@ -15,7 +15,8 @@ pub(super) fn coalesce_results(_: &Program, trace: &mut Trace) {
             (
                 Some(
                     Ins::CallPacked { frame: of, dst: to @ None, .. }
-                    | Ins::CallFunction { frame: of, dst: to @ None, .. },
+                    | Ins::CallFunction { frame: of, dst: to @ None, .. }
+                    | Ins::Allocate { frame: of, dst: to @ None, .. },
                 ),
                 Ins::TakeResult { frame, dst },
             ) if of == frame => {

@@ -49,14 +49,21 @@ pub(super) fn sink_allocations(program: &Program, trace: &mut Trace) {
         if newly_escaped.is_empty() {
             (trace.code, trace.objects, trace.arena) = (code, objects, arena.bytes);
             (trace.owned_values, trace.vars) = (values, vars);
-            let with_objects = |at: usize, exit: &Snapshot| Snapshot {
-                objects: virtuals_at[at].clone(),
-                ..exit.clone()
-            };
-            return trace.change_snapshots(with_objects);
+            return trace.change_snapshots(|at, exit| with_objects(exit, &virtuals_at[at]));
         }
         escaped.extend(newly_escaped);
     }
+}
+
+/// A snapshot where registers hold virtual objects. So do registers that are copies of these: there
+/// is nothing in memory to copy.
+fn with_objects(exit: &Snapshot, virtuals: &[(VReg, ObjectId)]) -> Snapshot {
+    let mut exit = exit.clone();
+    let held = |vreg: VReg| virtuals.iter().find(|(at, _)| *at == vreg).map(|&(_, object)| object);
+    let copies = exit.copies.iter().filter_map(|&(dst, src)| Some((dst, held(src)?)));
+    exit.objects = virtuals.iter().copied().chain(copies).collect();
+    exit.copies.retain(|&(_, src)| held(src).is_none());
+    exit
 }
 
 /// One iteration of the analysis over the trace.
