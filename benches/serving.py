@@ -29,7 +29,7 @@ def feed(model):
     if model == "minilm_l3_fp32":
         return {"input_ids": random.integers(1000, 2000, (1, 64)), "attention_mask": np.ones((1, 64), np.int64)}
     if model == "light_resnet50":
-        return {"x": random.standard_normal((1, 3, 224, 224)).astype(np.float32)}
+        return {"gpu_0/data_0": random.standard_normal((1, 3, 224, 224)).astype(np.float32)}
     return {"input": random.standard_normal((1, 576)).astype(np.float32),
             "state": np.zeros((2, 1, 128), np.float32), "sr": np.array(16000, np.int64)}
 
@@ -38,6 +38,8 @@ BATCHING = "max_batch_size: 16\ndynamic_batching { max_queue_delay_microseconds:
 ONE = "instance_group { count: 1 kind: KIND_CPU }\n"
 
 PYTHON_MODEL = '''
+import sys
+sys.path.append("SITE")
 import numpy as np
 import onnxruntime
 import triton_python_backend_utils as utils
@@ -150,11 +152,12 @@ feed = serving.feed({pathlib.Path(model).stem!r})
 if {rows} > 1:
     feed = {{n: np.concatenate([a] * {rows}) for n, a in feed.items()}}
 session = reflex.load({str(model)!r}, threads=1).session()
+main = session["main"]
 for _ in range(50):
-    session(**feed)
+    main(**feed)
 count, start, used = 0, time.perf_counter(), time.process_time()
 while time.perf_counter() < start + {seconds}:
-    session(**feed)
+    main(**feed)
     count += {rows}
 print(count, time.perf_counter() - start, time.process_time() - used)
 """
@@ -183,14 +186,16 @@ def main():
         folder = pathlib.Path(folder)
         backends = triton.install_backend(library, folder / "backends")
         for model in ("magika", "minilm_l3_fp32", "light_resnet50", "silero_vad"):
-            file, batched = models / f"{model}.onnx", model != "silero_vad"
+            # The others have no first dimension for batches.
+            file, batched = models / f"{model}.onnx", model in ("magika", "minilm_l3_fp32")
             repository = folder / model
             own = 'backend: "reflex"\n' + ONE + (BATCHING if batched else "")
             triton.add_model(repository, "own", file, own)
             script = folder / f"{model}.py"
-            script.write_text(PYTHON_MODEL.replace("MODEL", str(file)))
+            script.write_text(PYTHON_MODEL.replace("MODEL", str(file)).replace("SITE", str(triton.PACKAGE.parent)))
             triton.add_model(repository, "ort", script, python_config(file, batched))
-            with triton.Triton(repository, backends, folder / f"{model}.log") as server:
+            log = pathlib.Path(os.environ.get("REFLEX_SERVING_LOG", folder / f"{model}.log"))
+            with triton.Triton(repository, backends, log) as server:
                 manager, counts = http.InferenceServerClient(server.http), {}
                 for name in ("own", "ort"):
                     run_client(server.grpc, name, model, 16, 2)

@@ -5,7 +5,7 @@
 //! `model` is a loaded model, `instance` one of its sessions with the requests that it runs, `config`
 //! reads and completes the model's configuration, `batch` checks and groups requests, `tensors` moves
 //! their elements, `watch` stops runs whose clients have gone. Decision:
-//! `docs/decisions/0069-triton-backend.md`.
+//! `docs/decisions/0070-triton-backend.md`.
 
 mod batch;
 mod config;

@@ -15,7 +15,7 @@ use crate::server::{Failure, ModelHandle, Outcome};
 /// Names of a model's file, of which a version's folder has one.
 const FILES: [&str; 5] = ["model.onnx", "model.so", "model.py", "model.relay", "model.ro"];
 
-/// What instances share.
+/// The part that instances share.
 pub(crate) struct Served {
     pub(crate) signature: Signature,
     pub(crate) function: String,

@@ -40,7 +40,7 @@ impl Failure {
         Failure::new(Code::Internal, message)
     }
 
-    /// The server's error, which whoever gets it deletes.
+    /// The server's error, which the receiver deletes.
     pub(crate) fn to_server(&self) -> ErrorPtr {
         let message = c_string(&self.message);
         // SAFETY: the server copies the message, which ends in a zero byte.

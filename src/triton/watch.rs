@@ -14,7 +14,7 @@ const INTERVAL: Duration = Duration::from_millis(10);
 
 #[derive(Default)]
 struct State {
-    /// What runs now.
+    /// The requests of the run under way.
     requests: Vec<RequestHandle>,
     /// Whether the thread sleeps until it is woken.
     asleep: bool,

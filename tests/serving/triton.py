@@ -70,8 +70,7 @@ class Triton:
             "--exit-on-error=false", *options,
         ]
         libraries = str(PACKAGE.parent / "nvidia_pytriton.libs")
-        # Python models find the packages of this environment.
-        environment = dict(os.environ, LD_LIBRARY_PATH=libraries, PYTHONPATH=str(PACKAGE.parent))
+        environment = dict(os.environ, LD_LIBRARY_PATH=libraries)
         self._out = open(self.log, "w")
         self.process = subprocess.Popen(command, stdout=self._out, stderr=self._out, env=environment)
 
