@@ -10,7 +10,7 @@ use std::process::Command;
 use imports::Imports;
 
 /// Crate, and the reflex crates it may depend on directly (outside tests).
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     ("reflex-runtime", &[]),
     ("reflex-vm", &["reflex-runtime"]),
     ("reflex-relay", &["reflex-vm", "reflex-runtime"]),
@@ -21,6 +21,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("reflex-rpc", &["reflex-runtime"]),
     ("reflex-cuda", &["reflex-runtime"]),
     ("reflex-node", &[]),
+    ("reflex-triton", &["reflex"]),
     ("reflex-codemem", &[]),
     ("reflex-ptx", &[]),
     ("reflex-libcuda", &["reflex-ptx"]),
@@ -175,7 +176,7 @@ struct Layout {
     circle: usize,
 }
 
-const LAYOUTS: [Layout; 19] = [
+const LAYOUTS: [Layout; 20] = [
     Layout {
         dir: "src/runtime",
         layers: &[
@@ -286,6 +287,17 @@ const LAYOUTS: [Layout; 19] = [
         layers: &["call driver launches settings", "staging streams", "facts gpu module pool"],
         // A device, its memory and its kernels, each with the errors of the device.
         circle: 3,
+    },
+    Layout {
+        dir: "src/triton",
+        layers: &[
+            "batch datatype ffi",
+            "config server",
+            "tensors watch model",
+            "instance",
+            "entry",
+        ],
+        circle: 1,
     },
     Layout {
         dir: "jit/codemem",

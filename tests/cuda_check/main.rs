@@ -6,7 +6,7 @@
 //! the PTX interpreter, programs those of the same schedules on the CPU. A device run tests the
 //! models.
 //!
-//! Decision: docs/decisions/0070-cuda-check.md
+//! Decision: docs/decisions/0071-cuda-check.md
 
 use std::path::PathBuf;
 use std::process::ExitCode;
