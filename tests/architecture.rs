@@ -10,7 +10,7 @@ use std::process::Command;
 use imports::Imports;
 
 /// Crate, and the reflex crates it may depend on directly (outside tests).
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     ("reflex-runtime", &[]),
     ("reflex-vm", &["reflex-runtime"]),
     ("reflex-relay", &["reflex-vm", "reflex-runtime"]),
@@ -25,6 +25,10 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("reflex-codemem", &[]),
     ("reflex-ptx", &[]),
     ("reflex-libcuda", &["reflex-ptx"]),
+    (
+        "reflex-cuda-check",
+        &["reflex", "reflex-cuda", "reflex-onnx", "reflex-runtime", "reflex-ptx"],
+    ),
     ("reflex-cranelift", &["reflex-vm", "reflex-runtime", "reflex-codemem"]),
     ("reflex-baseline", &["reflex-tir", "reflex-runtime"]),
     ("reflex-llvm", &["reflex-tir", "reflex-runtime", "reflex-codemem"]),
@@ -172,7 +176,7 @@ struct Layout {
     circle: usize,
 }
 
-const LAYOUTS: [Layout; 19] = [
+const LAYOUTS: [Layout; 20] = [
     Layout {
         dir: "src/runtime",
         layers: &[
@@ -280,7 +284,7 @@ const LAYOUTS: [Layout; 19] = [
     },
     Layout {
         dir: "src/cuda",
-        layers: &["call driver launches settings", "staging streams", "gpu module pool"],
+        layers: &["call driver launches settings", "staging streams", "facts gpu module pool"],
         // A device, its memory and its kernels, each with the errors of the device.
         circle: 3,
     },
@@ -341,6 +345,15 @@ const LAYOUTS: [Layout; 19] = [
     Layout {
         dir: "tests/libcuda",
         layers: &["plan status", "memory streams", "driver", "api"],
+        circle: 1,
+    },
+    Layout {
+        dir: "tests/cuda_check",
+        layers: &[
+            "buffers compare facts packed",
+            "ceilings probes programs report",
+            "check import pack",
+        ],
         circle: 1,
     },
     Layout {
