@@ -20,13 +20,16 @@ use crate::artifact::tvm_signatures;
 use crate::dump;
 use crate::error::{Error, ErrorKind, Result};
 use crate::install;
-use crate::options::{ExecutionOptions, Precision, Progress, TargetSelection};
+use crate::options::{ExecutionOptions, Precision, Progress, TargetDevice, TargetSelection};
 use crate::passes::Pipeline;
 use crate::program::compiled::{self, Interface, ObjectRetention};
 use crate::program::loaded::{LoadedProgram, verified};
 use crate::program::shape_variant::{self, InputShapes};
 use crate::signature::Signature;
 use crate::tier_policy::KernelGenerator;
+
+/// The ending of the names of kernels in host memory that a program for a GPU has.
+const COMPANION_SUFFIX: &str = ".gpu";
 
 /// The options of compilation, and of the programs that it makes.
 #[derive(Clone)]
@@ -35,6 +38,8 @@ pub(crate) struct Compiler {
     pub(crate) optimize_for: OptimizeFor,
     pub(crate) target: TargetSelection,
     pub(crate) execution: ExecutionOptions,
+    /// Whether its programs are saved beside those for CPUs, so that their kernels have other names.
+    pub(crate) is_companion: bool,
     /// Shapes that functions are compiled for ahead of time, in addition to any shape.
     pub(crate) shapes: Vec<InputShapes>,
     pub(crate) pipeline: Pipeline,
@@ -197,6 +202,12 @@ impl Compiler {
         Compiler { progress: Progress::silent(), target, shapes: vec![], ..self.clone() }
     }
 
+    /// Returns the compiler of programs for a GPU that are saved beside those of this one.
+    pub(crate) fn for_companion(&self, device: TargetDevice) -> Compiler {
+        let target = TargetSelection { device: Some(device), ..self.target.clone() };
+        Compiler { target, is_companion: true, ..self.clone() }
+    }
+
     /// Returns the options of the lowering pipeline.
     pub(crate) fn pipeline_options(&self) -> pipeline::Options {
         self.options_for(&self.generator())
@@ -224,6 +235,9 @@ impl Compiler {
             pipeline,
             ..options
         };
+        if self.is_companion {
+            options.cpus.iter_mut().for_each(|cpu| cpu.suffix.push_str(COMPANION_SUFFIX));
+        }
         if matches!(generator, Generator::Baseline { .. }) {
             // Schedules are those for LLVM, so that sums have the same order, but for these.
             for cpu in &mut options.cpus {

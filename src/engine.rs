@@ -48,12 +48,18 @@ pub struct EngineBuilder {
 pub struct Engine {
     import: ImportOptions,
     compiler: Compiler,
+    /// Compiles the program for a GPU that is saved with one for CPUs.
+    companion: Option<Compiler>,
 }
 
 impl EngineBuilder {
     /// Sets the device that programs compute on: `cpu`, or a CUDA device such as `cuda:0`, which
     /// [`EngineBuilder::build`] opens. Inputs in host memory are copied to it; results stay there
     /// until they are read.
+    ///
+    /// `cuda:sm_80` and `cuda:sm_90a` name an architecture, and no device is needed: a program is
+    /// compiled to be saved, and not run. `cpu,cuda:sm_80` compiles one for CPUs, which runs, and one for
+    /// the GPU, which is saved with it.
     ///
     /// ```
     /// let error = reflex::Engine::builder().device("tpu").build().err().unwrap();
@@ -308,9 +314,13 @@ impl EngineBuilder {
     /// ```
     pub fn build(self) -> Result<Engine> {
         let mut compiler = self.compiler;
-        compiler.target.device = TargetDevice::open(&self.device, self.without_code)?;
+        let (device, companion) = match self.device.split_once(',') {
+            Some(("cpu", gpu)) if gpu.starts_with("cuda") => ("cpu", Some(gpu)),
+            _ => (self.device.as_str(), None),
+        };
+        compiler.target.device = TargetDevice::of(device, self.without_code)?;
         if compiler.target.device.is_none() {
-            devices(&self.device)?;
+            devices(device)?;
         }
         if let Some(gpu) = self.schedule_for {
             let gpu = gpu.parse().map_err(|why| Error::new(ErrorKind::Unsupported, why))?;
@@ -322,7 +332,9 @@ impl EngineBuilder {
             return Err(Error::input(message));
         }
         compiler.execution.policy = self.tier.map_or_else(TierPolicy::of_environment, Ok)?;
-        Ok(Engine { import: self.import, compiler })
+        let device = companion.map(|gpu| TargetDevice::of(gpu, self.without_code)).transpose()?;
+        let companion = device.flatten().map(|device| compiler.for_companion(device));
+        Ok(Engine { import: self.import, compiler, companion })
     }
 }
 
@@ -355,6 +367,7 @@ impl Engine {
                 device: None,
             },
             execution: ExecutionOptions { threads: 1, policy: TierPolicy::default() },
+            is_companion: false,
             shapes: vec![],
             pipeline: Pipeline::default(),
             progress: Progress::silent(),
@@ -584,6 +597,13 @@ impl Engine {
         let specialiser = (policy.max_shapes > 0 && on_cpu && alone)
             .then(|| specialiser(self.compiler.for_specialisation(), policy.clone(), model));
         let loaded = self.compiler.compile(module, ObjectRetention::Keep)?;
+        let loaded = match &self.companion {
+            None => loaded,
+            Some(compiler) => {
+                let (_, module) = OpenModel::open(source, &self.import)?;
+                loaded.with_companion(compiler.compile(module, ObjectRetention::Keep)?)
+            }
+        };
         Ok(Program::new(loaded, specialiser))
     }
 
@@ -593,13 +613,6 @@ impl Engine {
 
     fn load_library(&self, source: &ModelSource) -> Result<Program> {
         let Compiler { target, execution, .. } = &self.compiler;
-        if let Some(device) = &target.device {
-            let text = format!(
-                "a library has no kernels for {}; load the model that it was compiled from",
-                device.id
-            );
-            return Err(Error::new(ErrorKind::Unsupported, text));
-        }
         Ok(Program::new(loader::open(source, target, execution)?, None))
     }
 }

@@ -140,23 +140,26 @@ pub(crate) struct TargetSelection {
     pub(crate) device: Option<TargetDevice>,
 }
 
-/// A device that kernels are compiled for and run on.
+/// A device that kernels are compiled for.
 #[derive(Clone)]
 pub(crate) struct TargetDevice {
-    pub(crate) id: DLDevice,
+    /// The open device; `None` for a GPU that is named by its architecture alone.
+    pub(crate) id: Option<DLDevice>,
     pub(crate) target: DeviceTarget,
 }
 
 impl TargetDevice {
-    /// Opens the device that a text such as `cuda:0` names; `None` for CPUs.
-    pub(crate) fn open(
-        text: &str,
-        without_code: WithoutCode,
-    ) -> Result<Option<TargetDevice>, Error> {
-        let number = match text.strip_prefix("cuda") {
-            None => return Ok(None),
-            Some("") => Some(0),
-            Some(number) => number.strip_prefix(':').and_then(|n| n.parse::<u16>().ok()),
+    /// Opens the device that a text such as `cuda:0` names, or takes an architecture, `cuda:sm_80`;
+    /// `None` for CPUs.
+    pub(crate) fn of(text: &str, without_code: WithoutCode) -> Result<Option<TargetDevice>, Error> {
+        let Some(number) = text.strip_prefix("cuda") else { return Ok(None) };
+        if let Ok(gpu) = text.parse() {
+            let target = DeviceTarget { gpu, without_code };
+            return Ok(Some(TargetDevice { id: None, target }));
+        }
+        let number = match number {
+            "" => Some(0),
+            number => number.strip_prefix(':').and_then(|n| n.parse::<u16>().ok()),
         };
         let unsupported = |why: String| Error::new(ErrorKind::Unsupported, why);
         let number = number.ok_or_else(|| unsupported(format!("there is no device {text:?}")))?;
@@ -175,7 +178,13 @@ impl TargetDevice {
             }
         };
         let gpu: GpuTarget = gpu.parse().map_err(unsupported)?;
-        Ok(Some(TargetDevice { id: device.id(), target: DeviceTarget { gpu, without_code } }))
+        let target = DeviceTarget { gpu, without_code };
+        Ok(Some(TargetDevice { id: Some(device.id()), target }))
+    }
+
+    /// Its name, for messages.
+    pub(crate) fn name(&self) -> String {
+        self.id.map_or_else(|| self.target.gpu.name.clone(), |id| id.to_string())
     }
 }
 

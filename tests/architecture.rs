@@ -10,7 +10,7 @@ use std::process::Command;
 use imports::Imports;
 
 /// Crate, and the reflex crates it may depend on directly (outside tests).
-const ARROWS: [(&str, &[&str]); 18] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     ("reflex-runtime", &[]),
     ("reflex-vm", &["reflex-runtime"]),
     ("reflex-relay", &["reflex-vm", "reflex-runtime"]),
@@ -21,9 +21,14 @@ const ARROWS: [(&str, &[&str]); 18] = [
     ("reflex-rpc", &["reflex-runtime"]),
     ("reflex-cuda", &["reflex-runtime"]),
     ("reflex-node", &[]),
+    ("reflex-triton", &["reflex"]),
     ("reflex-codemem", &[]),
     ("reflex-ptx", &[]),
     ("reflex-libcuda", &["reflex-ptx"]),
+    (
+        "reflex-cuda-check",
+        &["reflex", "reflex-cuda", "reflex-onnx", "reflex-runtime", "reflex-ptx"],
+    ),
     ("reflex-cranelift", &["reflex-vm", "reflex-runtime", "reflex-codemem"]),
     ("reflex-baseline", &["reflex-tir", "reflex-runtime"]),
     ("reflex-llvm", &["reflex-tir", "reflex-runtime", "reflex-codemem"]),
@@ -171,7 +176,7 @@ struct Layout {
     circle: usize,
 }
 
-const LAYOUTS: [Layout; 18] = [
+const LAYOUTS: [Layout; 20] = [
     Layout {
         dir: "src/runtime",
         layers: &[
@@ -279,9 +284,20 @@ const LAYOUTS: [Layout; 18] = [
     },
     Layout {
         dir: "src/cuda",
-        layers: &["call driver launches settings", "staging streams", "gpu module pool"],
+        layers: &["call driver launches settings", "staging streams", "facts gpu module pool"],
         // A device, its memory and its kernels, each with the errors of the device.
         circle: 3,
+    },
+    Layout {
+        dir: "src/triton",
+        layers: &[
+            "batch datatype ffi",
+            "config server",
+            "tensors watch model",
+            "instance",
+            "entry",
+        ],
+        circle: 1,
     },
     Layout {
         dir: "jit/codemem",
@@ -329,6 +345,15 @@ const LAYOUTS: [Layout; 18] = [
     Layout {
         dir: "tests/libcuda",
         layers: &["plan status", "memory streams", "driver", "api"],
+        circle: 1,
+    },
+    Layout {
+        dir: "tests/cuda_check",
+        layers: &[
+            "buffers compare facts packed",
+            "ceilings probes programs report",
+            "check import pack",
+        ],
         circle: 1,
     },
     Layout {

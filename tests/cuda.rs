@@ -142,3 +142,247 @@ fn a_model_answers_as_onnx_runtime_does() {
     let args = ["check", model, "--npz", npz, "--device", "cuda", "--mode", "bytecode"];
     answer(&driver.run("seed=3", &args));
 }
+
+/// Compiles a model to a library, without a driver.
+fn compile(model: &str, device: &str, to: &Path) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reflex"));
+    command.args(["compile", model, "--device", device, "-o"]).arg(to);
+    command.env_remove("LD_LIBRARY_PATH");
+    answer(&command.output().expect("starts"));
+}
+
+/// A machine that can run a library and compile nothing.
+fn deployed(driver: &StandIn, plan: &str, args: &[&str]) -> Output {
+    driver.reflex(plan, args).env("REFLEX_CODEGEN", "/nowhere").output().expect("starts")
+}
+
+#[test]
+fn a_library_for_a_gpu_runs_where_nothing_can_be_compiled() {
+    let (driver, folder) = (StandIn::new(), tempfile::tempdir().expect("a folder"));
+    let on_cpu = answer(&driver.run("", &["run", MLP]));
+    let [gpu, both] = ["gpu.so", "both.so"].map(|name| folder.path().join(name));
+    compile(MLP, "cuda", &gpu);
+    compile(MLP, "cpu,cuda", &both);
+    for file in [&gpu, &both].map(|path| path.to_str().unwrap()) {
+        for (mode, plan) in [("bytecode", "seed=7"), ("compiled", ""), ("tiered", "sm=90")] {
+            let args = ["run", file, "--device", "cuda:0", "--mode", mode, "--warm-up"];
+            assert_eq!(answer(&deployed(&driver, plan, &args)), on_cpu, "{file} {mode}");
+        }
+    }
+    let [gpu, both] = [&gpu, &both].map(|path| path.to_str().unwrap());
+    assert_eq!(answer(&deployed(&driver, "", &["run", both])), on_cpu, "its program for CPUs");
+    let refused = text(&deployed(&driver, "", &["run", gpu]).stderr);
+    assert!(refused.contains("its kernels are for cuda:sm_80: load it for a device"), "{refused}");
+    assert!(answer(&driver.run("", &["info", gpu])).contains("compiled by Reflex for cuda:sm_80"));
+}
+
+#[test]
+fn what_does_not_fit_in_a_library_is_named() {
+    let (driver, folder) = (StandIn::new(), tempfile::tempdir().expect("a folder"));
+    let path = |name: &str| folder.path().join(name);
+    let refused = |file: &Path, plan: &str| {
+        let args = ["run", file.to_str().unwrap(), "--device", "cuda"];
+        let output = deployed(&driver, plan, &args);
+        assert!(!output.status.success(), "{} runs", file.display());
+        text(&output.stderr)
+    };
+    compile(MLP, "cpu", &path("cpu.so"));
+    let said = refused(&path("cpu.so"), "");
+    assert!(said.contains("has no kernels for cuda:0; compile the model with --device"), "{said}");
+
+    compile(MLP, "cuda:sm_90a", &path("hopper.so"));
+    let said = refused(&path("hopper.so"), "sm=80");
+    assert!(said.contains("is for sm_90a, and the device is sm_80"), "{said}");
+
+    compile(MLP, "cuda", &path("gpu.so"));
+    let file = std::fs::read(path("gpu.so")).unwrap();
+    let at = |needle: &[u8]| file.windows(needle.len()).position(|part| part == needle).unwrap();
+    let (entry, section) = (at(b".visible .entry"), at(b"cuda:sm_80"));
+    // The name of the first kernel, as the host's part has it.
+    let name = text(&file[entry + 16..]).split('(').next().unwrap().trim().to_owned();
+    let ptx = at(b".version 8.0");
+    let host = section + last_place(&file[section..ptx], name.as_bytes());
+    for (what, at, byte, words) in [
+        ("PTX", entry + 2, b'j', "its section for a GPU is damaged: the PTX of kernel"),
+        ("name", host, b'?', "CUDA_ERROR_NOT_FOUND"),
+        ("version", section - 2, 99, "of another version of Reflex; compile it again"),
+    ] {
+        let mut damaged = file.clone();
+        assert_ne!(damaged[at], byte);
+        damaged[at] = byte;
+        std::fs::write(path("damaged.so"), damaged).unwrap();
+        let said = refused(&path("damaged.so"), "");
+        assert!(said.contains(words), "{what}: {said}");
+    }
+}
+
+/// The last place of `needle`.
+fn last_place(bytes: &[u8], needle: &[u8]) -> usize {
+    bytes.windows(needle.len()).rposition(|part| part == needle).expect("is there")
+}
+
+/// Exponentials of float64, which no GPU has code for, and a sum that one has.
+const WIDE: &str = r#"
+from tvm.script import ir as I
+from tvm.script import relax as R
+
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((2, 3), dtype="float64"), y: R.Tensor((2, 3), dtype="float32")) -> R.Tuple(R.Tensor((2, 3), dtype="float64"), R.Tensor((2, 3), dtype="float32")):
+        with R.dataflow():
+            e: R.Tensor((2, 3), dtype="float64") = R.exp(x)
+            s: R.Tensor((2, 3), dtype="float32") = R.add(y, y)
+            both: R.Tuple(R.Tensor((2, 3), dtype="float64"), R.Tensor((2, 3), dtype="float32")) = (e, s)
+            R.output(both)
+        return both
+"#;
+
+#[test]
+fn what_a_call_waits_for_is_counted_by_name() {
+    let driver = StandIn::new();
+    let waits = |model: &str, device: &str| {
+        let output = driver.run("", &["run", model, "--profile", "--device", device]);
+        answer(&output);
+        let table = text(&output.stderr);
+        let line = table.lines().find_map(|line| line.strip_prefix("waits for the device: "));
+        line.map(str::to_owned)
+    };
+    assert_eq!(waits("tests/filetests/relax/branch.py", "cuda").as_deref(), Some("2 conditions"));
+    assert_eq!(waits(MLP, "cuda"), None, "its calls are enqueued");
+    assert_eq!(waits("tests/filetests/relax/branch.py", "cpu"), None);
+}
+
+#[test]
+fn the_cpu_runs_what_the_device_has_no_code_for_if_it_may() {
+    let (driver, folder) = (StandIn::new(), tempfile::tempdir().expect("a folder"));
+    let model = folder.path().join("wide.py");
+    std::fs::write(&model, WIDE).expect("writes");
+    let model = model.to_str().unwrap();
+    let on_cpu = answer(&driver.run("", &["run", model]));
+    let refused = driver.run("", &["run", model, "--device", "cuda"]);
+    assert!(!refused.status.success());
+    let said = text(&refused.stderr);
+    for words in ["kernel exp", "has no code for this kernel", "--allow-cpu"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    let args = ["run", model, "--device", "cuda", "--allow-cpu"];
+    let mut command = driver.reflex("seed=6", &args);
+    let allowed = command.env("REFLEX_LOG", "warn").output().expect("starts");
+    assert_eq!(answer(&allowed), on_cpu);
+    let said = text(&allowed.stderr);
+    assert!(said.contains("the CPU runs it") && said.contains("kernel=exp"), "{said}");
+    assert!(!said.contains("kernel=add"), "the device has it: {said}");
+    let profiled = driver.run("", &[&args[..], &["--profile"]].concat());
+    let said = text(&profiled.stderr);
+    let waits = "waits for the device: 2 arguments of kernels on the CPU";
+    assert!(said.contains(waits), "its input and its output: {said}");
+    // A library keeps both kinds.
+    let file = folder.path().join("wide.so");
+    let file = file.to_str().unwrap();
+    answer(&driver.run("", &["compile", model, "--device", "cuda", "--allow-cpu", "-o", file]));
+    assert_eq!(answer(&deployed(&driver, "seed=6", &["run", file, "--device", "cuda"])), on_cpu);
+}
+
+/// Functions of the driver that a host of this process calls, under their types in C.
+struct Driver(*mut std::ffi::c_void);
+
+impl Driver {
+    /// Makes the stand-in this process's driver: who asks for the driver's name gets it, as it is open.
+    fn load() -> Driver {
+        let test = std::env::current_exe().expect("the test's path");
+        let path = test.with_file_name("libcuda.so");
+        let path = std::ffi::CString::new(path.to_str().expect("text")).expect("a path");
+        // SAFETY: the library has no constructors.
+        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
+        assert!(!handle.is_null(), "the stand-in opens");
+        Driver(handle)
+    }
+
+    /// Calls a function with integers and addresses, which it takes in registers alike.
+    fn call(&self, name: &str, args: [u64; 4]) {
+        let name = std::ffi::CString::new(name).expect("a name");
+        // SAFETY: the library has the function, which takes at most four such arguments and
+        // returns a status; the addresses are of what the driver's manual says.
+        let status = unsafe {
+            let function = libc::dlsym(self.0, name.as_ptr());
+            assert!(!function.is_null(), "{name:?}");
+            let function: extern "C" fn(u64, u64, u64, u64) -> u32 = std::mem::transmute(function);
+            function(args[0], args[1], args[2], args[3])
+        };
+        assert_eq!(status, 0, "{name:?}");
+    }
+}
+
+/// A tensor of another framework: float32 of a shape, at an address of the first device.
+fn foreign(address: u64, shape: &'static [i64]) -> reflex::Tensor {
+    use reflex_runtime::abi::{DLDevice, DLManagedTensorVersioned, DLTensor};
+    unsafe extern "C" fn free(this: *mut DLManagedTensorVersioned) {
+        // SAFETY: made by `foreign`, and called once.
+        drop(unsafe { Box::from_raw(this) });
+    }
+    let tensor = DLTensor {
+        data: std::ptr::without_provenance_mut(address as usize),
+        device: DLDevice::cuda(0),
+        ndim: shape.len() as i32,
+        dtype: reflex::DType::F32,
+        shape: shape.as_ptr().cast_mut(),
+        strides: std::ptr::null_mut(),
+        byte_offset: 0,
+    };
+    // SAFETY: all of its fields are numbers and addresses, for which zeros are values.
+    let mut managed: DLManagedTensorVersioned = unsafe { std::mem::zeroed() };
+    managed.version.major = 1;
+    managed.deleter = Some(free);
+    managed.dl_tensor = tensor;
+    let managed = std::ptr::NonNull::from(Box::leak(Box::new(managed)));
+    // SAFETY: a managed tensor that this gives away, of memory that stays.
+    unsafe { reflex::Tensor::from_dlpack_versioned(managed) }.expect("a tensor")
+}
+
+#[test]
+fn a_session_is_in_the_order_of_the_hosts_stream() {
+    use reflex_runtime::abi::DLDevice;
+    use reflex_runtime::backend::{TVMFFIEnvGetStream, TVMFFIEnvSetStream};
+    let driver = Driver::load();
+    let values = |n: usize| (0..n).map(|i| i as f32 * 0.25 - 3.0).collect::<Vec<f32>>();
+    let (x, w) = (values(32), values(40));
+    let weights = reflex::Tensor::from_slice(&[8, 5], &w).unwrap();
+    let run = |device: &str, x: reflex::Tensor| -> reflex::Tensor {
+        let program = reflex::Engine::builder().device(device).build().unwrap().load(MLP).unwrap();
+        let mut session = program.session(reflex::Mode::Bytecode).unwrap();
+        let main = session.function_index("main").unwrap();
+        let args = [x.into(), weights.clone().into()];
+        let y = session.call_index(main, reflex::AnyView::slice(&args)).unwrap();
+        // Their ends would wait for the device.
+        std::mem::forget((session, program));
+        y.downcast_ref::<reflex::Tensor>().expect("a tensor").clone()
+    };
+    let host = reflex::Tensor::from_slice(&[4, 8], &x).unwrap();
+    let expected = run("cpu", host).to_vec::<f32>().unwrap();
+
+    reflex::Engine::builder().device("cuda:0").build().unwrap();
+    let (mut stream, mut address) = (0_u64, 0_u64);
+    driver.call("cuStreamCreate", [(&raw mut stream).addr() as u64, 1, 0, 0]);
+    driver.call("cuMemAlloc_v2", [(&raw mut address).addr() as u64, 128, 0, 0]);
+    for is_known in [true, false] {
+        let from = x.as_ptr().expose_provenance() as u64;
+        driver.call("cuMemcpyHtoDAsync_v2", [address, from, 128, stream]);
+        let handle = std::ptr::with_exposed_provenance_mut(stream as usize);
+        // SAFETY: a stream of the driver, and no address for the one before.
+        unsafe { TVMFFIEnvSetStream(2, 0, handle, std::ptr::null_mut()) };
+        if is_known {
+            // SAFETY: it has no obligations.
+            assert_eq!(unsafe { TVMFFIEnvGetStream(2, 0) }, handle);
+        } else {
+            reflex_runtime::device::host_stream::set(DLDevice::cuda(0), None);
+            driver.call("cuStreamSynchronize", [stream, 0, 0, 0]);
+        }
+        let y = run("cuda:0", foreign(address, &[4, 8]));
+        let mut found = vec![0.0_f32; 20];
+        let to = found.as_mut_ptr().expose_provenance() as u64;
+        driver.call("cuMemcpyDtoHAsync_v2", [to, y.data_ptr().addr() as u64, 80, stream]);
+        driver.call("cuStreamSynchronize", [stream, 0, 0, 0]);
+        assert_eq!(found == expected, is_known, "a stream that is unknown waits for nothing");
+    }
+}

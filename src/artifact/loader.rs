@@ -3,15 +3,22 @@
 use std::sync::Arc;
 
 use reflex_runtime::abi::DLDevice;
+use reflex_runtime::device;
 use reflex_runtime::library::{BundleAccess, Library};
 use reflex_runtime::module::Module;
+use reflex_vm::executable::Executable;
 use reflex_vm::serialize;
+use reflex_vm::verify::Verified;
 
+use super::device::DeviceSection;
 use super::imports::{self, LibraryFunctions};
 use super::kernels::ArtifactKernels;
 use super::metadata::Metadata;
-use super::{EXECUTABLE_KIND, METADATA_SYMBOL, SAVED_CODE_SYMBOL, relay, tvm_signatures};
+use super::{
+    DEVICE_SYMBOL, EXECUTABLE_KIND, METADATA_SYMBOL, SAVED_CODE_SYMBOL, relay, tvm_signatures,
+};
 use crate::error::{Error, ErrorKind, Result};
+use crate::kernels::device::DeviceCodes;
 use crate::model_source::ModelSource;
 use crate::options::{ExecutionOptions, TargetSelection};
 use crate::program::loaded::{LoadedProgram, Resources, verified};
@@ -82,41 +89,88 @@ fn load(
         BundleAccess::Read => serialize::from_bytes(library.bundle_bytes(range)),
     };
     let exec = verified(exec.map_err(|e| model(&e.to_string()))?)?;
-    let saved_code = library.data(SAVED_CODE_SYMBOL).map(Arc::from);
-    let (metadata, origin, suffix) = match metadata {
-        Some(metadata) => {
-            let best = metadata.best(target)?;
-            let names = metadata.names().join(" and ");
-            let origin = format!("compiled by Reflex for {names}, of which {} runs", best.name);
-            let suffix = best.suffix.clone();
-            (metadata, origin, suffix)
+    let section = library.data(DEVICE_SYMBOL).map(DeviceSection::parse).transpose()?;
+    let (codes, companion) = section.map(|s| (s.codes, s.companion)).unzip();
+    let codes = match (codes, companion.flatten(), &target.device) {
+        (None, _, Some(device)) => {
+            let name = device.name();
+            let text = format!("has no kernels for {name}; compile the model with --device {name}");
+            return Err(Error::new(ErrorKind::Unsupported, text));
         }
-        None => {
-            let origin = "exported by TVM".to_owned();
-            let signatures = tvm_signatures::signatures(&exec);
-            (Metadata::of_signatures(signatures), origin, String::new())
+        // The bundle's program is for CPUs, and that is what is asked for.
+        (None, _, None) | (_, Some(_), None) => None,
+        (Some(codes), None, _) => Some(codes),
+        (Some(codes), Some(companion), Some(_)) => {
+            let (exec, metadata) = companion.read()?;
+            let parts = Parts { library, exec: verified(exec)?, metadata: Some(metadata) };
+            return parts.link(Some(codes), target, execution);
         }
     };
-    let own = Module::new(LibraryFunctions(library.clone()));
-    let imports = imports::tree(&library, own)?.imports;
-    // SAFETY: the caller trusts the library's machine code, and with it the library's own
-    // description of that code.
-    let library =
-        unsafe { ArtifactKernels::new(library, suffix, metadata.kernels, imports.clone()) };
-    let resources = Resources {
-        library: Arc::new(library),
-        signatures: Arc::new(metadata.signatures),
-        device: DLDevice::CPU,
-        on_cpu: [].into(),
-        objects: None,
-        imports: imports.into(),
-        missing_features: None,
-        saved_code,
-        listing: None,
-        variants: metadata.variants.into(),
-        execution: execution.clone(),
-        origin,
-        operations: Arc::new(metadata.operations),
-    };
-    LoadedProgram::link(exec, resources)
+    Parts { library, exec, metadata }.link(codes, target, execution)
+}
+
+/// A program in a library: its bytecode and its description, if Reflex wrote it.
+struct Parts {
+    library: Library,
+    exec: Verified<Executable>,
+    metadata: Option<Metadata>,
+}
+
+impl Parts {
+    /// Links the program, with kernels for a GPU if it has them.
+    fn link(
+        self,
+        codes: Option<DeviceCodes>,
+        target: &TargetSelection,
+        execution: &ExecutionOptions,
+    ) -> Result<LoadedProgram> {
+        let Parts { library, exec, metadata } = self;
+        let saved_code = library.data(SAVED_CODE_SYMBOL).filter(|_| codes.is_none()).map(Arc::from);
+        let (metadata, mut origin, suffix) = match metadata {
+            Some(metadata) => {
+                let best = metadata.best(target)?;
+                let names = metadata.names().join(" and ");
+                let origin = format!("compiled by Reflex for {names}, of which {} runs", best.name);
+                let suffix = best.suffix.clone();
+                (metadata, origin, suffix)
+            }
+            None => {
+                let origin = "exported by TVM".to_owned();
+                let signatures = tvm_signatures::signatures(&exec);
+                (Metadata::of_signatures(signatures), origin, String::new())
+            }
+        };
+        if let Some(codes) = &codes {
+            origin = format!("compiled by Reflex for {}", codes.gpu);
+        }
+        let own = Module::new(LibraryFunctions(library.clone()));
+        let imports = imports::tree(&library, own)?.imports;
+        // SAFETY: the caller trusts the library's machine code, and with it the library's own
+        // description of that code.
+        let library =
+            unsafe { ArtifactKernels::new(library, suffix, metadata.kernels, imports.clone()) };
+        let mut resources = Resources {
+            library: Arc::new(library),
+            signatures: Arc::new(metadata.signatures),
+            device: DLDevice::CPU,
+            on_cpu: [].into(),
+            objects: None,
+            imports: imports.into(),
+            device_code: None,
+            obstacle: None,
+            saved_code,
+            listing: None,
+            variants: metadata.variants.into(),
+            execution: execution.clone(),
+            origin,
+            operations: Arc::new(metadata.operations),
+        };
+        if let Some(codes) = codes {
+            let id = target.device.as_ref().and_then(|device| device.id);
+            let device = id.map(device::get).transpose();
+            let device = device.map_err(|e| Error::new(ErrorKind::Unsupported, e.message()))?;
+            resources.compute_on(codes, device)?;
+        }
+        LoadedProgram::link(exec, resources)
+    }
 }

@@ -4,10 +4,12 @@
 //! kernels, so TVM's loader takes the file. [`METADATA_SYMBOL`] is ours: names and shapes of inputs
 //! and outputs, and the CPU variants of the kernels, of which the highest that this CPU can run is
 //! taken. TVM takes the lowest, whose kernels have the plain names. [`SAVED_CODE_SYMBOL`] is ours
-//! too: machine code of the VM functions.
+//! too: machine code of the VM functions. [`DEVICE_SYMBOL`] has what is for a GPU, which TVM does not
+//! read.
 //!
 //! Decision: docs/decisions/0039-cpu-levels.md
 
+pub(crate) mod device;
 pub(crate) mod imports;
 mod kernels;
 pub(crate) mod loader;
@@ -22,3 +24,5 @@ pub(crate) const EXECUTABLE_KIND: &str = "relax.VMExecutable";
 const METADATA_SYMBOL: &str = "__reflex_meta";
 /// Symbol of the saved code: machine code of the executable's functions.
 const SAVED_CODE_SYMBOL: &str = "__reflex_code";
+/// Symbol of [`device::DeviceSection`].
+const DEVICE_SYMBOL: &str = "__reflex_device";

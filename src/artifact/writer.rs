@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use reflex_codemem::elf::{Blob, SharedLibrary};
-use reflex_lower::pipeline::Cpu;
 use reflex_tir::codegen::ObjectFile;
 use reflex_vm::executable::Executable;
 use reflex_vm::{align, serialize};
 
+use super::device::DeviceSection;
 use super::metadata::Metadata;
-use super::{EXECUTABLE_KIND, METADATA_SYMBOL, SAVED_CODE_SYMBOL};
+use super::{DEVICE_SYMBOL, EXECUTABLE_KIND, METADATA_SYMBOL, SAVED_CODE_SYMBOL};
 use crate::error::{Error, ErrorKind, Result};
 use crate::whole_file;
 
@@ -28,11 +28,12 @@ pub(crate) fn aligned(exec: &Executable) -> Result<Executable> {
 pub(crate) struct Contents<'a> {
     /// An executable from [`aligned`].
     pub(crate) executable: &'a Executable,
-    /// Machine code of its functions.
-    pub(crate) saved_code: &'a [u8],
-    /// Kernels by CPU, the lowest first.
-    pub(crate) kernels: &'a [(Cpu, Vec<ObjectFile>)],
+    /// Machine code of its functions, if it computes on CPUs.
+    pub(crate) saved_code: Option<&'a [u8]>,
+    /// Kernels in host memory, those of a second program too.
+    pub(crate) kernels: Vec<&'a ObjectFile>,
     pub(crate) metadata: &'a Metadata,
+    pub(crate) device: Option<DeviceSection>,
 }
 
 /// Writes an artifact; the file appears complete or not at all. Returns its size in bytes.
@@ -40,14 +41,22 @@ pub(crate) fn write(path: &Path, contents: &Contents<'_>) -> Result<u64> {
     let bundle = bundle(contents.executable);
     let metadata = serde_json::to_vec(contents.metadata)
         .map_err(|e| Error::new(ErrorKind::Compile, e.to_string()))?;
+    let device = contents.device.as_ref().map(DeviceSection::to_bytes).transpose()?;
     let blob =
         |symbol, align, bytes| Blob { section: ".rodata", symbol: Some(symbol), align, bytes };
     let mut library = SharedLibrary::new()
         .blob(blob(BUNDLE_SYMBOL, PAGE, &bundle))
         .blob(Blob { section: ".reflex", ..blob(METADATA_SYMBOL, 8, &metadata) })
-        .blob(Blob { section: ".reflex.code", ..blob(SAVED_CODE_SYMBOL, 8, contents.saved_code) })
         .slot(CONTEXT_SLOT);
-    for object in contents.kernels.iter().flat_map(|(_, objects)| objects) {
+    if let Some(code) = contents.saved_code {
+        let section = ".reflex.code";
+        library = library.blob(Blob { section, ..blob(SAVED_CODE_SYMBOL, 8, code) });
+    }
+    if let Some(bytes) = &device {
+        let section = ".reflex.device";
+        library = library.blob(Blob { section, ..blob(DEVICE_SYMBOL, 8, bytes) });
+    }
+    for object in &contents.kernels {
         library = library.object(&object.signature.name, &object.elf);
     }
     whole_file::write(path, 0o755, |file| library.write_to(file)).map_err(|e| Error::io(path, &e))

@@ -13,7 +13,8 @@ use super::progress;
 /// Options of every command that compiles or runs.
 #[derive(Args)]
 pub struct EngineArgs {
-    /// Device: the CPU, or a CUDA device such as cuda:0.
+    /// Device: the CPU, or a CUDA device such as cuda:0. `compile` also takes cuda, for every GPU and
+    /// without one here, cuda:sm_90a, and cpu,cuda for both in one file.
     #[arg(long, default_value = "cpu", value_name = "cpu|cuda[:N]")]
     device: String,
     /// Let the CPU run kernels that have no code for the device.
@@ -107,6 +108,11 @@ impl EngineArgs {
             builder = builder.tier(policy.parse().map_err(|e: reflex::Error| e.at("--tier"))?);
         }
         Ok(builder)
+    }
+
+    /// Returns the device, as it was given.
+    pub fn device(&self) -> &str {
+        &self.device
     }
 
     /// Loads a model.

@@ -37,10 +37,19 @@ fn input_shapes(text: &str) -> std::result::Result<InputShapes, String> {
     shapes.ok_or_else(|| "expected NAME=1x3x224x224, inputs separated by commas".to_owned())
 }
 
+/// The device to compile for: code for `cuda` alone runs on every GPU, and needs none here.
+fn target(device: &str) -> String {
+    match device {
+        "cuda" | "cpu,cuda" => format!("{device}:sm_80"),
+        device => device.to_owned(),
+    }
+}
+
 /// Runs the command.
 pub fn run(args: &CompileArgs) -> Result<ExitCode> {
     Program::check_save_path(&args.output)?;
-    let builder = args.shapes.iter().cloned().fold(args.engine.builder()?, EngineBuilder::shapes);
+    let builder = args.engine.builder()?.device(&target(args.engine.device()));
+    let builder = args.shapes.iter().cloned().fold(builder, EngineBuilder::shapes);
     let engine = builder.build()?;
     warn_of_cache(&engine, &args.model);
     let program = engine.load(&args.model)?;

@@ -23,6 +23,9 @@ use crate::streams::{StreamState, Streams};
 /// the rest of the process.
 pub(crate) static OPEN: Mutex<BTreeMap<i32, &'static Gpu>> = Mutex::new(BTreeMap::new());
 
+/// CUDA's legacy default stream, whose handle is null. No address is as high.
+const LEGACY: Stream = Stream(u64::MAX);
+
 /// A device with its primary context, which the process shares and which is never reset here.
 pub(crate) struct Gpu {
     id: DLDevice,
@@ -220,6 +223,23 @@ impl Device for &'static Gpu {
         let stream = Stream(state.raw().addr() as u64);
         self.streams.add(stream, state);
         Ok(stream)
+    }
+
+    fn host_stream(&self, handle: u64) -> Result<Stream, Error> {
+        let stream = match handle {
+            // Zero is the number of our own default stream.
+            0 => LEGACY,
+            handle => Stream(handle),
+        };
+        if self.streams.get(stream).is_none() {
+            let raw = std::ptr::with_exposed_provenance_mut(handle as usize);
+            self.streams.add(stream, StreamState::of_host(raw));
+        }
+        Ok(stream)
+    }
+
+    fn handle_of(&self, stream: Stream) -> Result<u64, Error> {
+        Ok(self.stream(stream)?.raw().addr() as u64)
     }
 
     fn destroy_stream(&self, stream: Stream) {

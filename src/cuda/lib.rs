@@ -16,6 +16,7 @@ use reflex_runtime::error::Error;
 
 mod call;
 pub mod driver;
+mod facts;
 mod gpu;
 mod launches;
 mod module;
@@ -26,6 +27,7 @@ mod streams;
 
 use gpu::{Gpu, OPEN};
 
+pub use facts::{Facts, facts};
 pub use settings::SYNC_VARIABLE;
 
 /// Opens the device of a number, registers it, and returns it. Once open, it stays so.

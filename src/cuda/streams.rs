@@ -13,6 +13,8 @@ use crate::launches::Launches;
 #[derive(Debug)]
 pub(crate) struct StreamState {
     raw: Raw,
+    /// Whether the host of the process made it, and ends it.
+    is_host: bool,
     pub(crate) launches: Mutex<Launches>,
 }
 
@@ -26,7 +28,12 @@ unsafe impl Sync for Raw {}
 
 impl StreamState {
     pub(crate) fn new(raw: CUstream) -> StreamState {
-        StreamState { raw: Raw(raw), launches: Mutex::default() }
+        StreamState { raw: Raw(raw), is_host: false, launches: Mutex::default() }
+    }
+
+    /// A stream of the host's.
+    pub(crate) fn of_host(raw: CUstream) -> StreamState {
+        StreamState { is_host: true, ..StreamState::new(raw) }
     }
 
     pub(crate) fn raw(&self) -> CUstream {
@@ -47,12 +54,14 @@ impl Streams {
         self.0.read().get(&stream).cloned()
     }
 
-    /// Takes a stream out; the default one stays.
+    /// Takes a stream out; the default one stays, and those of the host.
     pub(crate) fn remove(&self, stream: Stream) -> Option<Arc<StreamState>> {
-        if stream == Stream::DEFAULT { None } else { self.0.write().remove(&stream) }
+        let is_ours = |state: Arc<StreamState>| stream != Stream::DEFAULT && !state.is_host;
+        if self.get(stream).is_some_and(is_ours) { self.0.write().remove(&stream) } else { None }
     }
 
+    /// Those that were made here.
     pub(crate) fn all(&self) -> Vec<Arc<StreamState>> {
-        self.0.read().values().cloned().collect()
+        self.0.read().values().filter(|stream| !stream.is_host).cloned().collect()
     }
 }

@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 const LARGE: usize = 1 << 20;
 
 /// Objects by CPU, the lowest first.
-type ByCpu = [(Cpu, Vec<ObjectFile>)];
+pub(crate) type ByCpu = [(Cpu, Vec<ObjectFile>)];
 
 /// Object files of kernels, in a nameless temporary file when they are large: the loaded kernels
 /// are in memory already, and most programs are never saved.

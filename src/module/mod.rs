@@ -3,7 +3,7 @@
 //! They are tvm-ffi's `ffi.Module`, so TVM's Python package calls them as its own, and RPC clients of a
 //! server too.
 //!
-//! Decision: docs/decisions/0070-modules.md
+//! Decision: docs/decisions/0072-modules.md
 
 mod executable;
 mod kinds;

@@ -7,16 +7,15 @@ use reflex_lower::compile::Compiled;
 use reflex_runtime::abi::DLDevice;
 use reflex_runtime::device;
 use reflex_runtime::error::Error as Raised;
-use reflex_vm::load::Library;
 
 use super::loaded::{LoadedProgram, Resources, verified};
 use super::shape_variant::NamedVariant;
 use crate::artifact::metadata::missing_features;
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernels::device::DeviceKernels;
+use crate::kernels::device::DeviceCodes;
 use crate::kernels::jit::JitKernels;
 use crate::kernels::objects::KernelObjects;
-use crate::options::{ExecutionOptions, TargetSelection};
+use crate::options::{ExecutionOptions, TargetDevice, TargetSelection};
 use crate::signature::Signature;
 
 /// The use of a program's object files after its kernels are loaded.
@@ -47,36 +46,31 @@ pub(crate) fn load(
     let (cpu, objects) = &compiled.kernels[best.unwrap_or(0)];
     let kernels = JitKernels::load(objects, &cpu.suffix)?;
     let missing_features = missing_features(&cpu.target.features, host);
-    let device = target.device.as_ref().map_or(DLDevice::CPU, |device| device.id);
-    let library: Arc<dyn Library + Send + Sync> = match device.is_cpu() {
-        true => Arc::new(kernels),
-        false => {
-            let failed = |e: Raised| Error::new(ErrorKind::Unsupported, e.message());
-            let device = device::get(device).map_err(failed)?;
-            let (functions, on_cpu) = (&compiled.device, &compiled.on_cpu);
-            Arc::new(DeviceKernels::load(functions, kernels, on_cpu, device)?)
-        }
-    };
-    let objects = match retention {
-        // What a library can hold is host code alone, so far.
-        _ if !device.is_cpu() => None,
-        ObjectRetention::Keep => Some(Arc::new(KernelObjects::new(compiled.kernels))),
-        ObjectRetention::Discard => None,
-    };
-    let resources = Resources {
-        library,
-        device,
-        on_cpu: compiled.on_cpu.into(),
+    let failed = |e: Raised| Error::new(ErrorKind::Unsupported, e.message());
+    let mut resources = Resources {
+        library: Arc::new(kernels),
+        device: DLDevice::CPU,
+        on_cpu: compiled.on_cpu.as_slice().into(),
         signatures: Arc::new(interface.signatures),
         variants: interface.variants.into(),
-        objects,
+        objects: None,
         imports: [].into(),
-        missing_features,
+        device_code: None,
+        obstacle: missing_features,
         execution: execution.clone(),
         origin: "compiled in this process".to_owned(),
         operations: Arc::new(compiled.operations),
         saved_code: None,
         listing: None,
     };
+    if let Some(TargetDevice { id, target }) = &target.device {
+        let codes = DeviceCodes::of(&target.gpu.name, &compiled.device, &compiled.on_cpu);
+        let codes = codes.map_err(|why| Error::new(ErrorKind::Compile, why))?;
+        let device = id.map(device::get).transpose().map_err(failed)?;
+        resources.compute_on(codes, device)?;
+    }
+    if retention == ObjectRetention::Keep {
+        resources.objects = Some(Arc::new(KernelObjects::new(compiled.kernels)));
+    }
     LoadedProgram::link(verified(compiled.executable)?, resources)
 }

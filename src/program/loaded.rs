@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use reflex_cranelift::{CraneliftTier, Disassemble, JitError, Overview, SavedCodeError};
 use reflex_graph::{ConstantPool, Literal};
 use reflex_runtime::abi::DLDevice;
+use reflex_runtime::device::Device;
 use reflex_runtime::module::Module;
 use reflex_vm::devices::Devices;
 use reflex_vm::executable::{Constant, Executable, FuncKind};
@@ -17,6 +18,7 @@ use reflex_vm::{load, program, text};
 use super::shape_variant::{NamedVariant, ShapeVariant};
 use crate::disassemble;
 use crate::error::{Error, ErrorKind, Result};
+use crate::kernels::device::{DeviceCodes, DeviceKernels, needs_device};
 use crate::kernels::objects::KernelObjects;
 use crate::options::{ExecutionOptions, Mode, SessionOptions, devices};
 use crate::session::plain::{PlainOptions, PlainSession};
@@ -33,6 +35,8 @@ pub(crate) struct LoadedProgram {
     tier: OnceLock<std::result::Result<ProgramTier, String>>,
     /// Functions that compiled mode leaves to the interpreter.
     bailouts: OnceLock<Vec<(u32, Bailout)>>,
+    /// The same model for a GPU, which is saved with this one.
+    companion: Option<Arc<LoadedProgram>>,
 }
 
 /// The parts of a program that are not bytecode. A fork shares them.
@@ -49,8 +53,10 @@ pub(crate) struct Resources {
     pub(crate) objects: Option<Arc<KernelObjects>>,
     /// Modules of an artifact beside the program.
     pub(crate) imports: Arc<[Module]>,
-    /// CPU features that the kernels need and this CPU lacks, as a message.
-    pub(crate) missing_features: Option<String>,
+    /// The kernels for a GPU, if the program computes on one.
+    pub(crate) device_code: Option<Arc<DeviceCodes>>,
+    /// Why no session runs it: CPU features that its kernels need, or a device that is not open.
+    pub(crate) obstacle: Option<String>,
     pub(crate) execution: ExecutionOptions,
     /// The program's compiler, for `reflex info`.
     pub(crate) origin: String,
@@ -61,6 +67,31 @@ pub(crate) struct Resources {
     pub(crate) saved_code: Option<Arc<[u8]>>,
     /// The listing of an executable of Relay's virtual machine.
     pub(crate) listing: Option<Arc<str>>,
+}
+
+impl Resources {
+    /// Makes the kernels those for a GPU, and the present ones those for host memory. Without a device
+    /// no session runs the program.
+    pub(crate) fn compute_on(
+        &mut self,
+        codes: DeviceCodes,
+        device: Option<&'static dyn Device>,
+    ) -> Result<()> {
+        let on_cpu = self.library.clone();
+        match device {
+            Some(device) => {
+                self.library = Arc::new(DeviceKernels::load(&codes, on_cpu, device)?);
+                self.device = device.id();
+            }
+            None => {
+                self.library = Arc::new(DeviceKernels::closed(&codes, on_cpu));
+                self.obstacle = Some(needs_device(&codes.gpu));
+            }
+        }
+        self.on_cpu = codes.on_cpu.as_slice().into();
+        self.device_code = Some(Arc::new(codes));
+        Ok(())
+    }
 }
 
 /// The code generator of a program, and the state of the artifact's saved code.
@@ -82,12 +113,23 @@ impl LoadedProgram {
         };
         let link = |v: &NamedVariant| v.link(|name| vm.find(name)).ok_or_else(|| lacking(v));
         let variants = resources.variants.iter().map(link).collect::<Result<_>>()?;
-        Ok(LoadedProgram { vm: Arc::new(vm), resources, variants, tier, bailouts })
+        let companion = None;
+        Ok(LoadedProgram { vm: Arc::new(vm), resources, variants, tier, bailouts, companion })
     }
 
     /// Links the same bytecode again: kernels and constants are shared, tiers start empty.
     pub(crate) fn fork(&self) -> Result<LoadedProgram> {
-        LoadedProgram::link(self.vm.executable().clone(), self.resources.clone())
+        let fork = LoadedProgram::link(self.vm.executable().clone(), self.resources.clone())?;
+        Ok(LoadedProgram { companion: self.companion.clone(), ..fork })
+    }
+
+    /// Returns the program with one for a GPU that is saved with it.
+    pub(crate) fn with_companion(self, companion: LoadedProgram) -> LoadedProgram {
+        LoadedProgram { companion: Some(Arc::new(companion)), ..self }
+    }
+
+    pub(crate) fn companion(&self) -> Option<&LoadedProgram> {
+        self.companion.as_deref()
     }
 
     pub(crate) fn resources(&self) -> &Resources {
@@ -124,8 +166,8 @@ impl LoadedProgram {
     /// Opens a session that runs this program only.
     pub(crate) fn open(&self, options: &SessionOptions) -> Result<PlainSession> {
         let devices = self.devices(options)?;
-        if let Some(missing) = &self.resources.missing_features {
-            return Err(Error::new(ErrorKind::Unsupported, missing.as_str()));
+        if let Some(obstacle) = &self.resources.obstacle {
+            return Err(Error::new(ErrorKind::Unsupported, obstacle.as_str()));
         }
         let ExecutionOptions { threads, policy } = &self.resources.execution;
         let mode = match options.mode {

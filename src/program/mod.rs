@@ -13,14 +13,17 @@ use reflex_cranelift::CraneliftTier;
 use reflex_relay::lower::RESERVED;
 use reflex_runtime::module::Module;
 use reflex_tir::codegen::KernelTier;
-use reflex_vm::executable::FuncKind;
+use reflex_vm::executable::{Executable, FuncKind};
+use reflex_vm::verify::Verified;
 use reflex_vm::{program as vm_program, text};
 
 use crate::array::Feed;
+use crate::artifact::device::{CompanionProgram, DeviceSection};
 use crate::artifact::metadata::Metadata;
 use crate::artifact::writer::{self, Contents};
 use crate::disassemble;
 use crate::error::{Error, ErrorKind, Result};
+use crate::kernels::objects::ByCpu;
 use crate::model_info::ModelInfo;
 use crate::model_source::ModelFormat;
 use crate::options::{Mode, SessionOptions};
@@ -241,28 +244,57 @@ impl Program {
         Program::check_save_path(&path)?;
         let resources = self.loaded.resources();
         let objects = resources.objects.as_ref().ok_or_else(|| {
-            let device = resources.device;
-            let text = match (&resources.listing, device.is_cpu()) {
-                (_, false) => format!("programs for {device} cannot be saved yet"),
-                (None, true) => "a .so is compiled already; compile the model itself".to_owned(),
-                (Some(_), true) => "an executable of Relay's virtual machine is shipped as it is, \
-                                    with its kernels"
-                    .to_owned(),
+            let text = match &resources.listing {
+                None => "a .so is compiled already; compile the model itself",
+                Some(_) => {
+                    "an executable of Relay's virtual machine is shipped as it is, with its kernels"
+                }
             };
             Error::new(ErrorKind::Unsupported, text)
         })?;
-        let failed = |e: &dyn Display| Error::new(ErrorKind::Compile, e.to_string());
         let exec = verified(writer::aligned(self.loaded.executable())?)?;
-        let vm = vm_program::Program::load(exec, &[resources.library.as_ref()]);
-        let vm = vm.map_err(|e| failed(&e))?;
-        let tier = CraneliftTier::new().map_err(|e| failed(&e))?;
-        let (saved_code, _) = tier.save_code(&vm).map_err(|e| failed(&e))?;
         let kernels = objects.read()?;
+        let saved_code = match resources.device_code {
+            None => Some(self.machine_code(exec.clone())?),
+            Some(_) => None,
+        };
         let metadata = Metadata::new(&kernels, resources);
-        let (executable, metadata) = (vm.executable(), &metadata);
-        let contents =
-            Contents { executable, saved_code: &saved_code, kernels: &kernels, metadata };
+        let companion = self.loaded.companion();
+        let others = companion.and_then(|program| program.resources().objects.as_ref());
+        let others = others.map(|objects| objects.read()).transpose()?;
+        let all = kernels.iter().chain(others.iter().flat_map(|kernels| kernels.iter()));
+        let contents = Contents {
+            executable: &exec,
+            saved_code: saved_code.as_deref(),
+            kernels: all.flat_map(|(_, objects)| objects).collect(),
+            metadata: &metadata,
+            device: self.device_section(others.as_deref())?,
+        };
         writer::write(path.as_ref(), &contents)
+    }
+
+    /// Machine code of the functions of an executable, linked to this program's kernels.
+    fn machine_code(&self, exec: Verified<Executable>) -> Result<Vec<u8>> {
+        let failed = |e: &dyn Display| Error::new(ErrorKind::Compile, e.to_string());
+        let library = self.loaded.resources().library.as_ref();
+        let vm = vm_program::Program::load(exec, &[library]).map_err(|e| failed(&e))?;
+        let tier = CraneliftTier::new().map_err(|e| failed(&e))?;
+        let (code, _) = tier.save_code(&vm).map_err(|e| failed(&e))?;
+        Ok(code)
+    }
+
+    /// The artifact's section for a GPU: this program's code, or its companion with the kernels in
+    /// host memory.
+    fn device_section(&self, kernels: Option<&ByCpu>) -> Result<Option<DeviceSection>> {
+        let code = |program: &LoadedProgram| program.resources().device_code.as_deref().cloned();
+        if let Some(codes) = code(&self.loaded) {
+            return Ok(Some(DeviceSection { codes, companion: None }));
+        }
+        let Some(program) = self.loaded.companion() else { return Ok(None) };
+        let Some(codes) = code(program) else { return Ok(None) };
+        let metadata = Metadata::new(kernels.unwrap_or_default(), program.resources());
+        let companion = Some(CompanionProgram::new(program.executable(), &metadata)?);
+        Ok(Some(DeviceSection { codes, companion }))
     }
 
     /// Refuses a path that [`Program::save`] would refuse, before the model is compiled.

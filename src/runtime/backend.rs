@@ -11,6 +11,7 @@ use std::ptr::NonNull;
 
 use crate::abi::{DLDevice, ParallelLambda, TVMFFIAny, TVMFFIObject, TVMParallelGroupEnv};
 use crate::alloc::workspace;
+use crate::device::host_stream;
 use crate::error::Error;
 use crate::exports::{exports, status};
 use crate::function::guard;
@@ -102,6 +103,34 @@ exports! { "c_backend_api.h":
             }
             Ok(())
         })
+    }
+
+    /// Sets the stream that this thread's host works on: what it passes to sessions of a device was made in
+    /// the order of this stream, and what it gets is used there. Null is CUDA's legacy default stream.
+    fn TVMFFIEnvSetStream(
+        device_type: i32,
+        device_id: i32,
+        stream: *mut c_void,
+        original: *mut *mut c_void,
+    ) -> c_int {
+        status(|| {
+            let device = DLDevice { device_type, device_id };
+            let before = host_stream::set(device, Some(stream.expose_provenance() as u64));
+            if !original.is_null() {
+                let before = std::ptr::with_exposed_provenance_mut(before.unwrap_or(0) as usize);
+                // SAFETY: the caller passes null or a writable address.
+                unsafe { original.write(before) };
+            }
+            Ok(())
+        })
+    }
+
+    /// The stream of a device that work of this thread belongs on: in a run of a session that one's,
+    /// else the host's, else null.
+    fn TVMFFIEnvGetStream(device_type: i32, device_id: i32) -> *mut c_void {
+        let device = DLDevice { device_type, device_id };
+        let handle = guard(|| host_stream::of_work(device)).unwrap_or(0);
+        std::ptr::with_exposed_provenance_mut(handle as usize)
     }
 
     /// A function of a library's imported modules or a global one, borrowed from the library.

@@ -19,6 +19,8 @@ use crate::alloc::device::DeviceAllocator;
 use crate::error::Error;
 
 mod cpu;
+pub mod host_stream;
+pub mod waits;
 
 /// The kind of an error after which a device does nothing more for this process.
 pub const DEVICE_LOST: &str = "DeviceLost";
@@ -111,6 +113,12 @@ pub trait Device: Send + Sync {
 
     /// Makes a stream, ordered with no other.
     fn create_stream(&self) -> Result<Stream, Error>;
+
+    /// A stream of the host's own, by the driver's handle. It is never ended here.
+    fn host_stream(&self, handle: u64) -> Result<Stream, Error>;
+
+    /// The driver's handle of a stream.
+    fn handle_of(&self, stream: Stream) -> Result<u64, Error>;
 
     /// Waits for a stream's work and ends it. Its errors are not reported.
     fn destroy_stream(&self, stream: Stream);

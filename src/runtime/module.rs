@@ -5,7 +5,7 @@
 //! made here have the table of virtual functions that C++ expects (`vtable`); elsewhere nothing calls it.
 //! Modules made there are called through its global functions.
 //!
-//! Decision: docs/decisions/0070-modules.md
+//! Decision: docs/decisions/0072-modules.md
 
 mod vtable;
 

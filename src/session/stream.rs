@@ -3,7 +3,7 @@
 
 use reflex_runtime::abi::DLDevice;
 use reflex_runtime::array::Array;
-use reflex_runtime::device::{self, Device, Stream, StreamScope};
+use reflex_runtime::device::{self, Device, Stream, StreamScope, host_stream};
 use reflex_runtime::error::Error as Raised;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::tensor::transfer::{follow, stream_of};
@@ -15,7 +15,7 @@ pub(super) struct SessionStream {
     stream: Stream,
 }
 
-/// Arguments on the device, and the streams of those that other sessions have made.
+/// Arguments on the device, and the streams that made them: other sessions', and the host's.
 pub(super) struct PlacedArgs {
     pub(super) args: Vec<Any>,
     guests: Vec<Stream>,
@@ -45,6 +45,9 @@ impl SessionStream {
     /// what wrote the others. The stream is entered.
     pub(super) fn place(&self, args: &[AnyView<'_>]) -> Result<PlacedArgs, Raised> {
         let mut placed = PlacedArgs { args: Vec::with_capacity(args.len()), guests: vec![] };
+        if let Some(host) = host_stream::current(self.device.id())? {
+            self.follow(host, &mut placed.guests)?;
+        }
         for arg in args {
             let value = self.value(&arg.to_owned(), &mut placed.guests)?;
             placed.args.push(value);
@@ -59,14 +62,19 @@ impl SessionStream {
         }
         let Some(tensor) = value.downcast_ref::<Tensor>() else { return Ok(value.clone()) };
         if tensor.device() == self.device.id() {
-            let owner = stream_of(self.device, tensor.data_ptr());
-            if owner != self.stream && !guests.contains(&owner) {
-                follow(self.device, self.stream, self.device, owner)?;
-                guests.push(owner);
-            }
+            self.follow(stream_of(self.device, tensor.data_ptr()), guests)?;
             return Ok(value.clone());
         }
         Ok(tensor.to_device(self.device.id())?.into())
+    }
+
+    /// Makes the stream wait for what another one has before it now.
+    fn follow(&self, owner: Stream, guests: &mut Vec<Stream>) -> Result<(), Raised> {
+        if owner != self.stream && !guests.contains(&owner) {
+            follow(self.device, self.stream, self.device, owner)?;
+            guests.push(owner);
+        }
+        Ok(())
     }
 
     /// Makes the streams of the arguments wait for the run: their memory may be used again then.

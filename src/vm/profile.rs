@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
+use reflex_runtime::device::waits::{self, WaitCounts};
 use reflex_runtime::error::Error;
 use reflex_runtime::tensor;
 use reflex_runtime::value::AnyView;
@@ -61,6 +62,8 @@ pub struct Profile {
     running: Vec<Running>,
     events: Vec<Event>,
     dropped: u64,
+    /// The waits of this thread before the profile began.
+    waits: WaitCounts,
 }
 
 /// Gigabytes a second that no core reads, from its first cache either.
@@ -89,6 +92,7 @@ impl Profile {
             running: Vec::new(),
             events: Vec::new(),
             dropped: 0,
+            waits: waits::counts(),
         }
     }
 
@@ -110,7 +114,7 @@ impl Profile {
         &self.events
     }
 
-    /// A table of callees: calls, time of their own and its share, bytes of the tensors given and
+    /// A table of callees, and what was waited for a device for: calls, time of their own and its share, bytes of the tensors given and
     /// their rate, and the rate of floating-point operations where they are known. There is no rate
     /// of bytes where it would be beyond any CPU's: not all of the tensors was read then.
     pub fn table(&self) -> String {
@@ -139,7 +143,17 @@ impl Profile {
             )
             .expect("writing to a String cannot fail");
         }
+        let waits = self.waits();
+        if !waits.is_zero() {
+            writeln!(out, "waits for the device: {waits}")
+                .expect("writing to a String cannot fail");
+        }
         out
+    }
+
+    /// The waits of the thread for a device since the profile began.
+    pub fn waits(&self) -> WaitCounts {
+        waits::counts().since(&self.waits)
     }
 
     /// The time line as trace events in JSON.

@@ -121,6 +121,7 @@ functions! {
             4 => 64,
             5 => c_int::MAX,
             6 | 7 => 65535,
+            16 => if driver.plan.sm >= 90 { 132 } else { 108 },
             75 => driver.plan.sm / 10,
             76 => driver.plan.sm % 10,
             97 => if driver.plan.sm >= 90 { 227 << 10 } else { 163 << 10 },

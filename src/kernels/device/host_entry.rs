@@ -1,4 +1,4 @@
-//! The host's part of a GPU function: checks of arguments, memory of intermediates, launches.
+//! Calls of a GPU function: checks of arguments, memory of intermediates, launches.
 //!
 //! A kernel's launches are those that the code generator made; what is between them (loops,
 //! conditions, allocations) runs here, on integers alone. Errors of arguments are worded as the
@@ -10,70 +10,21 @@ use std::sync::Arc;
 
 use reflex_runtime::abi::{DLDevice, DLTensor};
 use reflex_runtime::alloc::device::OwnedBlock;
-use reflex_runtime::device::{self, KernelSpec, Launch, LoadedKernels, Stream};
+use reflex_runtime::device::waits::Wait;
+use reflex_runtime::device::{self, Launch, LoadedKernels, Stream};
 use reflex_runtime::dtype::DType;
 use reflex_runtime::error::Error;
 use reflex_runtime::tensor::transfer::host_copy_of;
 use reflex_runtime::value::{Any, AnyView};
-use reflex_tir::codegen::{DeviceCode, DeviceKernel};
-use reflex_tir::{Buffer, ForKind, IndexCheck, Param, PrimFunc, Stmt};
 
-use super::host_expr::{HostExpr, Slots};
+use super::host_plan::{Extent, HostCheck, HostLaunch, HostParam, HostPlan, HostStep, StepIndex};
 
 /// A GPU function that is ready to be called.
 #[derive(Debug)]
 pub(super) struct HostEntry {
-    name: String,
+    plan: HostPlan,
     device: DLDevice,
-    params: Vec<HostParam>,
-    checks: Vec<HostCheck>,
-    body: HostStep,
-    /// Variables, and buffers by number.
-    slots: usize,
-    buffers: usize,
-    launches: Vec<HostLaunch>,
     kernels: Box<dyn LoadedKernels>,
-}
-
-#[derive(Debug)]
-enum HostParam {
-    Tensor { name: String, dtype: DType, shape: Vec<Extent>, buffer: usize },
-    Scalar { name: String, dtype: DType, slot: usize },
-}
-
-/// An extent of a parameter: a variable takes the first extent that it meets.
-#[derive(Debug)]
-struct Extent {
-    value: HostExpr,
-    /// The variable that the extent is, if it is one, and comes first here.
-    binds: Option<usize>,
-}
-
-/// A check of an index tensor, which is one of the parameters.
-#[derive(Debug)]
-struct HostCheck {
-    param: usize,
-    bounds: Vec<HostExpr>,
-    message: String,
-}
-
-#[derive(Debug)]
-enum HostStep {
-    Seq(Vec<HostStep>),
-    Loop { slot: usize, min: HostExpr, extent: HostExpr, body: Box<HostStep> },
-    If { cond: HostExpr, then: Box<HostStep>, otherwise: Option<Box<HostStep>> },
-    Let { slot: usize, value: HostExpr, body: Box<HostStep> },
-    Allocate { buffer: usize, count: HostExpr, dtype: DType, body: Box<HostStep> },
-    Launch(usize),
-}
-
-#[derive(Debug)]
-struct HostLaunch {
-    grid: [HostExpr; 3],
-    block: [u32; 3],
-    shared_bytes: u32,
-    buffers: Vec<usize>,
-    vars: Vec<usize>,
 }
 
 /// The state of a call.
@@ -87,174 +38,41 @@ struct Frame<'a> {
     words: Vec<u64>,
 }
 
-/// Builds the entry of a lowered function, whose kernels the device loads.
-pub(super) fn build(
-    func: &PrimFunc,
-    code: &DeviceCode,
+/// Makes the entry of a function, whose kernels a device loads from PTX. The plan is verified.
+pub(super) fn load(
+    plan: HostPlan,
+    ptx: &str,
     device: &'static dyn device::Device,
 ) -> Result<HostEntry, Error> {
-    let spec = |k: &DeviceKernel| KernelSpec { name: k.name.clone(), shared_bytes: k.shared_bytes };
-    let specs: Vec<KernelSpec> = code.kernels.iter().map(spec).collect();
-    let kernels = device.load(&code.ptx, &specs)?;
-    let mut builder = Builder { func, slots: Slots::default(), next: 0 };
-    let unsupported = |what: String| Error::value_error(format!("kernel {}: {what}", func.name));
-    let params = builder.params().map_err(unsupported)?;
-    let checks = func.checks.iter().map(|check| builder.check(check));
-    let checks = checks.collect::<Result<_, _>>().map_err(unsupported)?;
-    let body = builder.step(&func.body).map_err(unsupported)?;
-    if builder.next != code.kernels.len() {
-        return Err(unsupported(format!("{} launches, {}", builder.next, code.kernels.len())));
-    }
-    let launches = code.kernels.iter().map(|kernel| builder.launch(kernel));
-    let launches = launches.collect::<Result<_, _>>().map_err(unsupported)?;
-    let (slots, buffers) = (builder.slots.count(), func.buffers.len());
-    let (name, device) = (func.name.clone(), device.id());
-    Ok(HostEntry { name, device, params, checks, body, slots, buffers, launches, kernels })
-}
-
-struct Builder<'f> {
-    func: &'f PrimFunc,
-    slots: Slots,
-    /// Number of the next launch.
-    next: usize,
-}
-
-fn number(buffer: Buffer) -> usize {
-    buffer.as_u32() as usize
-}
-
-impl Builder<'_> {
-    fn params(&mut self) -> Result<Vec<HostParam>, String> {
-        let mut bound = vec![];
-        let func = self.func;
-        let mut of = |param: &Param| match *param {
-            Param::Scalar(var) => {
-                let data = &func.vars[var];
-                if !data.dtype.is_int() {
-                    return Err(format!("a parameter of {}", data.dtype));
-                }
-                let slot = self.slots.of(var);
-                bound.push(slot);
-                Ok(HostParam::Scalar { name: data.name.clone(), dtype: data.dtype, slot })
-            }
-            Param::Buffer(buffer) => {
-                let data = &func.buffers[buffer];
-                let mut extent = |e: &reflex_tir::Expr| {
-                    let value = HostExpr::of(e, &mut self.slots)?;
-                    let binds = match value {
-                        HostExpr::Slot(slot) if !bound.contains(&slot) => Some(slot),
-                        _ => None,
-                    };
-                    bound.extend(binds);
-                    Ok(Extent { value, binds })
-                };
-                let shape = data.shape.iter().map(&mut extent).collect::<Result<_, String>>()?;
-                let (name, dtype) = (data.name.clone(), data.dtype);
-                Ok(HostParam::Tensor { name, dtype, shape, buffer: number(buffer) })
-            }
-        };
-        func.params.iter().map(&mut of).collect()
-    }
-
-    fn check(&mut self, check: &IndexCheck) -> Result<HostCheck, String> {
-        let is = |param: &Param| matches!(param, Param::Buffer(buffer) if *buffer == check.buffer);
-        let param = self.func.params.iter().position(is);
-        let param = param.ok_or("an index tensor that is no parameter")?;
-        let bounds = check.bounds.iter().map(|bound| HostExpr::of(bound, &mut self.slots));
-        let bounds = bounds.collect::<Result<_, _>>()?;
-        Ok(HostCheck { param, bounds, message: check.message() })
-    }
-
-    fn step(&mut self, stmt: &Stmt) -> Result<HostStep, String> {
-        if reflex_tir::launch::Launch::of(stmt).is_some() {
-            self.next += 1;
-            return Ok(HostStep::Launch(self.next - 1));
-        }
-        Ok(match stmt {
-            Stmt::Seq(list) => {
-                HostStep::Seq(list.iter().map(|s| self.step(s)).collect::<Result<_, _>>()?)
-            }
-            Stmt::For(l) if l.kind == ForKind::Serial => HostStep::Loop {
-                slot: self.slots.of(l.var),
-                min: HostExpr::of(&l.min, &mut self.slots)?,
-                extent: HostExpr::of(&l.extent, &mut self.slots)?,
-                body: Box::new(self.step(&l.body)?),
-            },
-            Stmt::If { cond, then, otherwise } => HostStep::If {
-                cond: HostExpr::of(cond, &mut self.slots)?,
-                then: Box::new(self.step(then)?),
-                otherwise: match otherwise {
-                    Some(otherwise) => Some(Box::new(self.step(otherwise)?)),
-                    None => None,
-                },
-            },
-            Stmt::Let { var, value, body } => HostStep::Let {
-                slot: self.slots.of(*var),
-                value: HostExpr::of(value, &mut self.slots)?,
-                body: Box::new(self.step(body)?),
-            },
-            Stmt::Allocate { buffer, body } => {
-                let data = &self.func.buffers[*buffer];
-                let mut count = HostExpr::Int(1);
-                for extent in &data.shape {
-                    let extent = HostExpr::of(extent, &mut self.slots)?;
-                    count = HostExpr::Binary(reflex_tir::BinOp::Mul, Box::new([count, extent]));
-                }
-                let body = Box::new(self.step(body)?);
-                HostStep::Allocate { buffer: number(*buffer), count, dtype: data.dtype, body }
-            }
-            Stmt::For(_)
-            | Stmt::Block(_)
-            | Stmt::Store { .. }
-            | Stmt::While { .. }
-            | Stmt::Tile(_)
-            | Stmt::Barrier(_) => return Err("a statement that the host cannot run".to_owned()),
-        })
-    }
-
-    fn launch(&mut self, kernel: &DeviceKernel) -> Result<HostLaunch, String> {
-        let [x, y, z] = &kernel.grid;
-        let slots = &mut self.slots;
-        let grid = [HostExpr::of(x, slots)?, HostExpr::of(y, slots)?, HostExpr::of(z, slots)?];
-        let float = kernel.vars.iter().find(|var| self.func.vars[**var].dtype.is_float());
-        if let Some(var) = float {
-            return Err(format!("the float {} for a kernel", self.func.vars[*var].name));
-        }
-        Ok(HostLaunch {
-            grid,
-            block: kernel.block,
-            shared_bytes: kernel.shared_bytes,
-            buffers: kernel.buffers.iter().map(|buffer| number(*buffer)).collect(),
-            vars: kernel.vars.iter().map(|var| self.slots.of(*var)).collect(),
-        })
-    }
+    let kernels = device.load(ptx, &plan.kernels())?;
+    Ok(HostEntry { plan, device: device.id(), kernels })
 }
 
 impl HostEntry {
     /// The function in the packed convention. It returns once its launches are enqueued.
     pub(super) fn call(self: &Arc<Self>, args: &[AnyView<'_>]) -> Result<Any, Error> {
-        if args.len() != self.params.len() {
-            let (name, want, got) = (&self.name, self.params.len(), args.len());
+        if args.len() != self.plan.params.len() {
+            let (name, want, got) = (&self.plan.name, self.plan.params.len(), args.len());
             return Err(Error::type_error(format!("{name}: expected {want} arguments, got {got}")));
         }
         let mut frame = Frame {
             entry: self,
-            slots: vec![0; self.slots],
-            buffers: vec![0; self.buffers],
+            slots: vec![0; self.plan.slots as usize],
+            buffers: vec![0; self.plan.buffers as usize],
             stream: device::current_stream(self.device),
             words: vec![],
         };
-        for (at, (param, arg)) in self.params.iter().zip(args).enumerate() {
+        for (at, (param, arg)) in self.plan.params.iter().zip(args).enumerate() {
             frame.bind(at, param, arg)?;
         }
         frame.check_shapes(args)?;
-        self.checks.iter().try_for_each(|check| frame.check_indices(check, args))?;
-        frame.run(&self.body)?;
+        self.plan.checks.iter().try_for_each(|check| frame.check_indices(check, args))?;
+        frame.run(self.plan.steps.len() as StepIndex - 1)?;
         Ok(Any::NONE)
     }
 
     fn prefix(&self, at: usize, name: &str) -> String {
-        format!("{}: argument {at} ({name}): ", self.name)
+        format!("{}: argument {at} ({name}): ", self.plan.name)
     }
 }
 
@@ -291,7 +109,7 @@ impl Frame<'_> {
                     let (prefix, got) = (self.entry.prefix(at, name), arg.type_key());
                     Error::type_error(format!("{prefix}expected a scalar {dtype}, got {got}"))
                 })?;
-                self.slots[*slot] = value;
+                self.slots[*slot as usize] = value;
                 Ok(())
             }
             HostParam::Tensor { name, dtype, shape, buffer } => {
@@ -302,7 +120,7 @@ impl Frame<'_> {
                 let address = self.address(tensor, *dtype, shape).map_err(|what| {
                     Error::value_error(format!("{}{what}", self.entry.prefix(at, name)))
                 })?;
-                self.buffers[*buffer] = address;
+                self.buffers[*buffer as usize] = address;
                 Ok(())
             }
         }
@@ -332,7 +150,7 @@ impl Frame<'_> {
                 return Err(format!("dimension {d}: expected an extent, got {given}"));
             }
             if let Some(slot) = extent.binds {
-                self.slots[slot] = *given;
+                self.slots[slot as usize] = *given;
             }
         }
         if !is_compact(tensor) {
@@ -346,7 +164,7 @@ impl Frame<'_> {
 
     /// Checks extents, now that variables are bound.
     fn check_shapes(&self, args: &[AnyView<'_>]) -> Result<(), Error> {
-        for (at, (param, arg)) in self.entry.params.iter().zip(args).enumerate() {
+        for (at, (param, arg)) in self.entry.plan.params.iter().zip(args).enumerate() {
             let (HostParam::Tensor { name, shape, .. }, Some(tensor)) = (param, arg.as_dltensor())
             else {
                 continue;
@@ -365,11 +183,11 @@ impl Frame<'_> {
 
     /// Reads an index tensor and checks its elements. This waits for the device.
     fn check_indices(&self, check: &HostCheck, args: &[AnyView<'_>]) -> Result<(), Error> {
-        let Some(tensor) = args[check.param].as_dltensor() else { return Ok(()) };
+        let Some(tensor) = args[check.param as usize].as_dltensor() else { return Ok(()) };
         if dims(tensor).contains(&0) {
             return Ok(());
         }
-        let copy = host_copy_of(tensor)?;
+        let copy = host_copy_of(tensor, Wait::IndexCheck)?;
         let values: Vec<i64> = match copy.dtype() {
             DType::I32 => copy.to_vec::<i32>()?.into_iter().map(i64::from).collect(),
             _ => copy.to_vec::<i64>()?,
@@ -387,57 +205,58 @@ impl Frame<'_> {
         Ok(())
     }
 
-    fn run(&mut self, step: &HostStep) -> Result<(), Error> {
-        match step {
-            HostStep::Seq(steps) => steps.iter().try_for_each(|step| self.run(step)),
+    fn run(&mut self, at: StepIndex) -> Result<(), Error> {
+        match &self.entry.plan.steps[at as usize] {
+            HostStep::Seq(steps) => steps.iter().try_for_each(|step| self.run(*step)),
             HostStep::Loop { slot, min, extent, body } => {
                 let (min, extent) = (min.value(&self.slots), extent.value(&self.slots));
                 for n in 0..extent {
-                    self.slots[*slot] = min.wrapping_add(n);
-                    self.run(body)?;
+                    self.slots[*slot as usize] = min.wrapping_add(n);
+                    self.run(*body)?;
                 }
                 Ok(())
             }
             HostStep::If { cond, then, otherwise } => {
                 match (cond.value(&self.slots) != 0, otherwise) {
-                    (true, _) => self.run(then),
-                    (false, Some(otherwise)) => self.run(otherwise),
+                    (true, _) => self.run(*then),
+                    (false, Some(otherwise)) => self.run(*otherwise),
                     (false, None) => Ok(()),
                 }
             }
             HostStep::Let { slot, value, body } => {
-                self.slots[*slot] = value.value(&self.slots);
-                self.run(body)
+                self.slots[*slot as usize] = value.value(&self.slots);
+                self.run(*body)
             }
             HostStep::Allocate { buffer, count, dtype, body } => {
                 let count = usize::try_from(count.value(&self.slots)).ok();
                 let bytes = count.and_then(|count| dtype.bytes_for(count));
                 let bytes = bytes.ok_or_else(|| {
-                    let name = &self.entry.name;
+                    let name = &self.entry.plan.name;
                     Error::value_error(format!("{name}: an intermediate has an impossible size"))
                 })?;
                 // Released when the launches are enqueued: what takes its memory comes after them.
                 let block = OwnedBlock::new(device::get(self.entry.device)?.allocator(), bytes)?;
-                self.buffers[*buffer] = block.data().addr().get() as u64;
-                self.run(body)
+                self.buffers[*buffer as usize] = block.data().addr().get() as u64;
+                self.run(*body)
             }
-            HostStep::Launch(at) => self.launch(*at),
+            HostStep::Launch(at) => self.launch(*at as usize),
         }
     }
 
     fn launch(&mut self, at: usize) -> Result<(), Error> {
-        let HostLaunch { grid, block, shared_bytes, buffers, vars } = &self.entry.launches[at];
+        let HostLaunch { grid, block, shared_bytes, buffers, vars, .. } =
+            &self.entry.plan.launches[at];
         let mut blocks = [0; 3];
         for (extent, blocks) in grid.iter().zip(&mut blocks) {
             let value = extent.value(&self.slots).max(0);
             *blocks = u32::try_from(value).map_err(|_| {
-                let name = &self.entry.name;
+                let name = &self.entry.plan.name;
                 Error::value_error(format!("{name}: {value} blocks of threads along one axis"))
             })?;
         }
         self.words.clear();
-        self.words.extend(buffers.iter().map(|buffer| self.buffers[*buffer]));
-        self.words.extend(vars.iter().map(|slot| self.slots[*slot] as u64));
+        self.words.extend(buffers.iter().map(|buffer| self.buffers[*buffer as usize]));
+        self.words.extend(vars.iter().map(|slot| self.slots[*slot as usize] as u64));
         let (block, shared_bytes) = (*block, *shared_bytes);
         let launch = Launch { kernel: at, grid: blocks, block, shared_bytes, params: &self.words };
         // SAFETY: the words are those that the code generator lists for the kernel, of tensors

@@ -3,49 +3,73 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use reflex_lower::compile::DeviceFunction;
 use reflex_runtime::device::Device;
+use reflex_runtime::device::waits::Wait;
 use reflex_runtime::error::Error as Raised;
 use reflex_runtime::function::Function;
 use reflex_runtime::tensor::Tensor;
+use reflex_runtime::tensor::transfer::host_copy_of;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::load::Library;
 
-use super::jit::JitKernels;
 use crate::error::{Error, ErrorKind, Result};
 
+mod code;
 mod host_entry;
 mod host_expr;
+mod host_plan;
+
+pub(crate) use code::{DeviceCodes, FunctionCode};
 
 /// The kernels of a program for a GPU: those that run on it, and those for host memory.
 pub(crate) struct DeviceKernels {
     on_device: HashMap<String, Function>,
     /// Kernels of shape arithmetic, and those that the CPU runs for the GPU.
-    on_cpu: JitKernels,
+    on_cpu: Arc<dyn Library + Send + Sync>,
 }
 
 impl DeviceKernels {
-    /// Loads the kernels of `functions` onto a device. Those in `for_device` run on the CPU, with
+    /// Loads verified kernels onto a device. Those that it has no code for run on the CPU, with
     /// tensors that are copied there and back.
     pub(crate) fn load(
-        functions: &[DeviceFunction],
-        on_cpu: JitKernels,
-        for_device: &[String],
+        codes: &DeviceCodes,
+        on_cpu: Arc<dyn Library + Send + Sync>,
         device: &'static dyn Device,
     ) -> Result<DeviceKernels> {
         let failed = |e: Raised| Error::new(ErrorKind::Compile, e.message());
         let mut on_device = HashMap::new();
-        for DeviceFunction { func, code } in functions {
-            let entry = Arc::new(host_entry::build(func, code, device).map_err(failed)?);
-            on_device.insert(func.name.clone(), Function::new(move |args| entry.call(args)));
+        for FunctionCode { plan, ptx, .. } in &codes.functions {
+            let entry = host_entry::load(plan.clone(), ptx, device).map_err(failed)?;
+            let entry = Arc::new(entry);
+            on_device.insert(plan.name().to_owned(), Function::new(move |args| entry.call(args)));
         }
-        for name in for_device {
+        for name in &codes.on_cpu {
             let Some(kernel) = on_cpu.function(name) else { continue };
             let function = Function::new(move |args| call_on_cpu(&kernel, args));
             on_device.insert(name.clone(), function);
         }
         Ok(DeviceKernels { on_device, on_cpu })
     }
+
+    /// Kernels of a program that is read or saved, and not run: there is no device.
+    pub(crate) fn closed(
+        codes: &DeviceCodes,
+        on_cpu: Arc<dyn Library + Send + Sync>,
+    ) -> DeviceKernels {
+        let text = needs_device(&codes.gpu);
+        let names = codes.functions.iter().map(|function| function.plan.name());
+        let closed = names.chain(codes.on_cpu.iter().map(String::as_str)).map(|name| {
+            let text = text.clone();
+            let refuse = move |_: &[AnyView<'_>]| Err(Raised::value_error(text.clone()));
+            (name.to_owned(), Function::new(refuse))
+        });
+        DeviceKernels { on_device: closed.collect(), on_cpu }
+    }
+}
+
+/// Why a program for a GPU does not run where no device was opened for it.
+pub(crate) fn needs_device(gpu: &str) -> String {
+    format!("its kernels are for {gpu}: load it for a device, such as cuda:0 (--device cuda:0)")
 }
 
 impl Library for DeviceKernels {
@@ -56,6 +80,10 @@ impl Library for DeviceKernels {
     fn raw(&self, name: &str) -> Option<reflex_vm::kernel::RawKernel> {
         if self.on_device.contains_key(name) { None } else { self.on_cpu.raw(name) }
     }
+
+    fn provide(&self, functions: &HashMap<String, Function>) {
+        self.on_cpu.provide(functions);
+    }
 }
 
 /// Calls a kernel for CPUs on tensors of a device: all are copied to the host, and back, since any
@@ -65,7 +93,7 @@ fn call_on_cpu(kernel: &Function, args: &[AnyView<'_>]) -> std::result::Result<A
     for arg in args {
         match arg.downcast_ref::<Tensor>() {
             Some(tensor) if !tensor.device().is_host() => {
-                let copy = tensor.to_host()?;
+                let copy = host_copy_of(tensor.dl(), Wait::CpuKernel)?;
                 copies.push(copy.clone().into());
                 moved.push((tensor.clone(), copy));
             }

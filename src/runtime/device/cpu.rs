@@ -48,6 +48,14 @@ impl Device for Cpu {
         Ok(Stream::DEFAULT)
     }
 
+    fn host_stream(&self, _: u64) -> Result<Stream, Error> {
+        Ok(Stream::DEFAULT)
+    }
+
+    fn handle_of(&self, stream: Stream) -> Result<u64, Error> {
+        Ok(stream.0)
+    }
+
     fn destroy_stream(&self, _: Stream) {}
 
     fn synchronize(&self, _: Stream) -> Result<(), Error> {

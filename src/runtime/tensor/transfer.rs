@@ -5,6 +5,7 @@
 
 use super::{Tensor, is_compact};
 use crate::abi::{DLDevice, DLTensor};
+use crate::device::waits::{Wait, count};
 use crate::device::{Device, Stream, current_stream, get};
 use crate::error::Error;
 
@@ -71,8 +72,8 @@ impl Tensor {
 }
 
 /// A copy in host memory of a compact tensor of a device. It is made when this returns: this is
-/// where host code waits for values that decide what it does.
-pub fn host_copy_of(dl: &DLTensor) -> Result<Tensor, Error> {
+/// where host code waits for values that decide what it does, which is counted.
+pub fn host_copy_of(dl: &DLTensor, wait: Wait) -> Result<Tensor, Error> {
     let rank = usize::try_from(dl.ndim).unwrap_or(0);
     // SAFETY: the caller's reference is to a live tensor, whose shape, and strides if there are
     // any, are `ndim` long.
@@ -88,6 +89,7 @@ pub fn host_copy_of(dl: &DLTensor) -> Result<Tensor, Error> {
     let device = get(dl.device)?;
     let from = dl.data.cast::<u8>().wrapping_add(dl.byte_offset as usize).cast_const();
     let stream = stream_of(device, from);
+    count(wait);
     // SAFETY: a compact tensor has the bytes of its shape at its data, and the copy has as many.
     unsafe { device.copy_to_host(stream, copy.data_ptr(), from, copy.nbytes())? };
     Ok(copy)
@@ -116,6 +118,7 @@ unsafe fn copy_bytes(from: &Tensor, to: &Tensor) -> Result<(), Error> {
             }
             (false, true) => {
                 let device = get(source)?;
+                count(Wait::Copy);
                 device.copy_to_host(stream_of(device, read), write, read, bytes)
             }
             (false, false) if source == target => {

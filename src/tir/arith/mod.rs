@@ -53,6 +53,7 @@ struct Range {
 #[derive(Clone, Debug, Default)]
 pub struct Analyzer {
     ranges: HashMap<Var, Range>,
+    budget: prove::Budget,
 }
 
 impl Analyzer {

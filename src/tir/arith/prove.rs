@@ -1,12 +1,45 @@
 //! Proofs of comparisons between index expressions.
 
+use std::cell::Cell;
+
 use super::Analyzer;
 use super::poly::Poly;
 use super::simplify::negate;
 use crate::{BinOp, CmpOp, DType, Expr, ExprKind};
 
-/// Eliminations tried before giving up.
+/// Eliminations that a proof tries before it gives up.
 const MAX_STEPS: usize = 16;
+
+/// Eliminations that a proof and those inside it try together: operands of `min` and `max` are compared
+/// by proofs, whose polynomials have such operands again, so that time would grow exponentially with
+/// their nesting.
+const MAX_NESTED_STEPS: usize = 2_000;
+
+/// The eliminations left to the outermost proof that runs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Budget {
+    proofs: Cell<usize>,
+    left: Cell<usize>,
+}
+
+impl Budget {
+    fn enter(&self) {
+        if self.proofs.replace(self.proofs.get() + 1) == 0 {
+            self.left.set(MAX_NESTED_STEPS);
+        }
+    }
+
+    fn leave(&self) {
+        self.proofs.set(self.proofs.get() - 1);
+    }
+
+    /// Takes an elimination, if one is left.
+    fn take(&self) -> bool {
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(1));
+        left > 0
+    }
+}
 
 impl Analyzer {
     /// Whether the bool expression `cond` holds for every assignment in range.
@@ -61,10 +94,20 @@ impl Analyzer {
     /// Whether the polynomial is at least 0: by constant bounds, else by replacing variables,
     /// innermost first, by the end of their range that makes the polynomial least.
     pub(crate) fn prove_nonnegative(&self, poly: &Poly) -> bool {
+        self.budget.enter();
+        let proven = self.eliminate(poly);
+        self.budget.leave();
+        proven
+    }
+
+    fn eliminate(&self, poly: &Poly) -> bool {
         let mut poly = poly.clone();
         for _ in 0..MAX_STEPS {
             if self.poly_interval(&poly).min >= 0 {
                 return true;
+            }
+            if !self.budget.take() {
+                return false;
             }
             match self.lower(&poly) {
                 Some(next) => poly = next,

@@ -80,18 +80,27 @@ impl Schedule {
         Ok(copy)
     }
 
-    /// Turns guards that an iterator is in its domain into a choice of the value stored, the
-    /// iterator into those of the loops that make it up.
+    /// Turns guards that iterators are in their domain into a choice of the value stored, these
+    /// iterators into those of the loops that make them up.
     fn guard_values(&mut self, nest: &PerfectNest, block: &mut Block) -> Result<(), ScheduleError> {
         let path = self.path_to_block("cache_write_at", &nest.block.name)?;
         let around: Vec<For> = tree::loops_of(&path).cloned().collect();
         let mut left = nest.reduction_guards.clone();
         for guard in &nest.spatial_guards {
-            let of_domain = |i: &&BlockIter| *guard == i.value.clone().lt(i.extent.clone());
-            let iter = nest.block.spatial_iters().find(of_domain);
+            let of_domain = |i: &BlockIter| {
+                i.kind == IterKind::Spatial && *guard == i.value.clone().lt(i.extent.clone())
+            };
             let used: Vec<For> =
                 around.iter().filter(|l| tree::mentions(guard, l.var)).cloned().collect();
-            let Some(iter) = iter.filter(|_| used.iter().all(|l| l.min.as_int() == Some(0))) else {
+            let (of_guard, others): (Vec<BlockIter>, Vec<BlockIter>) =
+                block.iters.iter().cloned().partition(of_domain);
+            // Iterators that stay are in their domains without the guard.
+            let free = |i: &BlockIter| {
+                !used.iter().any(|l| tree::mentions(&i.value, l.var))
+                    || nest.facts.prove(&i.value.clone().lt(i.extent.clone()))
+            };
+            let whole = used.iter().all(|l| l.min.as_int() == Some(0)) && others.iter().all(free);
+            let Some(iter) = of_guard.first().filter(|_| whole) else {
                 left.push(guard.clone());
                 continue;
             };
@@ -100,7 +109,7 @@ impl Schedule {
                 |v: Var| own.iter().find(|i| i.value.as_var() == Some(v)).map(|i| i.var.into());
             let value = iter.value.substitute(&to_own);
             let inside = value.clone().lt(iter.extent.clone());
-            let bind = |v: Var| (v == iter.var).then(|| value.clone());
+            let bind = |v: Var| of_guard.iter().any(|i| i.var == v).then(|| value.clone());
             let Stmt::Store { buffer, indices, value: new } = block.body.substitute(&bind) else {
                 unreachable!("checked to be one store");
             };
@@ -109,6 +118,7 @@ impl Schedule {
             block.init = block.init.as_ref().map(|init| init.substitute(&bind));
             let at = block.iters.iter().position(|i| i.var == iter.var).expect("its own");
             block.iters.splice(at..=at, own);
+            block.iters.retain(|i| !of_guard.iter().any(|gone| gone.var == i.var));
         }
         block.predicate = left.into_iter().fold(Expr::bool(true), Expr::and);
         Ok(())

@@ -199,3 +199,20 @@ fn whole_parts_of_quotients_are_among_all_parts() {
         assert!(!facts.prove(&parts.le(whole)));
     }
 }
+
+/// Comparing the operands of one minimum compares those of the minima in it.
+#[test]
+fn nested_minima_take_no_exponential_time() {
+    let mut f = PrimFunc::new("f");
+    let mut facts = Analyzer::new();
+    let n = f.new_var("n");
+    facts.at_least(n, 1);
+    let mut e = Expr::var(n);
+    for k in 0..8 {
+        let i = f.new_var(format!("i{k}"));
+        facts.bind(i, 0.into(), e.clone());
+        e = (e + i).min(Expr::var(n) * (k + 2) - i);
+    }
+    assert!(!facts.prove(&e.clone().ge(5)));
+    assert!(facts.prove(&e.clone().le(e + 1)));
+}

@@ -216,6 +216,24 @@ fn what_cannot_be_kept_below_a_loop_is_refused() {
     assert!(refused.why.contains("no constant size"), "{refused}");
 }
 
+/// A block that keeps its row has two iterators for a column, and one guard for both.
+#[test]
+fn what_is_kept_in_a_row_is_kept_in_lanes() {
+    let before = matmul(5.into(), 21.into(), 6.into());
+    let mut s = Schedule::new(before.clone());
+    let [_, j, k] = s.get_loops("matmul").unwrap()[..] else { unreachable!() };
+    s.cache_write_at("matmul", j, Scope::Global).unwrap();
+    let (_, lane) = s.split(j, 8).unwrap();
+    s.reorder(&[k, lane]).unwrap();
+    s.cache_write_at("matmul", k, Scope::Local).unwrap();
+    assert_eq!(s.get_block("matmul").unwrap().predicate.as_int(), Some(1));
+    property(10, |u| {
+        let args = arguments(u, &before, 4)?;
+        assert_same(&before, s.func(), &args, &String::new);
+        Ok(())
+    });
+}
+
 /// Of `n // 5 * 5` iterations there may be none: the tail has the initial value then, and a copy of what
 /// the head kept would be a copy of nothing.
 #[test]

@@ -8,6 +8,7 @@ use reflex_runtime::abi::{DLTensor, type_index};
 use reflex_runtime::array::Array;
 use reflex_runtime::closure::VmClosure;
 use reflex_runtime::device;
+use reflex_runtime::device::waits::Wait;
 use reflex_runtime::dtype::{DType, code};
 use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
@@ -146,7 +147,7 @@ pub fn read_if_cond(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
         return Err(x.mismatch("ffi.Tensor"));
     };
     if !tensor.device.is_host() {
-        return Ok(Any::from(scalar_int(host_copy_of(tensor)?.dl())? != 0));
+        return Ok(Any::from(scalar_int(host_copy_of(tensor, Wait::Condition)?.dl())? != 0));
     }
     Ok(Any::from(scalar_int(tensor)? != 0))
 }

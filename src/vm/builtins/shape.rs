@@ -1,6 +1,7 @@
 //! Shapes: the heap of symbolic dimensions, matching against it, building from it.
 
 use reflex_runtime::abi::DLTensor;
+use reflex_runtime::device::waits::Wait;
 use reflex_runtime::dtype::DType;
 use reflex_runtime::error::Error;
 use reflex_runtime::shape::Shape;
@@ -230,7 +231,7 @@ pub fn tensor_to_shape(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
     let tensor = match tensor.device.is_host() {
         true => tensor,
         false => {
-            copy = host_copy_of(tensor)?;
+            copy = host_copy_of(tensor, Wait::Shape)?;
             copy.dl()
         }
     };

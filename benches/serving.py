@@ -1,0 +1,227 @@
+"""Models in Triton Inference Server: Reflex's backend, Triton's Python backend with ONNX Runtime, and Reflex
+called directly. Writes a Markdown table.
+
+usage: serving.py BACKEND_LIBRARY LIBREFLEX MODELS [SECONDS]     (of `./x test --serving`'s environment)
+
+One instance with one thread for each model. A client is a process that keeps so many requests under way, through
+one connection. Processor times are the server's, which a busy machine changes less than the clock.
+"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import numpy as np
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "tests/serving"))
+CLIENTS = (1, 4, 16)
+
+
+def feed(model):
+    """One request of a model."""
+    random = np.random.default_rng(1)
+    if model == "magika":
+        return {"bytes": random.integers(0, 256, (1, 2048)).astype(np.int32)}
+    if model == "minilm_l3_fp32":
+        return {"input_ids": random.integers(1000, 2000, (1, 64)), "attention_mask": np.ones((1, 64), np.int64)}
+    if model == "light_resnet50":
+        return {"gpu_0/data_0": random.standard_normal((1, 3, 224, 224)).astype(np.float32)}
+    return {"input": random.standard_normal((1, 576)).astype(np.float32),
+            "state": np.zeros((2, 1, 128), np.float32), "sr": np.array(16000, np.int64)}
+
+
+BATCHING = "max_batch_size: 16\ndynamic_batching { max_queue_delay_microseconds: 500 }\n"
+ONE = "instance_group { count: 1 kind: KIND_CPU }\n"
+
+PYTHON_MODEL = '''
+import sys
+sys.path.append("SITE")
+import numpy as np
+import onnxruntime
+import triton_python_backend_utils as utils
+
+class TritonPythonModel:
+    def initialize(self, args):
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        self.session = onnxruntime.InferenceSession("MODEL", options)
+        self.scalars = {i.name for i in self.session.get_inputs() if not i.shape}
+
+    def execute(self, requests):
+        names = [i.name for i in self.session.get_inputs()]
+        outputs = [o.name for o in self.session.get_outputs()]
+        take = lambda r, n: utils.get_input_tensor_by_name(r, n).as_numpy()
+        feeds = [{n: take(r, n).reshape(()) if n in self.scalars else take(r, n) for n in names} for r in requests]
+        if len(feeds) > 1:
+            feed = {n: np.concatenate([f[n] for f in feeds]) for n in names}
+        else:
+            feed = feeds[0]
+        results, at, responses = self.session.run(outputs, feed), 0, []
+        for one in feeds:
+            rows = len(one[names[0]])
+            part = results if len(feeds) == 1 else [r[at:at + rows] for r in results]
+            responses.append(utils.InferenceResponse([utils.Tensor(n, p) for n, p in zip(outputs, part)]))
+            at += rows
+        return responses
+'''
+
+
+def python_config(model, batched):
+    """A configuration for the Python backend, from what ONNX Runtime says of the model."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(model))
+    types = {"float": "FP32", "int64": "INT64", "int32": "INT32"}
+    text = 'backend: "python"\n' + ONE + (BATCHING if batched else "")
+    for side, ports in (("input", session.get_inputs()), ("output", session.get_outputs())):
+        for port in ports:
+            dims = [size if isinstance(size, int) else -1 for size in port.shape][batched:] or [1]
+            kind = types[port.type.removeprefix("tensor(").removesuffix(")")]
+            text += f'{side} {{ name: "{port.name}" data_type: TYPE_{kind} dims: {dims} }}\n'
+    return text
+
+
+def processor_seconds(pid):
+    """User and system time of a process and its children, which the Python backend runs models in."""
+    total, waiting = 0, [pid]
+    while waiting:
+        pid = waiting.pop()
+        try:
+            fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            total += int(fields[11]) + int(fields[12])
+            for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+                waiting += map(int, (task / "children").read_text().split())
+        except OSError:
+            pass
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+def client(address, name, model, under_way, seconds):
+    """Runs in a process of its own: sends requests, prints their number and latencies."""
+    import tritonclient.grpc as grpc
+    from tritonclient.utils import np_to_triton_dtype
+
+    own = grpc.InferenceServerClient(address)
+    value = []
+    for key, array in feed(model).items():
+        array = array.reshape(array.shape or (1,))
+        tensor = grpc.InferInput(key, list(array.shape), np_to_triton_dtype(array.dtype))
+        tensor.set_data_from_numpy(array)
+        value.append(tensor)
+    room, times, failures = threading.Semaphore(under_way), [], []
+
+    def send():
+        start = time.perf_counter()
+
+        def done(result, error):
+            times.append(time.perf_counter() - start)
+            if error is not None:
+                failures.append(error)
+            room.release()
+        own.async_infer(name, value, done)
+
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        room.acquire()
+        send()
+    for _ in range(under_way):
+        room.acquire()
+    if failures:
+        sys.exit(f"{name}: {failures[0]}")
+    times.sort()
+    print(len(times), times[len(times) // 2], times[len(times) * 99 // 100])
+
+
+def run_client(address, name, model, under_way, seconds):
+    command = [sys.executable, __file__, "--client", address, name, model, str(under_way), str(seconds)]
+    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.split()
+    return int(out[0]), float(out[1]), float(out[2])
+
+
+def direct(library, model, rows, seconds):
+    """Calls of Reflex in a process of its own: seconds and processor seconds for a request."""
+    program = f"""
+import sys, time
+sys.path[:0] = [{str(HERE)!r}, {str(HERE.parent / "python")!r}]
+import numpy as np, reflex, serving
+feed = serving.feed({pathlib.Path(model).stem!r})
+if {rows} > 1:
+    feed = {{n: np.concatenate([a] * {rows}) for n, a in feed.items()}}
+session = reflex.load({str(model)!r}, threads=1).session()
+main = session["main"]
+for _ in range(50):
+    main(**feed)
+count, start, used = 0, time.perf_counter(), time.process_time()
+while time.perf_counter() < start + {seconds}:
+    main(**feed)
+    count += {rows}
+print(count, time.perf_counter() - start, time.process_time() - used)
+"""
+    environment = dict(os.environ, REFLEX_LIBRARY=str(library))
+    out = subprocess.run([sys.executable, "-c", program], env=environment, check=True, stdout=subprocess.PIPE, text=True)
+    count, elapsed, used = map(float, out.stdout.split())
+    return elapsed / count, used / count
+
+
+def mean_batch(client, name, before):
+    stats = client.get_inference_statistics(name)["model_stats"][0]
+    now = int(stats["inference_count"]), int(stats["execution_count"])
+    return now, (now[0] - before[0]) / max(now[1] - before[1], 1)
+
+
+def main():
+    import tritonclient.http as http
+    import triton
+
+    library, reflex, models = (pathlib.Path(argument).resolve() for argument in sys.argv[1:4])
+    seconds = float(sys.argv[4]) if len(sys.argv) > 4 else 5
+    print("| model | clients | batch | Reflex/s | latency, p99, ms | ORT in Python/s | latency, p99, ms | Reflex/ORT | "
+          "processor, us a request: direct | Reflex | ORT in Python | direct/s | Reflex/direct |")
+    print("|" + "---|" * 13)
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        backends = triton.install_backend(library, folder / "backends")
+        for model in ("magika", "minilm_l3_fp32", "light_resnet50", "silero_vad"):
+            # The others have no first dimension for batches.
+            file, batched = models / f"{model}.onnx", model in ("magika", "minilm_l3_fp32")
+            repository = folder / model
+            own = 'backend: "reflex"\n' + ONE + (BATCHING if batched else "")
+            triton.add_model(repository, "own", file, own)
+            script = folder / f"{model}.py"
+            script.write_text(PYTHON_MODEL.replace("MODEL", str(file)).replace("SITE", str(triton.PACKAGE.parent)))
+            triton.add_model(repository, "ort", script, python_config(file, batched))
+            log = pathlib.Path(os.environ.get("REFLEX_SERVING_LOG", folder / f"{model}.log"))
+            with triton.Triton(repository, backends, log) as server:
+                manager, counts = http.InferenceServerClient(server.http), {}
+                for name in ("own", "ort"):
+                    run_client(server.grpc, name, model, 16, 2)
+                    counts[name], _ = mean_batch(manager, name, (0, 0))
+                for clients in CLIENTS:
+                    row = {}
+                    for name in ("own", "ort"):
+                        used, start = processor_seconds(server.process.pid), time.perf_counter()
+                        count, median, p99 = run_client(server.grpc, name, model, clients, seconds)
+                        # The client's own start is no part of the rate.
+                        used = processor_seconds(server.process.pid) - used
+                        counts[name], batch = mean_batch(manager, name, counts[name])
+                        row[name] = (count / seconds, median * 1e3, p99 * 1e3, used / count * 1e6, batch)
+                    rows = max(round(row["own"][4]), 1)
+                    wall, processor = direct(reflex, file, rows, seconds / 2)
+                    (a, median, p99, used, batch), (b, median_b, p99_b, used_b, _) = row["own"], row["ort"]
+                    print(f"| {model} | {clients} | {batch:.1f} | {a:.0f} | {median:.2f}, {p99:.2f} | {b:.0f} | "
+                          f"{median_b:.2f}, {p99_b:.2f} | {a / b:.2f} | {processor * 1e6:.0f} | {used:.0f} | {used_b:.0f} | "
+                          f"{1 / wall:.0f} | {a * wall:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--client"]:
+        address, name, model, under_way, seconds = sys.argv[2:]
+        client(address, name, model, int(under_way), float(seconds))
+    elif len(sys.argv) < 4:
+        sys.exit(__doc__)
+    else:
+        main()

@@ -1,0 +1,88 @@
+//! Turns a report into the record of the repository.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use crate::report::{Kind, Report, Status, VERSION};
+
+/// The aims, on the same device and in the same run, and the figure that would show it.
+const REACH: [(&str, &str, &str, Option<&str>); 10] = [
+    (
+        "copy, map, softmax, norms, transpose, reductions, 0.5 to 4 GiB",
+        "the device's copy",
+        "92%; never slower than torch.compile",
+        None,
+    ),
+    ("bf16 matmul, 8192 cubed", "torch", "97%", None),
+    ("24 matmul shapes (ragged, skinny, batched)", "cuBLAS", "geometric mean 95%, worst 85%", None),
+    ("float32 matmul without TF32, error at most cuBLAS's", "cuBLAS SGEMM", "2.0x", None),
+    ("attention, d = 64, 128, 256, 1k to 16k", "best torch SDPA", "geometric mean 92%", None),
+    ("decode of an 8B shape, batch 1, bf16", "read ceiling", "88%, and 1.15x torch.compile", None),
+    (
+        "host cost of a launch, us (over a bare cuLaunchKernel: to be measured beside it)",
+        "bare cuLaunchKernel",
+        "interpreter 0.120, trace 0.025 us more",
+        Some("launch, us of the host"),
+    ),
+    ("a batch over bare cuGraphLaunch", "", "100 ns, and none per kernel", None),
+    ("small models, batch 1, latency", "torch, fastest mode", "geometric mean 1.5x", None),
+    ("`.so` to first answer after context creation", "", "60 ms, nothing compiled", None),
+];
+
+/// Reads a report and writes the record.
+pub fn import(report: &Path, record: &Path) -> Result<(), String> {
+    let wrong = |why: String| format!("{}: {why}", report.display());
+    let text = std::fs::read(report).map_err(|e| wrong(e.to_string()))?;
+    let found: Report = serde_json::from_slice(&text).map_err(|e| wrong(e.to_string()))?;
+    if found.version != VERSION {
+        return Err(wrong(format!("version {}, and this program reads {VERSION}", found.version)));
+    }
+    if found.facts.is_stand_in() {
+        let name = &found.facts.name;
+        return Err(wrong(format!("{name} is no GPU: a stand-in's figures are no record")));
+    }
+    std::fs::write(record, page(&found)).map_err(|e| format!("{}: {e}", record.display()))
+}
+
+/// The record of a report.
+fn page(report: &Report) -> String {
+    let mut page = String::from("# CUDA: what a device has shown\n\n");
+    let _ = writeln!(page, "By `./x cuda-import`, of a report of Reflex {}.\n", report.reflex);
+    let _ = writeln!(page, "{report}");
+    let skipped = report.results.iter().filter(|result| result.status == Status::Skipped);
+    let skipped: Vec<&str> = skipped.map(|result| result.name.as_str()).collect();
+    if !skipped.is_empty() {
+        let _ = writeln!(page, "Not run: {}.\n", skipped.join(", "));
+    }
+    page += &reach(Some(report));
+    page
+}
+
+/// The table of what is aimed at, with what was measured.
+fn reach(report: Option<&Report>) -> String {
+    let figure = |name: &str| {
+        let results = report?.results.iter().filter(|result| result.kind == Kind::Ceiling);
+        results.filter_map(|result| result.figures.get(name)).next().copied()
+    };
+    let mut table =
+        String::from("## Reach\n\n| what | compared with | aim | measured |\n|---|---|---|---|\n");
+    for (what, with, aim, name) in REACH {
+        let measured = name.and_then(figure).map_or_else(String::new, |v| format!("{v:.3}"));
+        let _ = writeln!(table, "| {what} | {with} | {aim} | {measured} |");
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_record_has_the_table_and_no_figure_that_no_device_gave() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../benches/record/cuda.md");
+        let record = std::fs::read_to_string(path).expect("the record");
+        if record.contains("No device has run this yet.") {
+            assert!(record.ends_with(&reach(None)), "the table of {path} is another than import's");
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Writes the folder: programs as libraries with PTX, probes of the instructions that they have, inputs
+//! and expected outputs.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use reflex::{Array, Engine, Feed, Mode, ModelFormat, ModelSource, Program, numpy};
+
+use crate::compare::hash;
+use crate::packed::{
+    Case, DATA, Expected, Input, Manifest, Pack, Probe, Span, TensorType, VERSION, seeded,
+};
+use crate::probes;
+
+/// The GPU that programs are compiled for: their PTX runs on every later one.
+const GPU: &str = "cuda:sm_80";
+/// Outputs of at most so many bytes are packed, so that a difference can be shown.
+const SHOWN: usize = 64 << 10;
+/// Most bytes of a folder.
+const MOST: u64 = 60 << 20;
+
+/// Arguments of `pack`.
+#[derive(Args)]
+pub struct PackArgs {
+    /// The folder to write, which does not exist.
+    folder: PathBuf,
+    /// ONNX's node cases, and the list of those to pack.
+    #[arg(long, requires = "list")]
+    cases: Option<PathBuf>,
+    /// Lines of a status and a case; those that pass are packed.
+    #[arg(long)]
+    list: Option<PathBuf>,
+    /// Folder of models, with that of their inputs.
+    #[arg(long, requires = "refs")]
+    models: Option<PathBuf>,
+    /// Folder of inputs of models.
+    #[arg(long)]
+    refs: Option<PathBuf>,
+    /// Pack a few small programs alone, for an interpreter.
+    #[arg(long)]
+    small: bool,
+    /// The program that checks (default: this one).
+    #[arg(long)]
+    program: Option<PathBuf>,
+}
+
+/// A program of this repository, with inputs by seed.
+struct Shape {
+    name: &'static str,
+    text: &'static str,
+    inputs: &'static [(&'static str, &'static [i64])],
+    /// Whether an interpreter runs it in a moment.
+    is_small: bool,
+}
+
+const MATMUL: &str = include_str!("programs/matmul.py");
+const SOFTMAX: &str = include_str!("../../examples/softmax.py");
+const REDUCE: &str = include_str!("programs/reduce.py");
+const NORM: &str = include_str!("programs/norm.py");
+const CONV: &str = include_str!("programs/conv.py");
+
+/// Shapes of each class of schedules: whole tiles, tails, and one row.
+const SHAPES: [Shape; 10] = [
+    shape("matmul_ragged", MATMUL, &[("x", &[33, 17]), ("w", &[17, 65])], true),
+    shape("matmul_square", MATMUL, &[("x", &[512, 512]), ("w", &[512, 512])], false),
+    shape("matmul_row", MATMUL, &[("x", &[1, 1024]), ("w", &[1024, 768])], false),
+    shape("matmul_tails", MATMUL, &[("x", &[257, 129]), ("w", &[129, 511])], false),
+    shape("softmax_small", SOFTMAX, &[("x", &[5, 70])], true),
+    shape("softmax_rows", SOFTMAX, &[("x", &[1000, 777])], false),
+    shape("reduce_small", REDUCE, &[("x", &[19, 37])], true),
+    shape("reduce_large", REDUCE, &[("x", &[1023, 1025])], false),
+    shape("layer_norm", NORM, &[("x", &[513, 384]), ("g", &[384]), ("b", &[384])], false),
+    shape("conv_3x3", CONV, &[("x", &[1, 32, 28, 28]), ("w", &[64, 32, 3, 3])], false),
+];
+
+const fn shape(
+    name: &'static str,
+    text: &'static str,
+    inputs: &'static [(&'static str, &'static [i64])],
+    is_small: bool,
+) -> Shape {
+    Shape { name, text, inputs, is_small }
+}
+
+/// Models with the file of their inputs, and whether an interpreter runs them in a moment.
+const MODELS: [(&str, &str, bool); 3] = [
+    ("surfaces_mlp", "surfaces_mlp.rows", true),
+    ("silero_vad", "silero_vad.main", false),
+    ("pplcnet_orient", "pplcnet_orient.main", false),
+];
+
+/// Every so many node cases of the list are packed for an interpreter.
+const FEW: usize = 40;
+
+/// A folder that is being written.
+struct Writer {
+    folder: PathBuf,
+    data: File,
+    /// Bytes of the data so far.
+    length: u64,
+    /// Compiles libraries for the GPU.
+    gpu: Engine,
+    /// Runs the same schedules on the CPU.
+    oracle: Engine,
+    forms: BTreeSet<String>,
+    cases: Vec<Case>,
+}
+
+/// Writes a folder.
+pub fn pack(args: &PackArgs) -> Result<(), String> {
+    let folder = &args.folder;
+    let at = |e: std::io::Error| format!("{}: {e}", folder.display());
+    std::fs::create_dir_all(folder.parent().unwrap_or(Path::new("."))).map_err(at)?;
+    std::fs::create_dir(folder).map_err(at)?;
+    let engine = |builder: reflex::EngineBuilder| builder.build().map_err(text);
+    let mut writer = Writer {
+        folder: folder.clone(),
+        data: File::create(folder.join(DATA)).map_err(at)?,
+        length: 0,
+        gpu: engine(Engine::builder().device(GPU))?,
+        oracle: engine(Engine::builder().schedule_for(GPU))?,
+        forms: BTreeSet::new(),
+        cases: vec![],
+    };
+    for shape in SHAPES.iter().filter(|shape| shape.is_small || !args.small) {
+        writer.add_shape(shape)?;
+    }
+    if let (Some(models), Some(refs)) = (&args.models, &args.refs) {
+        for (model, inputs, is_small) in MODELS {
+            if is_small || !args.small {
+                writer.add_model(model, &models.join(format!("{model}.onnx")), refs, inputs)?;
+            }
+        }
+    }
+    if let (Some(cases), Some(list)) = (&args.cases, &args.list) {
+        let list = std::fs::read_to_string(list).map_err(|e| format!("{}: {e}", list.display()))?;
+        let passing = list.lines().filter_map(|line| line.strip_prefix("pass "));
+        for name in passing.step_by(if args.small { FEW } else { 1 }) {
+            writer.add_node_case(name, &cases.join(name))?;
+        }
+    }
+    writer.finish(args.program.as_deref())
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+impl Writer {
+    fn add_shape(&mut self, shape: &Shape) -> Result<(), String> {
+        let source = ModelSource::bytes(ModelFormat::Script, shape.text);
+        let mut inputs = vec![];
+        for (n, (name, dims)) in shape.inputs.iter().enumerate() {
+            let seed = n as u64 + 1;
+            let array = seeded(dims, seed)?;
+            inputs.push(((*name).to_owned(), Input::Seeded { shape: dims.to_vec(), seed }, array));
+        }
+        self.add(shape.name, source, inputs)
+    }
+
+    fn add_model(
+        &mut self,
+        name: &str,
+        model: &Path,
+        refs: &Path,
+        inputs: &str,
+    ) -> Result<(), String> {
+        let cases = numpy::read_cases(&refs.join(format!("{inputs}.npz"))).map_err(text)?;
+        let case = cases.into_iter().next().ok_or_else(|| format!("{inputs}: no case"))?;
+        let inputs = self.stored(case.inputs)?;
+        self.add(name, ModelSource::from(model), inputs)
+    }
+
+    fn add_node_case(&mut self, name: &str, folder: &Path) -> Result<(), String> {
+        let model = folder.join("model.onnx");
+        let program = self.oracle.load(&model).map_err(text)?;
+        let mut feed = Feed::new();
+        for (n, input) in program.signature("main").map_err(text)?.inputs.iter().enumerate() {
+            let path = folder.join(format!("test_data_set_0/input_{n}.pb"));
+            let literal = reflex_onnx::read_tensor_pb(&path).map_err(text)?;
+            let (dtype, shape) = (literal.dtype(), literal.shape().to_vec());
+            let data = literal.bytes().to_vec();
+            feed.insert(input.name.clone(), Array { dtype, shape, data });
+        }
+        let inputs = self.stored(feed)?;
+        self.add(name, ModelSource::from(model.as_path()), inputs)
+    }
+
+    /// Writes inputs to the data file.
+    fn stored(&mut self, feed: Feed) -> Result<Vec<(String, Input, Array)>, String> {
+        let store = |(name, array): (String, Array)| {
+            let input = Input::Stored { ty: TensorType::of(&array), at: self.write(&array.data)? };
+            Ok((name, input, array))
+        };
+        feed.into_iter().map(store).collect()
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<Span, String> {
+        self.data.write_all(bytes).map_err(text)?;
+        let span = Span { start: self.length, bytes: bytes.len() as u64 };
+        self.length += span.bytes;
+        Ok(span)
+    }
+
+    /// Compiles a program for the GPU, and computes its outputs on the CPU.
+    fn add(
+        &mut self,
+        name: &str,
+        source: ModelSource,
+        inputs: Vec<(String, Input, Array)>,
+    ) -> Result<(), String> {
+        let failed = |e: reflex::Error| format!("{name}: {e}");
+        let library = format!("{name}.so");
+        let program = self.gpu.load(source.clone()).map_err(failed)?;
+        program.save(self.folder.join(&library)).map_err(failed)?;
+        for (_, ptx) in self.oracle.ptx(source.clone(), None).map_err(failed)? {
+            self.forms.extend(probes::forms(&ptx).map(str::to_owned));
+        }
+        let oracle = self.oracle.load(source).map_err(failed)?;
+        let feed = inputs.iter().map(|(name, _, array)| (name.clone(), array.clone())).collect();
+        let mut outputs = vec![];
+        for array in run(&oracle, &feed).map_err(failed)? {
+            let data = match array.data.len() <= SHOWN {
+                true => Some(self.write(&array.data)?),
+                false => None,
+            };
+            outputs.push(Expected { ty: TensorType::of(&array), hash: hash(&array), data });
+        }
+        let inputs = inputs.into_iter().map(|(name, input, _)| (name, input)).collect();
+        eprintln!("packed {name}");
+        self.cases.push(Case { name: name.to_owned(), file: library, inputs, outputs });
+        Ok(())
+    }
+
+    /// Adds the probes, the manifest and the program.
+    fn finish(mut self, program: Option<&Path>) -> Result<(), String> {
+        let forms = std::mem::take(&mut self.forms);
+        let mut probes = vec![];
+        for form in forms.into_iter().filter(|form| !probes::is_structure(form)) {
+            let ptx = probes::ptx(&form)?;
+            let expected = probes::expect(&form, &ptx)?;
+            let bytes: Vec<u8> = expected.iter().flat_map(|word| word.to_le_bytes()).collect();
+            let expected = self.write(&bytes)?;
+            probes.push(Probe { form, ptx, expected });
+        }
+        let reflex = env!("CARGO_PKG_VERSION").to_owned();
+        let manifest = Manifest { version: VERSION, reflex, probes, cases: self.cases };
+        Pack::write(&self.folder, &manifest)?;
+        let own = std::env::current_exe().map_err(text)?;
+        let copy = self.folder.join("reflex-cuda-check");
+        std::fs::copy(program.unwrap_or(&own), &copy).map_err(text)?;
+        std::fs::set_permissions(&copy, PermissionsExt::from_mode(0o755)).map_err(text)?;
+        let bytes = size(&self.folder)?;
+        let (probes, programs) = (manifest.probes.len(), manifest.cases.len());
+        eprintln!("{probes} probes, {programs} programs, {:.1} MiB", bytes as f64 / 1048576.0);
+        match bytes <= MOST || cfg!(debug_assertions) {
+            true => Ok(()),
+            false => Err(format!("{}: more than {} MiB", self.folder.display(), MOST >> 20)),
+        }
+    }
+}
+
+/// Bytes of the files in a folder.
+fn size(folder: &Path) -> Result<u64, String> {
+    let entries = std::fs::read_dir(folder).map_err(text)?;
+    entries.map(|entry| Ok(entry.and_then(|e| e.metadata()).map_err(text)?.len())).sum()
+}
+
+/// The outputs of `main`.
+fn run(program: &Program, feed: &Feed) -> reflex::Result<Vec<Array>> {
+    let prepared = program.prepare("main", feed)?;
+    let outputs = program.session(Mode::Bytecode)?.call(&prepared)?.arrays()?;
+    Ok(outputs.into_iter().map(|(_, array)| array).collect())
+}

@@ -1,0 +1,369 @@
+"""Reflex's backend in Triton Inference Server: answers, batches, sequences, errors, reloads.
+
+usage: test_triton.py BACKEND_LIBRARY MODELS REFS [TEST...]     (of tritonclient and nvidia-pytriton)
+"""
+import functools
+import os
+import pathlib
+import queue
+import shutil
+import sys
+import tempfile
+import threading
+import time
+
+import numpy as np
+import tritonclient.grpc as grpc
+import tritonclient.http as http
+from tritonclient.utils import InferenceServerException, np_to_triton_dtype
+
+import triton
+
+# As `reflex check`.
+RTOL, ATOL = 1e-3, 1e-4
+
+
+def feeds(refs, case):
+    """Inputs and ONNX Runtime's outputs of a case, feed by feed."""
+    found = np.load(refs / f"{case}.npz")
+    count = 1 + max(int(key.split(".")[1]) for key in found)
+    part = lambda side, k: {key.split(".", 2)[2]: found[key] for key in found
+                            if key.startswith(f"{side}.{k}.")}
+    return [(part("in", k), part("out", k)) for k in range(count)]
+
+
+def inputs_of(module, feed):
+    made = []
+    for name, array in feed.items():
+        # A scalar is one element.
+        array = array.reshape(1) if array.ndim == 0 else array
+        value = module.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
+        value.set_data_from_numpy(np.ascontiguousarray(array))
+        made.append(value)
+    return made
+
+
+def infer(client, model, feed, **options):
+    module = grpc if isinstance(client, grpc.InferenceServerClient) else http
+    return client.infer(model, inputs_of(module, feed), **options)
+
+
+def check_close(result, expected, what):
+    for name, array in expected.items():
+        got = result.as_numpy(name)
+        assert got is not None and got.dtype == array.dtype, (what, name)
+        got = got.reshape(array.shape) if array.ndim == 0 else got
+        assert got.shape == array.shape, (what, name, got.shape, array.shape)
+        assert np.allclose(got, array, rtol=RTOL, atol=ATOL), (what, name, np.abs(got - array).max())
+
+
+def fails(call, *parts):
+    try:
+        call()
+    except InferenceServerException as error:
+        text = str(error)
+        assert all(part in text for part in parts), (parts, text)
+        return text
+    raise AssertionError(f"no error: {parts}")
+
+
+class Context:
+    """A server with the test's models, and clients of it."""
+
+    def __init__(self, server, repository, models, refs):
+        self.server, self.repository, self.models, self.refs = server, repository, models, refs
+        self.http = http.InferenceServerClient(server.http, concurrency=32, network_timeout=300)
+        self.grpc = grpc.InferenceServerClient(server.grpc)
+
+
+def test_answers(context):
+    """Both protocols give the answers of the reference, for every length and number of rows."""
+    for case in ("magika.main", "magika.batch", "minilm_l3_fp32.sweep", "light_resnet50.main",
+                 "silero_vad.rates"):
+        for k, (feed, expected) in enumerate(feeds(context.refs, case)):
+            for client in (context.http, context.grpc):
+                model = case.split(".")[0]
+                check_close(infer(client, model, feed), expected, f"{case} {k}")
+
+
+def test_completed_configuration(context):
+    """Inputs, outputs and batches come from the signature."""
+    config = context.http.get_model_config("magika")
+    assert config["max_batch_size"] == 4 and "dynamic_batching" in config, config
+    assert config["input"][0]["dims"] == [2048], config
+    config = context.http.get_model_config("silero_vad")
+    assert config["max_batch_size"] == 0, config
+    rate = next(entry for entry in config["input"] if entry["name"] == "sr")
+    assert rate["dims"] == [1], rate
+
+
+def in_threads(count, body):
+    failures = queue.Queue()
+
+    def guarded(at):
+        try:
+            body(at)
+        except BaseException as error:  # noqa: BLE001 - the main thread raises it
+            failures.put(error)
+
+    threads = [threading.Thread(target=guarded, args=(at,)) for at in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if not failures.empty():
+        raise failures.get()
+
+
+def counts(context, model):
+    stats = context.http.get_inference_statistics(model)["model_stats"]
+    return sum(s["inference_count"] for s in stats), sum(s["execution_count"] for s in stats)
+
+
+def test_batches(context):
+    """Requests of many clients run together, and each gets its own rows."""
+    cases = feeds(context.refs, "minilm_l3_fp32.sweep") + feeds(context.refs, "minilm_l3_fp32.main")
+    before = counts(context, "minilm_batched")
+    for clients in (1, 4, 16):
+        def client(at):
+            own = grpc.InferenceServerClient(context.server.grpc)
+            for k in range(12):
+                feed, expected = cases[(at % 2 + k // 4) % len(cases)]
+                check_close(infer(own, "minilm_batched", feed), expected, f"client {at}")
+        in_threads(clients, client)
+    after = counts(context, "minilm_batched")
+    requests, runs = after[0] - before[0], after[1] - before[1]
+    assert requests == 12 * 21, requests
+    assert runs < requests, (runs, "no batch had two requests")
+    print(f"    {requests} requests in {runs} runs")
+
+
+def test_bad_requests(context):
+    """What does not fit is refused by name, and the server goes on."""
+    (feed, expected), = feeds(context.refs, "magika.main")
+    data = feed["bytes"]
+    fails(lambda: infer(context.http, "magika", {"octets": data}), "octets")
+    fails(lambda: infer(context.http, "magika", {"bytes": data.astype(np.int64)}), "bytes")
+    fails(lambda: infer(context.http, "magika", {"bytes": data[:, :100]}), "bytes")
+    fails(lambda: infer(context.http, "magika", {"bytes": np.repeat(data, 5, 0)}), "batch")
+    fails(lambda: infer(context.http, "nothing", feed), "nothing")
+    # Symbols that must agree: what the configuration cannot say.
+    (sentence, _), *_ = feeds(context.refs, "minilm_l3_fp32.sweep")
+    shorter = dict(sentence, attention_mask=sentence["attention_mask"][:, :-1])
+    fails(lambda: infer(context.http, "minilm_l3_fp32", shorter), "attention_mask", "dimension 1")
+    check_close(infer(context.http, "magika", feed), expected, "after errors")
+
+
+def test_a_failing_request_fails_alone(context):
+    """In a batch with a request whose index is out of range, the others are answered."""
+    cases = feeds(context.refs, "minilm_l3_fp32.main")
+    feed, expected = cases[0]
+    wrong = dict(feed, input_ids=np.full_like(feed["input_ids"], 2_000_000))
+
+    def client(at):
+        own = grpc.InferenceServerClient(context.server.grpc)
+        for _ in range(6):
+            if at == 3:
+                fails(lambda: infer(own, "minilm_batched", wrong))
+            else:
+                check_close(infer(own, "minilm_batched", feed), expected, f"client {at}")
+    in_threads(8, client)
+
+
+def test_models_that_do_not_load(context):
+    """Errors name the reason; a model that loads later is served."""
+    broken = context.repository.parent / "broken.onnx"
+    broken.write_bytes(b"no model")
+    triton.add_model(context.repository, "broken", broken)
+    fails(lambda: context.http.load_model("broken"), "model.onnx")
+    triton.add_model(context.repository, "broken", context.models / "magika.onnx",
+                     'backend: "reflex"\nparameters { key: "tread" value { string_value: "2" } }\n')
+    fails(lambda: context.http.load_model("broken"), "tread", "threads")
+    triton.add_model(context.repository, "broken", context.models / "magika.onnx",
+                     'backend: "reflex"\ninput { name: "octets" data_type: TYPE_INT32 dims: 2048 }\n')
+    fails(lambda: context.http.load_model("broken"), "octets", "bytes")
+    triton.add_model(context.repository, "broken", context.models / "magika.onnx")
+    context.http.load_model("broken")
+    (feed, expected), = feeds(context.refs, "magika.main")
+    check_close(infer(context.http, "broken", feed), expected, "repaired")
+
+
+def test_sequences(context):
+    """The state of each sequence is kept between its requests."""
+    import onnxruntime
+
+    reference = onnxruntime.InferenceSession(str(context.models / "silero_vad.onnx"))
+    random = np.random.default_rng(7)
+    rate = np.array(16000, np.int64)
+    states = {id: np.zeros((2, 1, 128), np.float32) for id in (11, 12, 13)}
+    for step in range(8):
+        for id in states:
+            sound = random.standard_normal((1, 576)).astype(np.float32) * 0.1
+            expected, states[id] = reference.run(None, dict(input=sound, state=states[id], sr=rate))
+            result = infer(context.grpc, "silero_sequences", dict(input=sound, sr=rate), sequence_id=id,
+                           sequence_start=step == 0, sequence_end=step == 7)
+            check_close(result, {"output": expected}, f"sequence {id}, step {step}")
+
+
+def test_timeouts(context):
+    """A run that takes longer than its model or its client allows fails, and no other."""
+    (feed, expected), = feeds(context.refs, "light_resnet50.main")
+    fails(lambda: infer(context.grpc, "resnet_hasty", feed), "deadline")
+    fails(lambda: infer(context.grpc, "light_resnet50", feed, timeout=1), "deadline")
+    check_close(infer(context.grpc, "light_resnet50", feed), expected, "after a timeout")
+
+
+def reload(client, context, model):
+    """Has the server load a model again, which it does only if the model's own file has changed."""
+    file = context.repository / model / "1" / "model.onnx"
+    if file.is_symlink():
+        shutil.copy(file, file.with_suffix(".copy"))
+        file.with_suffix(".copy").rename(file)
+    file.touch()
+    client.load_model(model)
+
+
+def test_reload_under_load(context):
+    """Requests during ten reloads are all answered."""
+    (feed, expected), = feeds(context.refs, "magika.main")
+    ended, answered = threading.Event(), []
+
+    def client(at):
+        if at == 0:
+            # A client belongs to the thread that makes it.
+            manager = http.InferenceServerClient(context.server.http, network_timeout=300)
+            try:
+                for _ in range(10):
+                    reload(manager, context, "magika")
+            finally:
+                ended.set()
+            return
+        own = grpc.InferenceServerClient(context.server.grpc)
+        while not ended.is_set():
+            check_close(infer(own, "magika", feed), expected, "during a reload")
+            answered.append(at)
+    in_threads(5, client)
+    print(f"    {len(answered)} requests during ten reloads")
+
+
+def test_memory_is_flat(context):
+    """Many requests, with reloads among them, take no more memory than few, and none is lost."""
+    count = int(os.environ.get("REFLEX_SOAK_REQUESTS", "4000"))
+    cases = feeds(context.refs, "silero_vad.rates")
+
+    def requests(number):
+        """Asynchronous requests of one connection, at most 64 at a time."""
+        own = grpc.InferenceServerClient(context.server.grpc)
+        room, failures, answered = threading.Semaphore(64), [], [0]
+
+        def done(expected, result, error):
+            if error is not None:
+                failures.append(error)
+            else:
+                check_close(result, expected, "soak")
+                answered[0] += 1
+            room.release()
+
+        prepared = [(inputs_of(grpc, feed), functools.partial(done, expected)) for feed, expected in cases]
+        for at in range(number):
+            room.acquire()
+            value, callback = prepared[at % len(prepared)]
+            own.async_infer("silero_vad", value, callback)
+            if at % (number // 10) == number // 20:
+                reload(context.http, context, "silero_vad")
+        for _ in range(64):
+            room.acquire()
+        assert not failures, failures[0]
+        assert answered[0] == number, (answered, number)
+
+    # What is allocated once: threads, arenas, the reloads' programs.
+    requests(2000)
+    before = context.server.resident_kib()
+    start = time.monotonic()
+    requests(count)
+    grown = context.server.resident_kib() - before
+    print(f"    {count} requests in {time.monotonic() - start:.0f} s, {grown} KiB more, of {before}")
+    assert grown < 20_000, grown
+
+
+def test_a_killed_server_loses_nothing(context):
+    """Of two servers one is killed: clients that try the other again get every answer."""
+    (feed, expected), = feeds(context.refs, "magika.main")
+    folder = context.repository.parent
+    second = triton.Triton(context.repository, folder / "backends", folder / "second.log",
+                           ["--model-control-mode=explicit", "--load-model=magika"])
+    with second:
+        addresses = [second.grpc, context.server.grpc]
+        answered, retried = [], []
+
+        def client(at):
+            clients = [grpc.InferenceServerClient(address) for address in addresses]
+            for k in range(100):
+                if at == 0 and k == 20:
+                    second.process.kill()
+                for own in clients[k % 2:] + clients[:k % 2]:
+                    try:
+                        result = infer(own, "magika", feed)
+                        break
+                    except InferenceServerException as error:
+                        assert "UNAVAILABLE" in str(error.status()), error
+                        retried.append(at)
+                check_close(result, expected, f"client {at}, request {k}")
+                answered.append(at)
+        in_threads(4, client)
+    assert len(answered) == 400 and retried, (len(answered), len(retried))
+    print(f"    400 answers, {len(retried)} of them at the second try")
+
+
+HASTY = 'backend: "reflex"\nparameters { key: "timeout_ms" value { string_value: "0" } }\n'
+BATCHED = """backend: "reflex"
+max_batch_size: 16
+dynamic_batching { max_queue_delay_microseconds: 5000 }
+model_warmup {
+  name: "one" batch_size: 1
+  inputs { key: "input_ids" value { data_type: TYPE_INT64 dims: 16 zero_data: true } }
+  inputs { key: "attention_mask" value { data_type: TYPE_INT64 dims: 16 zero_data: true } }
+}
+"""
+SEQUENCES = """backend: "reflex"
+sequence_batching {
+  max_sequence_idle_microseconds: 60000000
+  oldest { max_candidate_sequences: 64 }
+  state {
+    input_name: "state" output_name: "stateN" data_type: TYPE_FP32 dims: [ 2, 1, 128 ]
+    initial_state { name: "silence" data_type: TYPE_FP32 dims: [ 2, 1, 128 ] zero_data: true }
+  }
+}
+"""
+
+
+def main():
+    library, models, refs, *only = sys.argv[1:]
+    models, refs = pathlib.Path(models), pathlib.Path(refs)
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        repository = folder / "models"
+        backends = triton.install_backend(library, folder / "backends")
+        for name in ("magika", "minilm_l3_fp32", "light_resnet50", "silero_vad"):
+            triton.add_model(repository, name, models / f"{name}.onnx")
+        triton.add_model(repository, "minilm_batched", models / "minilm_l3_fp32.onnx", BATCHED)
+        triton.add_model(repository, "resnet_hasty", models / "light_resnet50.onnx", HASTY)
+        triton.add_model(repository, "silero_sequences", models / "silero_vad.onnx", SEQUENCES)
+        names = [path.name for path in repository.iterdir()]
+        explicit = ["--model-control-mode=explicit", *(f"--load-model={name}" for name in names)]
+        log = pathlib.Path(os.environ.get("REFLEX_SERVING_LOG", folder / "triton.log"))
+        tests = {name: test for name, test in globals().items() if name.startswith("test_")}
+        with triton.Triton(repository, backends, log, explicit) as server:
+            context = Context(server, repository, models, refs)
+            unready = [name for name in names if not context.http.is_model_ready(name)]
+            assert not unready, f"not loaded: {unready}\n{log.read_text()[-6000:]}"
+            for name, test in tests.items():
+                if only and name not in only:
+                    continue
+                print(f"{name}: {test.__doc__}", flush=True)
+                test(context)
+    print("done")
+
+
+if __name__ == "__main__":
+    main()
