@@ -242,7 +242,7 @@ fn a_part_of_a_reduction_that_may_be_empty_is_not_kept() {
     let n = f.symbol("n");
     let x = f.input("x", F, vec![n.clone()]);
     let max = Reducer { init: Expr::float(-9.0, F), combine: &|a, b| a.max(b) };
-    f.reduce_output("max", "y", F, vec![], &[n.clone()], max, |f, _, k| f.at(x, k));
+    f.reduce_output("max", "y", F, vec![], std::slice::from_ref(&n), max, |f, _, k| f.at(x, k));
     let before = f.finish();
     let mut s = Schedule::new(before.clone());
     let k = s.get_loops("max").unwrap()[0];
