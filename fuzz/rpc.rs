@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use reflex_rpc::limits::Limits;
-use reflex_rpc::module::{Functions, Module};
 use reflex_rpc::serve::{Host, Server, builtins};
 use reflex_rpc::store::Store;
 use reflex_rpc::tracker::{self, Request};
 use reflex_rpc::wire::{Code, Packet, VERSION};
 use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
+use reflex_runtime::module::{Functions, Module};
 
 /// A host whose files cannot be written, with a module that returns its arguments.
 struct Nowhere(Store);
@@ -19,6 +19,10 @@ struct Nowhere(Store);
 struct Echo;
 
 impl Functions for Echo {
+    fn kind(&self) -> &str {
+        "fuzz"
+    }
+
     fn function(&self, name: &str) -> Result<Option<Function>, Error> {
         let first = |args: &[reflex_runtime::value::AnyView<'_>]| {
             Ok(args.first().map(reflex_runtime::value::AnyView::to_owned).unwrap_or_default())

@@ -1,5 +1,6 @@
 //! Compiles modules into loaded programs.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,20 +8,22 @@ use std::sync::Arc;
 use reflex_baseline::CraneliftCodegen;
 use reflex_graph::Module;
 use reflex_lower::codegen_process::ProcessCodegen;
-use reflex_lower::compile::{self, Toolchain};
+use reflex_lower::compile::{self, Compiled, Report, Toolchain};
 use reflex_lower::kernel_cache::{self, KernelCache};
 use reflex_lower::optimize_for::OptimizeFor;
 use reflex_lower::{pipeline, precision};
 use reflex_runtime::alloc::heap;
 use reflex_tir::codegen::Codegen;
+use reflex_vm::executable::Executable;
 
+use crate::artifact::tvm_signatures;
 use crate::dump;
 use crate::error::{Error, ErrorKind, Result};
 use crate::install;
 use crate::options::{ExecutionOptions, Precision, Progress, TargetDevice, TargetSelection};
 use crate::passes::Pipeline;
 use crate::program::compiled::{self, Interface, ObjectRetention};
-use crate::program::loaded::LoadedProgram;
+use crate::program::loaded::{LoadedProgram, verified};
 use crate::program::shape_variant::{self, InputShapes};
 use crate::signature::Signature;
 use crate::tier_policy::KernelGenerator;
@@ -105,6 +108,24 @@ impl Compiler {
         let program = compiled::load(compiled, interface, &self.target, &self.execution, retention);
         heap::trim();
         program
+    }
+
+    /// Links an executable that was built by hand, whose packed functions are registered ones.
+    pub(crate) fn link(&self, executable: Executable) -> Result<LoadedProgram> {
+        let executable = verified(executable)?;
+        let signatures = tvm_signatures::signatures(&executable);
+        let cpus = self.pipeline_options().cpus;
+        let compiled = Compiled {
+            executable: Executable::clone(&executable),
+            kernels: cpus.into_iter().map(|cpu| (cpu, vec![])).collect(),
+            device: vec![],
+            on_cpu: vec![],
+            operations: BTreeMap::new(),
+            report: Report::default(),
+        };
+        let interface = Interface { signatures, variants: vec![] };
+        let retention = ObjectRetention::Keep;
+        compiled::load(compiled, interface, &self.target, &self.execution, retention)
     }
 
     /// Returns the PTX of a module's kernels, by name and in the order of their first calls: of all, or

@@ -12,6 +12,7 @@ use reflex_runtime::file_bytes::FileAccess;
 use reflex_runtime::threads::THREAD_LIMIT;
 use reflex_tir::codegen::{Codegen, CpuTarget};
 use reflex_tir::level::Level;
+use reflex_vm::executable::Executable;
 
 use crate::artifact::{loader, relay};
 use crate::compiler::Compiler;
@@ -580,6 +581,11 @@ impl Engine {
     /// ```
     pub fn compile(&self, module: Module) -> Result<Program> {
         Ok(Program::new(self.compiler.compile(module, ObjectRetention::Keep)?, None))
+    }
+
+    /// Returns the program of an executable that was built by hand.
+    pub(crate) fn link(&self, executable: Executable) -> Result<Program> {
+        Ok(Program::new(self.compiler.link(executable)?, None))
     }
 
     fn load_model(&self, source: &ModelSource) -> Result<Program> {

@@ -60,6 +60,24 @@ pub enum Endpoint {
     },
 }
 
+impl Endpoint {
+    /// Starts a session with the protocol alone, at a server of Reflex or of TVM.
+    pub(crate) fn open(&self) -> std::result::Result<RemoteSession, Raised> {
+        let greeting = |key: &str| Greeting { key: key.to_owned(), timeout: None };
+        match self {
+            Endpoint::Server { address, key } => RemoteSession::connect(address, &greeting(key)),
+            Endpoint::Secure { address, key, certificates, token } => {
+                let tls = ClientTls::read(certificates, token)?;
+                RemoteSession::connect_secure(address, &tls, &greeting(key))
+            }
+            Endpoint::Tracker { address, key, wait } => {
+                let found = TrackerClient::connect(address)?.request(key, 1, *wait)?;
+                RemoteSession::connect(&found.address, &greeting(&found.match_key))
+            }
+        }
+    }
+}
+
 /// A session at a server.
 pub struct Server {
     session: RemoteSession,
@@ -78,18 +96,7 @@ impl Server {
     /// # Ok::<(), reflex::Error>(())
     /// ```
     pub fn connect(endpoint: &Endpoint) -> Result<Server> {
-        let greeting = |key: &str| Greeting { key: key.to_owned(), timeout: None };
-        let session = match endpoint {
-            Endpoint::Server { address, key } => RemoteSession::connect(address, &greeting(key))?,
-            Endpoint::Secure { address, key, certificates, token } => {
-                let tls = ClientTls::read(certificates, token)?;
-                RemoteSession::connect_secure(address, &tls, &greeting(key))?
-            }
-            Endpoint::Tracker { address, key, wait } => {
-                let found = TrackerClient::connect(address)?.request(key, 1, *wait)?;
-                RemoteSession::connect(&found.address, &greeting(&found.match_key))?
-            }
-        };
+        let session = endpoint.open()?;
         let target = Str::try_from(session.call_global(names::TARGET, &[])?)?;
         let target: serde_json::Value = serde_json::from_str(&target).map_err(|_| {
             Error::input("the server's description is not JSON: is it `reflex serve`?")

@@ -35,7 +35,7 @@ def main():
     shared = {"np": np, "tvm_ffi": tvm_ffi, "reflex": reflex, "model": model, "x": x, "w": w}
     failed = tried = 0
     finder = doctest.DocTestFinder(exclude_empty=True)
-    modules = (reflex, reflex._arrays, reflex.ir, reflex._trace, nn)
+    modules = (reflex, reflex._arrays, reflex.exec_builder, reflex.ir, reflex.rpc, reflex._trace, nn)
     for test in [test for module in modules for test in finder.find(module, module.__name__)]:
         globs = dict(shared, program=program, session=program.session())
         test.globs = globs

@@ -460,3 +460,21 @@ fn sessions_leave_no_descriptors_and_no_processes() {
     assert!(descriptors(&server) <= before, "{before}");
     assert!(server.sessions().is_empty());
 }
+
+#[test]
+fn python_uses_modules_and_tensors_of_a_server() {
+    let Some(python) = tvm::python() else { return };
+    let model = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rpc-mlp.so");
+    let loaded = reflex::Engine::new().and_then(|e| e.load("tests/filetests/relax/mlp.py"));
+    loaded.and_then(|program| program.save(&model)).expect("compiles");
+    let server = Listening::start(&["serve", "--allow-code"]);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let own = std::env::current_exe().expect("a test has a path");
+    let mut run = Command::new(python);
+    run.arg(root.join("tests/python_rpc.py")).arg(&model).arg(&server.address);
+    run.env("PYTHONPATH", root.join("python"));
+    let output = run.env("REFLEX_LIBRARY", own.with_file_name("libreflex.so")).output();
+    let output = output.expect("python runs");
+    let (said, error) = (&output.stdout, String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && said.ends_with(b"done\n"), "{error}");
+}

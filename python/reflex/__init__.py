@@ -39,7 +39,7 @@ from typing import Any
 
 import tvm_ffi
 
-from . import ir
+from . import ir, rpc
 from ._arrays import (
     ArrayLike,
     Function,
@@ -56,9 +56,11 @@ from ._arrays import (
 )
 from ._library import LIBRARY as _reflex
 from ._library import Cancelled, FuelExhausted, NotATensor
+from .exec_builder import ExecBuilder
 
 __all__ = [
     "Cancelled",
+    "ExecBuilder",
     "FuelExhausted",
     "Function",
     "Program",
@@ -72,6 +74,7 @@ __all__ = [
     "library_function",
     "list_passes",
     "load",
+    "load_module",
     "memory",
     "register_global_func",
     "set_memory_limit",
@@ -138,6 +141,36 @@ def load(
         return Program(_reflex["load"](data, *options, *_custom(*custom)), (data, *options, *custom))
     handle = _reflex["load"](os.fspath(model), *options, *_custom(*custom))
     return Program(handle, (os.path.abspath(model), *options, *custom))
+
+
+def load_module(model: _Path | _Bytes, mode: str = "tiered", **options: Any) -> tvm_ffi.Module:
+    """Loads a model or a library of packed functions as a module of tvm-ffi, which TVM's own functions
+    take and call. The options are those of `load`.
+
+    The module of a model makes others: `vm_load_executable` one with the functions of TVM's virtual
+    machine, and each function of the program one that keeps its inputs and outputs in place. Sessions
+    run in `mode`.
+
+    >>> module = reflex.load_module(model)
+    >>> vm = module["vm_load_executable"]()          # as tvm.relax.VirtualMachine does
+    >>> stateful = module["main"](tvm_ffi.device("cpu", 0))
+    >>> stateful["set_input"](0, tvm_ffi.from_dlpack(x))
+    >>> stateful["set_input"]("w", tvm_ffi.from_dlpack(w))
+    >>> stateful["run"]()
+    >>> stateful["get_output"](0).numpy().shape
+    (2, 5)
+    """
+    use_tensor_class()
+    data = bytes(model) if isinstance(model, (bytes, bytearray, memoryview)) else os.fspath(model)
+    names = ("device", "threads", "kernel_cache", "tier", "precision", "format", "kernels", "params")
+    given = {"device": "cpu", "threads": 1, **options}
+    custom = [given.pop(name, None) for name in ("pipeline", "passes", "instrument")]
+    plain = [given.pop(name, None) for name in names]
+    if given:
+        raise TypeError(f"load_module() got an unexpected keyword argument {next(iter(given))!r}")
+    plain = [os.fspath(value) if isinstance(value, os.PathLike) else value for value in plain]
+    module: tvm_ffi.Module = _reflex["load_module"](data, *plain, *_custom(*custom), mode)
+    return module
 
 
 def _text(path: _Path | None) -> str | None:
@@ -341,6 +374,15 @@ class Program:
         >>> session = program.session("compiled", memory_cfg="naive")
         """
         return Session(self._handle("session", mode, device, memory_cfg), self._name)
+
+    def module(self, mode: str = "tiered") -> tvm_ffi.Module:
+        """Returns the program as a module of tvm-ffi, as `load_module` gives one.
+
+        >>> program.module().kind
+        'relax.VMExecutable'
+        """
+        module: tvm_ffi.Module = self._handle("module", mode)
+        return module
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
@@ -671,14 +713,28 @@ class Session:
         repeat: int = 1,
         min_repeat_ms: float = 0,
         cooldown_ms: float = 0,
+        repeats_to_cooldown: int = 1,
+        cache_flush_bytes: int = 0,
+        f_preproc: str | None = None,
+        limit_zero_time_iterations: int = 100,
     ) -> Callable[..., list[float]]:
         """Returns a callable that times a function: seconds per call of each measurement. The name
         `invoke_stateful` times the function that the callable is given on its stored arguments.
 
+        A pause of `cooldown_ms` is made after each `repeats_to_cooldown` measurements. Before each,
+        `cache_flush_bytes` are written, and the global function called `f_preproc` is called with the
+        arguments; `cache_flush_cpu_non_first_arg` flushes all but the first from the CPU's caches.
+        Where a measurement shall take `min_repeat_ms`, `limit_zero_time_iterations` bounds those of no time.
+
         >>> len(session.time_evaluator("main", number=2, repeat=3)(x, w))
         3
+        >>> cold = session.time_evaluator("main", number=1, f_preproc="cache_flush_cpu_non_first_arg")
+        >>> len(cold(x, w))
+        1
         """
-        options = (number, repeat, min_repeat_ms / 1e3, cooldown_ms / 1e3)
+        repeats = (number, repeat, float(min_repeat_ms), limit_zero_time_iterations)
+        pauses = (float(cooldown_ms), repeats_to_cooldown, cache_flush_bytes, f_preproc)
+        options = (*repeats, *pauses)
         return lambda *args: list(self._pass("time", name, args, *options))
 
     def set_instrument(self, instrument: Callable[..., Any] | None) -> None:

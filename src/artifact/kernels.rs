@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use reflex_runtime::function::Function;
+use reflex_runtime::module::{Imports, Module};
 use reflex_tir::abi::{RAW_PREFIX, RawSignature};
 use reflex_vm::kernel::RawKernel;
 use reflex_vm::load::Library;
@@ -15,6 +16,8 @@ pub(crate) struct ArtifactKernels {
     /// The ending of the names of this variant's kernels.
     suffix: String,
     raw: HashMap<String, RawSignature>,
+    /// Modules of the bundle whose functions the program calls too.
+    imports: Vec<Module>,
 }
 
 impl ArtifactKernels {
@@ -24,15 +27,19 @@ impl ArtifactKernels {
         library: reflex_runtime::library::Library,
         suffix: String,
         signatures: Vec<RawSignature>,
+        imports: Vec<Module>,
     ) -> ArtifactKernels {
         let raw = signatures.into_iter().map(|it| (it.name.clone(), it)).collect();
-        ArtifactKernels { library, suffix, raw }
+        ArtifactKernels { library, suffix, raw, imports }
     }
 }
 
 impl Library for ArtifactKernels {
     fn function(&self, name: &str) -> Option<Function> {
-        self.library.function(&format!("{name}{}", self.suffix))
+        let own = self.library.function(&format!("{name}{}", self.suffix));
+        // A module that fails to look up lacks the function; the program is then refused by name.
+        let find = |module: &Module| module.function(name, Imports::Search).ok()?;
+        own.or_else(|| self.imports.iter().find_map(find))
     }
 
     fn raw(&self, name: &str) -> Option<RawKernel> {

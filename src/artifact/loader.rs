@@ -5,11 +5,13 @@ use std::sync::Arc;
 use reflex_runtime::abi::DLDevice;
 use reflex_runtime::device;
 use reflex_runtime::library::{BundleAccess, Library};
+use reflex_runtime::module::Module;
 use reflex_vm::executable::Executable;
 use reflex_vm::serialize;
 use reflex_vm::verify::Verified;
 
 use super::device::DeviceSection;
+use super::imports::{self, LibraryFunctions};
 use super::kernels::ArtifactKernels;
 use super::metadata::Metadata;
 use super::{
@@ -141,15 +143,19 @@ impl Parts {
         if let Some(codes) = &codes {
             origin = format!("compiled by Reflex for {}", codes.gpu);
         }
+        let own = Module::new(LibraryFunctions(library.clone()));
+        let imports = imports::tree(&library, own)?.imports;
         // SAFETY: the caller trusts the library's machine code, and with it the library's own
         // description of that code.
-        let library = unsafe { ArtifactKernels::new(library, suffix, metadata.kernels) };
+        let library =
+            unsafe { ArtifactKernels::new(library, suffix, metadata.kernels, imports.clone()) };
         let mut resources = Resources {
             library: Arc::new(library),
             signatures: Arc::new(metadata.signatures),
             device: DLDevice::CPU,
             on_cpu: [].into(),
             objects: None,
+            imports: imports.into(),
             device_code: None,
             obstacle: None,
             saved_code,

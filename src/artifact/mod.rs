@@ -10,11 +10,12 @@
 //! Decision: docs/decisions/0039-cpu-levels.md
 
 pub(crate) mod device;
+pub(crate) mod imports;
 mod kernels;
 pub(crate) mod loader;
 pub(crate) mod metadata;
 pub(crate) mod relay;
-mod tvm_signatures;
+pub(crate) mod tvm_signatures;
 pub(crate) mod writer;
 
 /// Kind of the module that holds the executable in the bundle.

@@ -91,6 +91,7 @@ pub(crate) fn link(
         library: Arc::new(Kernels(Sources(library.map(LegacyKernels)))),
         signatures: Arc::new(signatures(&exec)),
         objects: None,
+        imports: [].into(),
         obstacle: None,
         device_code: None,
         saved_code: None,

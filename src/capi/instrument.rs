@@ -9,12 +9,12 @@ use reflex_runtime::error::Error as Raised;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::instrument::{CallEvent, Instrument, Verdict};
 
-use super::arguments::compact;
 use super::session::{ReflexSession, with};
 use super::{ReflexStatus, c_string, give, slice, status, text, views};
 use crate::error::{Error, Result};
 use crate::session::Session;
 use crate::session::timing::TimingOptions;
+use crate::shared_session::arguments::compact;
 
 /// A call that is about to run or has run.
 #[repr(C)]

@@ -11,16 +11,14 @@
 //!
 //! Decision: docs/decisions/0023-one-shared-library.md
 
-mod arguments;
+mod exec_builder;
 mod instrument;
 mod ir;
-mod owned_results;
 mod packed;
 mod program;
+mod rpc;
 mod session;
-mod shared;
 mod signature;
-mod try_lock;
 mod values;
 
 use std::any::Any as StdAny;

@@ -20,12 +20,10 @@ use reflex_runtime::function::{Function, arg, guard};
 use reflex_runtime::registry;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
-use reflex_vm::instrument::{CallEvent, Instrument, Verdict};
+use reflex_vm::instrument::Instrument;
 use reflex_vm::session::{Canceller, SavedResult};
 
-use super::arguments::{Parameters, check_tensors, compact};
-use super::owned_results::make_writable;
-use super::shared::SharedSession;
+use super::rpc::timing_options;
 use super::values::{kept, targets};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
@@ -38,7 +36,10 @@ use crate::options::{Mode, SessionOptions};
 use crate::passes::{FunctionInstrument, Pipeline};
 use crate::program::Program;
 use crate::session::Session;
-use crate::session::timing::TimingOptions;
+use crate::shared_session::SharedSession;
+use crate::shared_session::arguments::{Parameters, check_tensors, compact};
+use crate::shared_session::callback_instrument::CallbackInstrument;
+use crate::shared_session::owned_results::make_writable;
 use crate::signature::{Dim, TensorInfo};
 
 type FfiResult<T = Any> = std::result::Result<T, Raised>;
@@ -213,15 +214,32 @@ fn raise_of(error: Error, args: &[AnyView<'_>]) -> Raised {
 fn load(args: &[AnyView<'_>]) -> FfiResult {
     let (engine, model) = (engine(args)?, model(args)?);
     let program = engine.load(model).map_err(|error| raise_of(error, args))?;
-    Ok(Function::new(move |args| program_method(&program, string(args, 0)?, rest(args, 1))).into())
+    Ok(program_handle(program))
+}
+
+/// A program as a function whose first argument is the name of what to do.
+fn program_handle(program: Program) -> Any {
+    Function::new(move |args| program_method(&program, string(args, 0)?, rest(args, 1))).into()
+}
+
+/// The arguments of [`engine`], then the mode of sessions: a module, which tvm-ffi's languages call as
+/// their own.
+fn load_module(args: &[AnyView<'_>]) -> FfiResult {
+    let (engine, model) = (engine(args)?, model(args)?);
+    let mode = mode(args, 12)?;
+    let module = engine.load_module(model, mode).map_err(|error| raise_of(error, args))?;
+    Ok(module.into())
+}
+
+fn mode(args: &[AnyView<'_>], at: usize) -> FfiResult<Mode> {
+    string(args, at)?.parse().map_err(|why: String| Raised::value_error(why))
 }
 
 fn program_method(program: &Program, name: &str, args: &[AnyView<'_>]) -> FfiResult {
     match name {
         "session" => {
             let wrong = |why: String| Raised::value_error(why);
-            let mode: Mode = string(args, 0)?.parse().map_err(wrong)?;
-            let mut options = SessionOptions::new(mode);
+            let mut options = SessionOptions::new(mode(args, 0)?);
             if let Some(device) = optional(args, 1)? {
                 options = options.device(device);
             }
@@ -238,6 +256,7 @@ fn program_method(program: &Program, name: &str, args: &[AnyView<'_>]) -> FfiRes
             };
             Ok(Function::new(method).into())
         }
+        "module" => Ok(program.module(mode(args, 0)?).into()),
         "save" => {
             let path = Path::new(string(args, 0)?);
             let written = program.save(path);
@@ -401,37 +420,22 @@ fn set_instrument(shared: &Shared, args: &[AnyView<'_>]) -> FfiResult {
     let instrument = match args.first() {
         Some(value) if !value.is_none() => {
             let callback = Function::try_from(*value)?;
-            Some(Box::new(CallbackInstrument { callback, running: Vec::new() })
-                as Box<dyn Instrument>)
+            Some(Box::new(CallbackInstrument::new(callback)) as Box<dyn Instrument>)
         }
         _ => None,
     };
     shared.set(|s| s.set_instrument(instrument))
 }
 
-/// `(function, number, repeat, min repeat in seconds, cooldown in seconds, args...)`: seconds
-/// per call of each measurement.
+/// `(function, number, repeat, min_repeat_ms, limit_zero_time_iterations, cooldown_ms, repeats_to_cooldown,
+/// cache_flush_bytes, f_preproc or None, args...)`: seconds per call of each measurement.
 fn time(shared: &Shared, args: &[AnyView<'_>]) -> FfiResult {
-    let count = |index| u32::try_from(arg::<i64>(args, index)?).map_err(|_| bad_count());
-    let seconds = |index| {
-        let seconds = Duration::try_from_secs_f64(arg::<f64>(args, index)?);
-        seconds.map_err(|error| Raised::value_error(error.to_string()))
-    };
-    let options = TimingOptions {
-        number: count(1)?,
-        repeat: count(2)?,
-        min_repeat: seconds(3)?,
-        cooldown: seconds(4)?,
-        ..TimingOptions::default()
-    };
+    const OPTIONS: usize = 8;
+    let options = timing_options(rest(args, 1))?;
     let (func, mut copies) = (string(args, 0)?, Vec::new());
-    let args = shared.arguments(func, rest(args, 5), &mut copies)?;
+    let args = shared.arguments(func, rest(args, 1 + OPTIONS), &mut copies)?;
     let timing = shared.with(|s| s.time_evaluator(func, args, &options))?;
     Ok(Array::new(timing.0.into_iter().map(Any::from)).into())
-}
-
-fn bad_count() -> Raised {
-    Raised::value_error("number and repeat are from 1 to 4294967295")
 }
 
 /// `(function, trace file or None, args...)`: the table and the result.
@@ -445,53 +449,6 @@ fn profile(shared: &Shared, args: &[AnyView<'_>]) -> FfiResult {
     }
     let table = Any::from(profile.table().as_str());
     Ok(Array::new([table, value]).into())
-}
-
-/// An instrument in the form of TVM's: `f(function, name, before, result, args...)`, which
-/// gives 1 before a call to skip it. Element types among the arguments are shown as their names.
-struct CallbackInstrument {
-    callback: Function,
-    running: Vec<Vec<Any>>,
-}
-
-impl CallbackInstrument {
-    fn show(
-        &self,
-        call: &CallEvent<'_>,
-        args: &[AnyView<'_>],
-        result: Option<AnyView<'_>>,
-    ) -> FfiResult {
-        let shown = |arg: &AnyView<'_>| match arg.as_dtype() {
-            Some(dtype) => Any::from(dtype.to_string().as_str()),
-            None => arg.to_owned(),
-        };
-        let name = Any::from(call.callee);
-        let args: Vec<Any> = args.iter().map(shown).collect();
-        let head = [call.callable, name.view(), result.is_none().into()];
-        let head = head.into_iter().chain([result.unwrap_or(AnyView::NONE)]);
-        self.callback.call(&head.chain(args.iter().map(Any::view)).collect::<Vec<_>>())
-    }
-}
-
-impl Instrument for CallbackInstrument {
-    fn before(&mut self, call: &CallEvent<'_>) -> FfiResult<Verdict> {
-        const SKIP: i64 = 1;
-        let answer = self.show(call, call.args, None)?;
-        if answer.view().as_int() == Some(SKIP) {
-            return Ok(Verdict::Skip);
-        }
-        self.running.push(call.args.iter().map(AnyView::to_owned).collect());
-        Ok(Verdict::Run)
-    }
-
-    fn after(&mut self, call: &CallEvent<'_>, result: AnyView<'_>) -> FfiResult<()> {
-        let args = self.running.pop().unwrap_or_default();
-        self.show(call, AnyView::slice(&args), Some(result)).map(drop)
-    }
-
-    fn aborted(&mut self) {
-        self.running.clear();
-    }
 }
 
 /// `(name, function, replace)`: registers a packed function that programs find.
@@ -527,6 +484,11 @@ fn inspect(args: &[AnyView<'_>]) -> FfiResult {
         None => Engine::script(model),
     };
     Ok(Any::from(text.map_err(|error| raise_of(error, args))?.as_str()))
+}
+
+/// `()`: a builder of executables.
+fn exec_builder(_: &[AnyView<'_>]) -> FfiResult {
+    super::exec_builder::create(program_handle)
 }
 
 /// `()`: a table of the passes and their options.
@@ -610,6 +572,7 @@ macro_rules! exports {
 
 exports! {
     __tvm_ffi_load = load;
+    __tvm_ffi_load_module = load_module;
     __tvm_ffi_inspect = inspect;
     __tvm_ffi_passes = passes;
     __tvm_ffi_ir_load = super::ir::load;
@@ -618,6 +581,13 @@ exports! {
     __tvm_ffi_ir_node = super::ir::node;
     __tvm_ffi_ir_mismatch = super::ir::mismatch;
     __tvm_ffi_ir_hash = super::ir::structural_hash;
+    __tvm_ffi_exec_builder = exec_builder;
+    __tvm_ffi_dtype = super::exec_builder::dtype;
+    __tvm_ffi_rpc_connect = super::rpc::connect;
+    __tvm_ffi_rpc_to_local = super::rpc::to_local;
+    __tvm_ffi_rpc_write = super::rpc::write;
+    __tvm_ffi_rpc_describe = super::rpc::describe;
+    __tvm_ffi_rpc_tensor_key = super::rpc::tensor_key;
     __tvm_ffi_register_global_func = register_global_func;
     __tvm_ffi_get_global_func = get_global_func;
     __tvm_ffi_library_function = library_function;

@@ -7,15 +7,15 @@ use reflex_runtime::abi::TVMFFIAny;
 use reflex_runtime::value::Any;
 use reflex_vm::session::{Canceller, SavedResult};
 
-use super::arguments::compact;
 use super::program::{ReflexProgram, free};
-use super::shared::SharedSession;
 use super::values::{self, kept};
 use super::{ReflexStatus, give, live, quiet, slice, status, text, views};
 use crate::error::{Error, Result};
 use crate::memory::AllocatorKind;
 use crate::options::{Mode, SessionOptions};
 use crate::session::Session;
+use crate::shared_session::SharedSession;
+use crate::shared_session::arguments::compact;
 
 /// The way functions run. All modes give the same bits.
 #[repr(C)]

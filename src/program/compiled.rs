@@ -54,6 +54,7 @@ pub(crate) fn load(
         signatures: Arc::new(interface.signatures),
         variants: interface.variants.into(),
         objects: None,
+        imports: [].into(),
         device_code: None,
         obstacle: missing_features,
         execution: execution.clone(),

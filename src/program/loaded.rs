@@ -7,6 +7,7 @@ use reflex_cranelift::{CraneliftTier, Disassemble, JitError, Overview, SavedCode
 use reflex_graph::{ConstantPool, Literal};
 use reflex_runtime::abi::DLDevice;
 use reflex_runtime::device::Device;
+use reflex_runtime::module::Module;
 use reflex_vm::devices::Devices;
 use reflex_vm::executable::{Constant, Executable, FuncKind};
 use reflex_vm::session as vm;
@@ -50,6 +51,8 @@ pub(crate) struct Resources {
     pub(crate) signatures: Arc<BTreeMap<String, Signature>>,
     /// The kernels as object files, if this process compiled them to be saved.
     pub(crate) objects: Option<Arc<KernelObjects>>,
+    /// Modules of an artifact beside the program.
+    pub(crate) imports: Arc<[Module]>,
     /// The kernels for a GPU, if the program computes on one.
     pub(crate) device_code: Option<Arc<DeviceCodes>>,
     /// Why no session runs it: CPU features that its kernels need, or a device that is not open.

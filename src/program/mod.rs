@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use reflex_cranelift::CraneliftTier;
 use reflex_relay::lower::RESERVED;
+use reflex_runtime::module::Module;
 use reflex_tir::codegen::KernelTier;
 use reflex_vm::executable::{Executable, FuncKind};
 use reflex_vm::verify::Verified;
@@ -68,6 +69,11 @@ impl Program {
     pub fn fork(&self) -> Result<Program> {
         let specialiser = self.specialiser.as_ref().map(|s| Arc::new(s.fresh()));
         Ok(Program::new(self.loaded.fork()?, specialiser))
+    }
+
+    /// Returns the modules of its artifact beside the program.
+    pub(crate) fn imported_modules(&self) -> &[Module] {
+        &self.loaded.resources().imports
     }
 
     /// Returns the names of the functions that can be called.

@@ -26,7 +26,7 @@ mod upload;
 mod value;
 
 pub use function::{Copies, RemoteFunction};
-pub use value::{Handle, RemoteModule, RemoteTensor, RemoteValue};
+pub use value::{Handle, RemoteModule, RemoteTensor, RemoteValue, Results};
 
 /// Requests that may be on their way at once, and bytes of them: what both sides' buffers hold.
 const PIPELINED: usize = 64;

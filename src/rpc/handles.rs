@@ -8,11 +8,11 @@ use std::hash::{BuildHasher, RandomState};
 use reflex_runtime::abi::DLDevice;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
+use reflex_runtime::module::Module;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::Any;
 
 use crate::limits::{Limits, check};
-use crate::module::Module;
 use crate::wire::item::TensorRef;
 
 /// Bits of a handle: the index in the table, the kind, the generation, the salt.

@@ -15,7 +15,6 @@ pub mod fault;
 pub mod handles;
 pub mod handshake;
 pub mod limits;
-pub mod module;
 pub mod names;
 pub mod secure;
 pub mod serve;

@@ -188,6 +188,162 @@ pub struct TVMFFISeqCell {
     pub data_deleter: Option<unsafe extern "C" fn(*mut c_void)>,
 }
 
+/// Flags of a field.
+pub mod field_flag {
+    /// It has a default value.
+    pub const HAS_DEFAULT: i64 = 1 << 1;
+    /// The setter is a function object and no pointer to code.
+    pub const SETTER_IS_FUNCTION: i64 = 1 << 11;
+}
+
+/// Reads a field of an object.
+pub type FieldGetter = unsafe extern "C" fn(field: *mut c_void, result: *mut TVMFFIAny) -> c_int;
+
+/// A field of a type.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct TVMFFIFieldInfo {
+    /// Its name.
+    pub name: TVMFFIByteArray,
+    /// For people.
+    pub doc: TVMFFIByteArray,
+    /// JSON.
+    pub metadata: TVMFFIByteArray,
+    /// [`field_flag`]s and others.
+    pub flags: i64,
+    /// Bytes.
+    pub size: i64,
+    /// Of the address.
+    pub alignment: i64,
+    /// From the object's header.
+    pub offset: i64,
+    /// Reads it.
+    pub getter: Option<FieldGetter>,
+    /// Writes it: code, or a function object.
+    pub setter: *mut c_void,
+    /// The value of a new object, or a function that makes it.
+    pub default_value_or_factory: TVMFFIAny,
+    /// The index of its type, where that is fixed.
+    pub field_static_type_index: i32,
+}
+
+/// A method of a type.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct TVMFFIMethodInfo {
+    /// Its name.
+    pub name: TVMFFIByteArray,
+    /// For people.
+    pub doc: TVMFFIByteArray,
+    /// JSON.
+    pub metadata: TVMFFIByteArray,
+    /// Whether it takes an object first.
+    pub flags: i64,
+    /// The function, or another value.
+    pub method: TVMFFIAny,
+}
+
+/// The construction and comparison of objects of a type.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct TVMFFITypeMetadata {
+    /// For people.
+    pub doc: TVMFFIByteArray,
+    /// Makes an object with default fields.
+    pub creator: Option<unsafe extern "C" fn(result: *mut *mut TVMFFIObject) -> c_int>,
+    /// Bytes of an object.
+    pub total_size: i32,
+    /// The kind of structural equality.
+    pub structural_eq_hash_kind: i32,
+}
+
+/// An attribute of types.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct TVMFFITypeAttrColumn {
+    /// The value for each type index from the first one.
+    pub data: *const TVMFFIAny,
+    /// Values.
+    pub size: i32,
+    /// The first type index.
+    pub begin_index: i32,
+}
+
+/// The facts about a type.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct TVMFFITypeInfo {
+    /// Its index.
+    pub type_index: i32,
+    /// The number of its ancestors.
+    pub type_depth: i32,
+    /// Its key.
+    pub type_key: TVMFFIByteArray,
+    /// Its ancestors, the root first.
+    pub type_ancestors: *const *const TVMFFITypeInfo,
+    /// A hash of the key.
+    pub type_key_hash: u64,
+    /// Fields of its own.
+    pub num_fields: i32,
+    /// Methods of its own.
+    pub num_methods: i32,
+    /// The fields.
+    pub fields: *const TVMFFIFieldInfo,
+    /// The methods.
+    pub methods: *const TVMFFIMethodInfo,
+    /// Null until it is set.
+    pub metadata: *const TVMFFITypeMetadata,
+}
+
+/// The cell of a map or dict, after its header. Entries are pairs of values.
+#[repr(C)]
+#[derive(Debug)]
+pub struct TVMFFIMapCell {
+    /// The first entry of a small map; blocks of a dense one.
+    pub data: *mut c_void,
+    /// Entries in use.
+    pub size: u64,
+    /// Entries allocated, with [`MAP_SMALL`] in a small map.
+    pub slots: u64,
+    /// Frees `data` when it is not inside the object.
+    pub data_deleter: Option<unsafe extern "C" fn(*mut c_void)>,
+}
+
+/// The cell of a dense map: a hash table whose entries are linked in the order of insertion.
+#[repr(C)]
+#[derive(Debug)]
+pub struct TVMFFIDenseMapCell {
+    /// The cell of small maps.
+    pub map: TVMFFIMapCell,
+    /// Of the hash.
+    pub fib_shift: u32,
+    /// The first entry, or [`MAP_NO_ENTRY`].
+    pub first: u64,
+    /// The last entry, or [`MAP_NO_ENTRY`].
+    pub last: u64,
+}
+
+/// An entry of a dense map.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct TVMFFIDenseMapEntry {
+    /// The key.
+    pub key: TVMFFIAny,
+    /// The value.
+    pub value: TVMFFIAny,
+    /// The entry before it, or [`MAP_NO_ENTRY`].
+    pub previous: u64,
+    /// The entry after it, or [`MAP_NO_ENTRY`].
+    pub next: u64,
+}
+
+/// Entries of a block of a dense map, before which as many bytes say which are in use.
+pub const MAP_BLOCK: usize = 16;
+/// The bit of `slots` that says that a map is small: an array of pairs.
+pub const MAP_SMALL: u64 = 1 << 63;
+/// The index of no entry.
+pub const MAP_NO_ENTRY: u64 = u64::MAX;
+
 /// Rewrites or extends an error's backtrace.
 pub type UpdateBacktrace =
     unsafe extern "C" fn(this: *mut c_void, backtrace: *const TVMFFIByteArray, mode: i32);
@@ -455,6 +611,12 @@ const _: () = {
     assert!(offset_of!(TVMFFIAny, small_len) == 4);
     assert!(offset_of!(TVMFFIAny, payload) == ANY_PAYLOAD);
     assert!(size_of::<TVMFFIObject>() == OBJECT_HEADER_SIZE);
+    assert!(size_of::<TVMFFIFieldInfo>() == 120 && offset_of!(TVMFFIFieldInfo, getter) == 80);
+    assert!(size_of::<TVMFFIMethodInfo>() == 72 && size_of::<TVMFFITypeMetadata>() == 32);
+    assert!(size_of::<TVMFFITypeInfo>() == 72 && offset_of!(TVMFFITypeInfo, fields) == 48);
+    assert!(size_of::<TVMFFITypeAttrColumn>() == 16);
+    assert!(size_of::<TVMFFIMapCell>() == 32 && size_of::<TVMFFIDenseMapCell>() == 56);
+    assert!(size_of::<TVMFFIDenseMapEntry>() == 48);
     assert!(offset_of!(TVMFFIObject, combined_ref_count) == 0);
     assert!(offset_of!(TVMFFIObject, type_index) == OBJECT_TYPE_INDEX);
     assert!(offset_of!(TVMFFIObject, deleter) == OBJECT_DELETER);

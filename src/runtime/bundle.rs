@@ -11,6 +11,9 @@ use crate::error::Error;
 /// The kind that stands for the library's own native code.
 pub const LIBRARY_KIND: &str = "_lib";
 
+/// Before a kind of module: the global function that makes one of such bytes.
+pub const LOADER_PREFIX: &str = "ffi.Module.load_from_bytes.";
+
 /// Modules and their imports.
 ///
 /// ```

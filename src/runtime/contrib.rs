@@ -1,15 +1,21 @@
 //! Packed functions that programs and kernels of TVM call by name and that TVM's own libraries and
 //! Python package register: sorting, what has no kernel (printing, assertions, `unique` and
-//! `nonzero`), what language models call (attention caches, sampling, parameters by name), and the
-//! state of random numbers. They are found like registered ones, and registering another under the
+//! `nonzero`), what language models call (attention caches, sampling, parameters by name), the state of
+//! random numbers, and tvm-ffi's own on modules and maps. They are found like registered ones, and registering another under the
 //! name of one of them replaces it.
 
+mod cache_flush;
+mod const_loader;
 mod host_tensor;
 mod kv_cache;
+mod maps;
+mod modules;
 mod random;
 mod relax_run;
 mod sampling;
+mod shape_heap;
 mod sort;
+mod tensor_bytes;
 mod tensor_cache;
 
 use std::sync::LazyLock;
@@ -20,7 +26,25 @@ use crate::value::{Any, AnyView};
 
 type Body = fn(&[AnyView<'_>]) -> Result<Any, Error>;
 
-const FUNCTIONS: [(&str, Body); 33] = [
+const FUNCTIONS: [(&str, Body); 53] = [
+    ("cache_flush_cpu_non_first_arg", cache_flush::non_first_arg),
+    ("ffi.Dict", maps::dict),
+    ("ffi.DictCount", maps::count),
+    ("ffi.DictGetItem", maps::get_item),
+    ("ffi.DictSize", maps::size),
+    ("ffi.Map", maps::map),
+    ("ffi.MapCount", maps::count),
+    ("ffi.MapGetItem", maps::get_item),
+    ("ffi.MapSize", maps::size),
+    ("ffi.Module.load_from_bytes.const_loader", const_loader::load),
+    ("ffi.ModuleClearImports", modules::clear_imports),
+    ("ffi.ModuleGetFunction", modules::get_function),
+    ("ffi.ModuleGetKind", modules::kind),
+    ("ffi.ModuleGetPropertyMask", modules::property_mask),
+    ("ffi.ModuleImplementsFunction", modules::implements_function),
+    ("ffi.ModuleImportModule", modules::import),
+    ("ffi.ModuleInspectSource", modules::inspect_source),
+    ("reflex.ModuleImports", modules::imports),
     ("reflex.random.next", random::next),
     ("reflex.random.seed", random::seed),
     ("relax.run.assert_op", relax_run::assert_op),
@@ -49,6 +73,7 @@ const FUNCTIONS: [(&str, Body); 33] = [
         "vm.builtin.attention_kv_cache_window_override_with_sinks",
         kv_cache::window_override_with_sinks,
     ),
+    ("vm.builtin.load_shape", shape_heap::load_shape),
     ("vm.builtin.multinomial_from_uniform", sampling::multinomial_from_uniform),
     ("vm.builtin.param_array_from_cache", tensor_cache::param_array),
     ("vm.builtin.param_array_from_cache_by_name", tensor_cache::param_array_by_name),
@@ -58,6 +83,7 @@ const FUNCTIONS: [(&str, Body); 33] = [
     ),
     ("vm.builtin.sample_top_p_from_logits", sampling::sample_top_p_from_logits),
     ("vm.builtin.sample_top_p_from_prob", sampling::sample_top_p_from_prob),
+    ("vm.builtin.store_shape", shape_heap::store_shape),
     ("vm.builtin.tensor_cache.clear", tensor_cache::clear),
     ("vm.builtin.tensor_cache.get", tensor_cache::get),
     ("vm.builtin.tensor_cache.load", tensor_cache::load),
@@ -79,6 +105,7 @@ pub fn get(name: &str) -> Option<Function> {
 /// registers, and those that share objects or names with functions that the host has from TVM.
 pub fn is_of_host(name: &str) -> bool {
     let prefixes = [
+        "ffi.",
         "relax.run.",
         "vm.builtin.attention_kv_cache_",
         "vm.builtin.param_array_from_cache",

@@ -24,6 +24,8 @@
     "TVMFFIFunctionCreate",
     "TVMFFIFunctionGetGlobal",
     "TVMFFIFunctionSetGlobal",
+    "TVMFFIGetTypeAttrColumn",
+    "TVMFFIGetTypeInfo",
     "TVMFFIGetVersion",
     "TVMFFIHandleDeinitOnce",
     "TVMFFIHandleInitOnce",
@@ -36,4 +38,8 @@
     "TVMFFITensorToDLPackVersioned",
     "TVMFFITypeGetOrAllocIndex",
     "TVMFFITypeKeyToIndex",
+    "TVMFFITypeRegisterAttr",
+    "TVMFFITypeRegisterField",
+    "TVMFFITypeRegisterMetadata",
+    "TVMFFITypeRegisterMethod",
 ]

@@ -20,7 +20,9 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use parking_lot::Mutex;
 
 use crate::abi::{
-    DLManagedTensor, DLManagedTensorVersioned, SafeCall, TVMFFIAny, TVMFFIByteArray, TVMFFIObject,
+    DLManagedTensor, DLManagedTensorVersioned, SafeCall, TVMFFIAny, TVMFFIByteArray,
+    TVMFFIFieldInfo, TVMFFIMethodInfo, TVMFFIObject, TVMFFITypeAttrColumn, TVMFFITypeInfo,
+    TVMFFITypeMetadata,
 };
 use crate::backend;
 use crate::dtype::DType;
@@ -30,7 +32,7 @@ use crate::object::{self, ObjectRef, ObjectType};
 use crate::string::{Bytes, Str};
 use crate::tensor::Tensor;
 use crate::value::{Any, AnyView, slice_of};
-use crate::{registry, types};
+use crate::{registry, type_info, types};
 
 /// Names that an executable exports for libraries with thread-local variables.
 pub const EXPORTED_SYMBOLS: &[&str] = &include!("exported_symbols.rs");
@@ -178,7 +180,7 @@ exports! { "c_api.h":
         })
     }
 
-    /// The index of a type key, new if need be. Hierarchy is not recorded.
+    /// The index of a type key, new if need be.
     fn TVMFFITypeGetOrAllocIndex(
         key: *const TVMFFIByteArray,
         static_index: i32,
@@ -195,10 +197,57 @@ exports! { "c_api.h":
             index = match types::find(&key) {
                 Some(known) => known,
                 None if parent == QUERY_ONLY => QUERY_ONLY,
-                None => types::insert(&key, static_index),
+                None => {
+                    let index = types::insert(&key, static_index);
+                    type_info::set_parent(index, parent);
+                    index
+                }
             };
         });
         index
+    }
+
+    /// The facts about a type, which stay for ever; null for an index without one.
+    fn TVMFFIGetTypeInfo(index: i32) -> *const TVMFFITypeInfo {
+        let mut found = std::ptr::null();
+        quiet(|| found = type_info::record(index).unwrap_or(std::ptr::null()));
+        found
+    }
+
+    /// Adds a field to a type.
+    fn TVMFFITypeRegisterField(index: i32, field: *const TVMFFIFieldInfo) -> c_int {
+        // SAFETY: the caller passes a valid pointer to what `c_api.h` demands.
+        status(|| unsafe { type_info::add_field(index, &*field) })
+    }
+
+    /// Adds a method to a type.
+    fn TVMFFITypeRegisterMethod(index: i32, method: *const TVMFFIMethodInfo) -> c_int {
+        // SAFETY: the caller passes a valid pointer to what `c_api.h` demands.
+        status(|| unsafe { type_info::add_method(index, &*method) })
+    }
+
+    /// Sets the metadata of a type.
+    fn TVMFFITypeRegisterMetadata(index: i32, metadata: *const TVMFFITypeMetadata) -> c_int {
+        // SAFETY: the caller passes a valid pointer to what `c_api.h` demands.
+        status(|| unsafe { type_info::set_metadata(index, &*metadata) })
+    }
+
+    /// Sets an attribute of a type.
+    fn TVMFFITypeRegisterAttr(
+        index: i32,
+        name: *const TVMFFIByteArray,
+        value: *const TVMFFIAny,
+    ) -> c_int {
+        // SAFETY: the caller passes valid pointers and live handles, as `c_api.h` demands.
+        status(|| unsafe { type_info::set_attribute(index, &text(name), &*value) })
+    }
+
+    /// An attribute of all types, which stays for ever; null where no type has it.
+    fn TVMFFIGetTypeAttrColumn(name: *const TVMFFIByteArray) -> *const TVMFFITypeAttrColumn {
+        let mut found = std::ptr::null();
+        // SAFETY: the caller passes valid pointers, as `c_api.h` demands.
+        quiet(|| found = type_info::column(&unsafe { text(name) }));
+        found
     }
 
     /// A function from a C callback.

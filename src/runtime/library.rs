@@ -34,6 +34,7 @@ use crate::error::Error;
 use crate::exports;
 use crate::function::Function;
 use crate::legacy;
+use crate::module::{Imports, Module};
 use crate::registry;
 use elf_file::{Definition, Reason};
 use image::{Image, Loaded, Slot};
@@ -108,7 +109,8 @@ unsafe impl Sync for Inner {}
 #[derive(Debug, Default)]
 pub struct Context {
     imports: OnceLock<HashMap<String, Function>>,
-    /// Global functions that the code has looked up, kept alive because it keeps their addresses.
+    modules: OnceLock<Vec<Module>>,
+    /// Other functions that the code has looked up, kept alive because it keeps their addresses.
     globals: Mutex<HashMap<String, Function>>,
 }
 
@@ -122,7 +124,10 @@ impl Context {
         if let Some(function) = globals.get(name) {
             return Some(function.clone());
         }
-        let function = registry::get(name)?;
+        let mut modules = self.modules.get().into_iter().flatten();
+        // A module that fails to look up has no such function for native code.
+        let of_module = modules.find_map(|module| module.function(name, Imports::Search).ok()?);
+        let function = of_module.or_else(|| registry::get(name))?;
         globals.insert(name.to_owned(), function.clone());
         Some(function)
     }
@@ -228,6 +233,14 @@ impl Library {
             .imports
             .set(functions)
             .map_err(|_| Error::runtime_error("the library's imports are provided already"))
+    }
+}
+
+impl Library {
+    /// Gives the library's code the functions of these modules. Works once; later calls are errors.
+    pub fn provide_modules(&self, modules: Vec<Module>) -> Result<(), Error> {
+        let given = self.0.context.modules.set(modules);
+        given.map_err(|_| Error::runtime_error("the library's modules are provided already"))
     }
 }
 

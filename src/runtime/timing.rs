@@ -24,6 +24,9 @@ pub struct TimingOptions {
     pub repeats_to_cooldown: u32,
     /// Bytes that are written before each measurement, so that caches hold nothing else.
     pub cache_flush_bytes: usize,
+    /// The name of a global function that is called with the arguments before each measurement, such as
+    /// `cache_flush_cpu_non_first_arg`.
+    pub preprocess: Option<String>,
 }
 
 impl Default for TimingOptions {
@@ -36,14 +39,16 @@ impl Default for TimingOptions {
             cooldown: Duration::ZERO,
             repeats_to_cooldown: 1,
             cache_flush_bytes: 0,
+            preprocess: None,
         }
     }
 }
 
 /// Measures seconds per call. `run` makes a number of calls and returns what they took; one call
-/// goes before the first measurement.
+/// goes before the first measurement. `prepare` is called before each measurement.
 pub fn measure<E>(
     options: &TimingOptions,
+    mut prepare: impl FnMut() -> Result<(), E>,
     mut run: impl FnMut(u32) -> Result<Duration, E>,
 ) -> Result<Vec<f64>, E> {
     let mut cold = vec![0_u8; options.cache_flush_bytes];
@@ -58,6 +63,7 @@ pub fn measure<E>(
         let elapsed = loop {
             cold.iter_mut().step_by(LINE).for_each(|byte| *byte = byte.wrapping_add(1));
             black_box(&mut cold);
+            prepare()?;
             let elapsed = run(number)?;
             zeroes += u32::from(elapsed.is_zero());
             let is_enough = elapsed >= options.min_repeat || zeroes > options.zero_time_limit;
@@ -83,7 +89,7 @@ mod tests {
             made.push(number);
             Ok::<_, ()>(each * number)
         };
-        let seconds = measure(options, run).unwrap();
+        let seconds = measure(options, || Ok(()), run).unwrap();
         (made, seconds)
     }
 

@@ -3,19 +3,17 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use reflex_rpc::module::{Functions, Module};
 use reflex_rpc::names;
 use reflex_rpc::serve::{Host, builtins};
 use reflex_rpc::store::Store;
 use reflex_runtime::error::Error as Raised;
 use reflex_runtime::function::Function;
-use reflex_runtime::library::Library;
+use reflex_runtime::module::Module;
 use reflex_runtime::registry;
 use reflex_runtime::value::Any;
 use reflex_tir::level::Level;
 
 use super::options::ServeOptions;
-use super::virtual_machine::ExecutableModule;
 use crate::error::Error;
 use crate::model_source::ModelFormat;
 
@@ -85,30 +83,5 @@ fn open(options: &ServeOptions, path: PathBuf, trusted: bool) -> Result<Module, 
             "uploaded machine code is not loaded: the server was started without --allow-code",
         ));
     }
-    if is_library && let Some(kernels) = PlainLibrary::open(&path)? {
-        return Ok(Module::new(kernels));
-    }
-    let program = options.engine.load(path).map_err(raised)?;
-    Ok(Module::new(ExecutableModule::new(program, options.mode)))
-}
-
-/// A library of kernels without a program.
-struct PlainLibrary(Library);
-
-impl PlainLibrary {
-    /// The library at `path`; None if it has a program.
-    fn open(path: &std::path::Path) -> Result<Option<PlainLibrary>, Raised> {
-        // SAFETY: the server's owner allows machine code of clients, or put the file there.
-        let library = unsafe { Library::open(path)? };
-        let bundle = library.bundle();
-        let has_program = library.legacy_executable().is_some()
-            || bundle.is_some_and(|bundle| bundle.find(crate::artifact::EXECUTABLE_KIND).is_some());
-        Ok((!has_program).then_some(PlainLibrary(library)))
-    }
-}
-
-impl Functions for PlainLibrary {
-    fn function(&self, name: &str) -> Result<Option<Function>, Raised> {
-        Ok(self.0.function(name))
-    }
+    options.engine.load_module(path, options.mode).map_err(raised)
 }

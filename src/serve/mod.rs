@@ -14,7 +14,6 @@ use crate::error::{Error, ErrorKind, Result};
 
 mod host;
 mod options;
-mod virtual_machine;
 
 pub use options::ServeOptions;
 pub use reflex_rpc::limits::Limits;

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use reflex_runtime::function::Function;
+use reflex_runtime::registry;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::timing;
 use reflex_runtime::value::{Any, AnyView};
@@ -12,7 +14,7 @@ use reflex_vm::profile::Profile;
 
 use super::Session;
 use super::outputs::Outputs;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::prepared::Prepared;
 
 /// Options of [`Session::time_evaluator`]: calls and measurements.
@@ -49,6 +51,12 @@ impl Timing {
             (sorted[middle - 1] + sorted[middle]) / 2.0
         }
     }
+}
+
+/// The function that goes before measurements.
+fn preprocessing(name: &str) -> Result<Function> {
+    let missing = || Error::input(format!("no function {name:?} is registered to preprocess with"));
+    registry::get(name).ok_or_else(missing)
 }
 
 /// The function that a measurement calls.
@@ -88,7 +96,16 @@ impl Session {
             return Err(Error::input("number and repeat must be at least 1"));
         }
         let timed = self.timed(name, args);
-        let timing = timing::measure(options, |number| self.run_times(timed, args, number))?;
+        let preprocess = options.preprocess.as_deref().map(preprocessing).transpose()?;
+        let prepare = || match &preprocess {
+            Some(function) => {
+                let called = function.call(args).map(drop);
+                called.map_err(|error| Error::raised(ErrorKind::Run, error))
+            }
+            None => Ok(()),
+        };
+        let run = |number| self.run_times(timed, args, number);
+        let timing = timing::measure(options, prepare, run)?;
         Ok(Timing(timing))
     }
 

@@ -132,6 +132,34 @@ impl FuncParser<'_, '_> {
         })
     }
 
+    /// `R.call_dps_packed`: a packed function fills fresh tensors, its last arguments.
+    pub(super) fn call_dps_packed(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
+        let args = Args::bind(self.source, call, &["func", "args", "out_ty", "out_sinfo"])?;
+        let name = string(self.source, args.need("func")?)?.to_string();
+        let operands = args.need("args")?;
+        let list = elements(operands).unwrap_or(std::slice::from_ref(operands));
+        let (mut values, ints) = self.mixed(list)?;
+        // Integers after the last tensor are values too, since results follow them.
+        values.extend(ints.into_iter().map(|value| self.integer(value)));
+        let out = args.get("out_ty").or(args.get("out_sinfo"));
+        let out = out.ok_or_else(|| self.source.refuse(call.start(), "`out_ty` is missing"))?;
+        let several = elements(out);
+        let mut results = vec![];
+        for e in several.unwrap_or(std::slice::from_ref(out)) {
+            let Type::Tensor(ty) = self.dims.ty(e, "d")? else {
+                return Err(self.source.expected("the type of a tensor of known rank", e));
+            };
+            self.sync_dims();
+            results.push(self.fresh_tensor(None, ty));
+        }
+        values.extend(&results);
+        self.b.bind_values(Node::CallPacked { name, args: values, ints: vec![] }, vec![]);
+        Ok(match several {
+            Some(_) => ParsedValue::Values(results),
+            None => ParsedValue::Value(results[0]),
+        })
+    }
+
     /// A freshly allocated tensor with the elements of another, or with zeros.
     fn fresh_tensor(&mut self, elements: Option<Value>, ty: TensorType) -> Value {
         let module = self.b.module_mut();

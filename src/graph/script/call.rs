@@ -58,6 +58,7 @@ impl<'s> FuncParser<'s, '_> {
             | "vm.kill_object"
             | "vm.call_tir_dyn" => self.builtin(name, call),
             "call_packed" | "call_pure_packed" => self.call_packed(call),
+            "call_dps_packed" => self.call_dps_packed(call),
             "match_cast" => self.match_cast(call),
             "tuple" => {
                 let items = call.arguments.args.iter().map(|e| self.value(e));

@@ -38,8 +38,8 @@ fn forms_are_refused_with_their_line() {
         ("y = metadata[\"ir.GenericConst\"][0]\nreturn y", "bytes of this constant are not in"),
         ("R.func_attr({\"other\": 1})\nreturn x", "attribute `other` is not supported"),
         (
-            "return R.call_dps_packed(\"f\", (x,), out_ty=R.Tensor((1,), \"float32\"))",
-            "`R.call_dps",
+            "return R.call_dps_packed(\"f\", (x,), out_ty=R.Tensor(ndim=1, dtype=\"float32\"))",
+            "expected the type of a tensor of known rank",
         ),
         ("y = R.shape([2])\nreturn R.abs(y)", "operand `` is not a tensor"),
         ("return R.const([[1, 2], [3]], \"int64\")", "rows of equal length"),

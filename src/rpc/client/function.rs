@@ -4,10 +4,15 @@ use std::sync::Arc;
 
 use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
+use reflex_runtime::module::Module;
+use reflex_runtime::object;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 
-use super::{Handle, RemoteTensor, RemoteValue, Reply, unexpected};
+use super::value::RemoteObject;
+use super::{
+    Handle, RemoteModule, RemoteSession, RemoteTensor, RemoteValue, Reply, Results, unexpected,
+};
 use crate::wire::item::Item;
 use crate::wire::{Code, Packet};
 
@@ -18,11 +23,11 @@ pub struct RemoteFunction {
     name: Arc<str>,
 }
 
-/// Which local tensors an ordinary function copies back after a call.
+/// Which tensors an ordinary function copies back after a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copies {
-    /// None: the function returns its results.
-    Nothing,
+    /// The results of the function, if they are to be here.
+    Results(Results),
     /// The last arguments, as many: results of a kernel in destination-passing style.
     Last(usize),
 }
@@ -72,20 +77,24 @@ impl RemoteFunction {
     fn call_local(&self, args: &[AnyView<'_>], copies: Copies) -> Result<Any, Error> {
         let mut items = vec![];
         let mut tensors: Vec<Option<(Tensor, RemoteTensor)>> = vec![];
+        let session = self.handle.session();
         for arg in args {
             let local = match arg.as_dltensor() {
                 Some(_) => Some(Tensor::try_from(arg.to_owned_copy()?)?),
                 None => None,
             };
-            let session = self.handle.session();
             let remote = local.as_ref().map(|tensor| session.to_remote(tensor)).transpose()?;
             items.push(match &remote {
                 Some(remote) => remote.item(),
-                None => plain(arg)?,
+                None => plain(arg, session)?,
             });
             tensors.push(local.zip(remote));
         }
-        let result = self.call(&items)?.local()?;
+        let results = match copies {
+            Copies::Results(results) => results,
+            Copies::Last(_) => Results::Here,
+        };
+        let result = self.call(&items)?.value(results)?;
         if let Copies::Last(count) = copies {
             for (local, remote) in tensors.iter().rev().take(count).flatten() {
                 overwrite(local, &remote.to_local()?)?;
@@ -108,9 +117,30 @@ fn overwrite(to: &Tensor, from: &Tensor) -> Result<(), Error> {
     Ok(())
 }
 
+/// A value that is at the server of a session already.
+fn there(arg: &AnyView<'_>, session: &RemoteSession) -> Result<Option<Item>, Error> {
+    let Some(object) = arg.object_ref() else { return Ok(None) };
+    let (handle, item) = if let Some(tensor) = object::get::<RemoteTensor>(object) {
+        (tensor.handle(), tensor.item())
+    } else if let Some(RemoteObject(handle)) = object::get(object) {
+        (&**handle, Item::Object(handle.id()))
+    } else if let Some(module) = arg.downcast_ref::<Module>() {
+        return Ok(RemoteModule::of(module, session).map(|module| module.item()));
+    } else {
+        return Ok(None);
+    };
+    match handle.is_of(session) {
+        true => Ok(Some(item)),
+        false => Err(Error::value_error("the argument belongs to another session")),
+    }
+}
+
 /// A local value that travels as it is.
-fn plain(arg: &AnyView<'_>) -> Result<Item, Error> {
+fn plain(arg: &AnyView<'_>, session: &RemoteSession) -> Result<Item, Error> {
     use reflex_runtime::abi::type_index as index;
+    if let Some(item) = there(arg, session)? {
+        return Ok(item);
+    }
     Ok(match arg.type_index() {
         index::NONE => Item::None,
         index::INT => Item::Int(arg.as_int().unwrap_or_default()),

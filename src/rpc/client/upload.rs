@@ -6,6 +6,7 @@ use std::path::Path;
 
 use reflex_runtime::error::Error;
 use reflex_runtime::string::Bytes;
+use reflex_runtime::timing::TimingOptions;
 use reflex_runtime::value::Any;
 
 use super::{RemoteModule, RemoteSession};
@@ -89,16 +90,8 @@ impl RemoteSession {
         [number, repeat]: [u32; 2],
         args: &[Item],
     ) -> Result<Vec<f64>, Error> {
-        let make = self.require(names::TIME_EVALUATOR)?;
-        let mut options = vec![module.item(), Item::text(name), Item::Int(1), Item::Int(0)];
-        // min_repeat_ms, limit_zero_time_iterations, cooldown_ms, repeats_to_cooldown, flush bytes.
-        let numbers = [i64::from(number), i64::from(repeat), 0, 100, 0, 1, 0];
-        options.extend(numbers.map(Item::Int));
-        options.push(Item::text(""));
-        let timer = match make.call(&options)? {
-            super::RemoteValue::Function(timer) => timer,
-            _ => return Err(Error::type_error("the server gave no function to measure with")),
-        };
+        let options = TimingOptions { number, repeat, ..TimingOptions::default() };
+        let timer = module.time_evaluator(name, &options)?;
         let bytes = Bytes::try_from(timer.call(args)?.local()?)?;
         let words = bytes.chunks_exact(8);
         Ok(words.map(|w| f64::from_le_bytes(w.try_into().unwrap_or_default())).collect())

@@ -1,15 +1,20 @@
 //! Values at the server: handles that free themselves, tensors, modules.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use reflex_runtime::abi::{DLDevice, type_index as index};
 use reflex_runtime::dtype::DType;
 use reflex_runtime::error::Error;
+use reflex_runtime::function::Function;
+use reflex_runtime::module::{Functions, Module};
+use reflex_runtime::object::{self, RustObject};
 use reflex_runtime::string::Bytes;
 use reflex_runtime::tensor::Tensor;
+use reflex_runtime::timing::TimingOptions;
 use reflex_runtime::value::Any;
 
-use super::{RemoteFunction, RemoteSession, Reply, unexpected};
+use super::{Copies, RemoteFunction, RemoteSession, Reply, unexpected};
 use crate::names;
 use crate::wire::item::{Item, TensorRef};
 use crate::wire::{Code, Packet};
@@ -39,6 +44,11 @@ impl Handle {
     pub(super) fn session(&self) -> &RemoteSession {
         &self.session
     }
+
+    /// Whether it is a handle of this session.
+    pub(super) fn is_of(&self, session: &RemoteSession) -> bool {
+        Arc::ptr_eq(&self.session.0, &session.0)
+    }
 }
 
 impl Drop for Handle {
@@ -62,6 +72,11 @@ pub struct RemoteTensor {
 impl RemoteTensor {
     pub(super) fn new(handle: Arc<Handle>, at: TensorRef) -> RemoteTensor {
         RemoteTensor { handle, at }
+    }
+
+    /// The handle, for calls in its session.
+    pub(super) fn handle(&self) -> &Handle {
+        &self.handle
     }
 
     /// The dimensions.
@@ -101,9 +116,46 @@ impl RemoteTensor {
     }
 }
 
+impl RustObject for RemoteTensor {
+    const KEY: &'static str = "reflex.rpc.Tensor";
+}
+
+/// Another object at the server, as a local value.
+pub(super) struct RemoteObject(pub(super) Arc<Handle>);
+
+impl RustObject for RemoteObject {
+    const KEY: &'static str = "reflex.rpc.Object";
+}
+
+/// Where the tensors stay that a remote function returns to local code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Results {
+    /// They are copied here.
+    Here,
+    /// They stay at the server, as objects of type [`RemoteTensor`].
+    There,
+}
+
 /// A module at the server.
 #[derive(Clone)]
 pub struct RemoteModule(Arc<Handle>);
+
+/// A module at the server, as a local one.
+struct LocalModule {
+    remote: RemoteModule,
+    results: Results,
+}
+
+impl Functions for LocalModule {
+    fn kind(&self) -> &str {
+        "rpc"
+    }
+
+    fn function(&self, name: &str) -> Result<Option<Function>, Error> {
+        let copies = Copies::Results(self.results);
+        Ok(self.remote.function(name)?.map(|function| function.to_function(copies)))
+    }
+}
 
 impl RemoteModule {
     /// The function called `name`, if the module or one that it imports has it.
@@ -127,6 +179,48 @@ impl RemoteModule {
     /// The module as an argument.
     pub fn item(&self) -> Item {
         Item::Module(self.0.id)
+    }
+
+    /// The module as an ordinary one, whose functions are [`RemoteFunction::to_function`]'s.
+    pub fn to_module(&self, results: Results) -> Module {
+        Module::new(LocalModule { remote: self.clone(), results })
+    }
+
+    /// The module at the server of a session that an ordinary one stands for.
+    pub fn of(module: &Module, session: &RemoteSession) -> Option<RemoteModule> {
+        let remote = &module.functions::<LocalModule>()?.remote;
+        remote.0.is_of(session).then(|| remote.clone())
+    }
+
+    /// A function that measures the one called `name` at the server, on arguments that it is called with:
+    /// it gives bytes of `repeat` floats, seconds of a call.
+    pub fn time_evaluator(
+        &self,
+        name: &str,
+        options: &TimingOptions,
+    ) -> Result<RemoteFunction, Error> {
+        let milliseconds =
+            |time: Duration| Item::Int(i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
+        let device = DLDevice::CPU;
+        let preprocess = options.preprocess.as_deref().unwrap_or_default();
+        let args = [
+            self.item(),
+            Item::text(name),
+            Item::Int(device.device_type.into()),
+            Item::Int(device.device_id.into()),
+            Item::Int(options.number.into()),
+            Item::Int(options.repeat.into()),
+            milliseconds(options.min_repeat),
+            Item::Int(options.zero_time_limit.into()),
+            milliseconds(options.cooldown),
+            Item::Int(options.repeats_to_cooldown.into()),
+            Item::Int(i64::try_from(options.cache_flush_bytes).unwrap_or(i64::MAX)),
+            Item::text(preprocess),
+        ];
+        match self.0.session.require(names::TIME_EVALUATOR)?.call(&args)? {
+            RemoteValue::Function(function) => Ok(function.named(name)),
+            _ => Err(unexpected(&[])),
+        }
     }
 }
 
@@ -169,13 +263,24 @@ impl RemoteValue {
         })
     }
 
-    /// A value that travelled; an error for one that is at the server.
+    /// The value here, as [`RemoteValue::value`] gives it with tensors copied.
     pub fn local(self) -> Result<Any, Error> {
-        match self {
-            RemoteValue::Local(value) => Ok(value),
-            RemoteValue::Tensor(tensor) => Ok(tensor.to_local()?.into()),
-            _ => Err(Error::type_error("the result is an object that stays at the server")),
-        }
+        self.value(Results::Here)
+    }
+
+    /// The value here: functions and modules as ordinary ones, and other objects that stay at the
+    /// server as values that its functions take.
+    pub fn value(self, results: Results) -> Result<Any, Error> {
+        Ok(match (self, results) {
+            (RemoteValue::Local(value), _) => value,
+            (RemoteValue::Tensor(tensor), Results::Here) => tensor.to_local()?.into(),
+            (RemoteValue::Tensor(tensor), Results::There) => object::wrap(tensor).into(),
+            (RemoteValue::Function(function), _) => {
+                function.to_function(Copies::Results(results)).into()
+            }
+            (RemoteValue::Module(module), _) => module.to_module(results).into(),
+            (RemoteValue::Object(handle), _) => object::wrap(RemoteObject(handle)).into(),
+        })
     }
 
     /// The module that the value is.

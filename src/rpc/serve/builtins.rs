@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use reflex_runtime::error::Error;
 use reflex_runtime::function::{self, Function};
+use reflex_runtime::module::{Imports, Module};
 use reflex_runtime::string::{Bytes, Str};
 use reflex_runtime::value::{Any, AnyView};
 
 use super::{random, timing};
-use crate::module::Module;
 use crate::names;
 use crate::store::Store;
 
@@ -21,7 +21,7 @@ pub fn get(name: &str, store: &Store, load: &Arc<Load>) -> Option<Function> {
     files.or_else(|| content_function(name, store.clone())).or_else(|| match name {
         names::LOAD_MODULE => {
             let load = Arc::clone(load);
-            Some(Function::new(move |args| Ok(load(&text(args, 0)?)?.to_any())))
+            Some(Function::new(move |args| Ok(load(&text(args, 0)?)?.into())))
         }
         names::MODULE_GET_FUNCTION => Some(Function::new(module_function)),
         names::IMPORT_MODULE => Some(Function::new(|args| {
@@ -76,7 +76,7 @@ fn content_function(name: &str, store: Store) -> Option<Function> {
 }
 
 fn module_function(args: &[AnyView<'_>]) -> Result<Any, Error> {
-    Ok(module(args, 0)?.function(&text(args, 1)?)?.into())
+    Ok(module(args, 0)?.function(&text(args, 1)?, Imports::Search)?.into())
 }
 
 /// Argument `at` as text.
@@ -86,7 +86,8 @@ pub fn text(args: &[AnyView<'_>], at: usize) -> Result<Str, Error> {
 
 /// Argument `at` as a module.
 pub fn module(args: &[AnyView<'_>], at: usize) -> Result<Module, Error> {
-    args.get(at).and_then(Module::of).ok_or_else(|| expected(args, at, "a module"))
+    let module = args.get(at).and_then(|arg| arg.downcast_ref::<Module>());
+    module.cloned().ok_or_else(|| expected(args, at, "a module"))
 }
 
 /// Argument `at` as a number of bytes.

@@ -3,12 +3,12 @@
 use reflex_runtime::abi::type_index as index;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
+use reflex_runtime::module::Module;
 use reflex_runtime::string::{Bytes, Str};
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::Any;
 
 use crate::handles::{Handles, Held};
-use crate::module::Module;
 use crate::wire::item::{Item, TensorRef};
 
 /// The arguments of a call.
@@ -35,10 +35,10 @@ fn argument(handles: &Handles, item: Item) -> Result<Any, Error> {
         Item::Bytes(bytes) => Bytes::new(&bytes).into(),
         Item::Tensor(tensor) => handles.tensor(&tensor)?.into(),
         Item::Function(handle) => handles.function(handle)?.into(),
-        Item::Module(handle) => handles.module(handle)?.to_any(),
+        Item::Module(handle) => handles.module(handle)?.into(),
         Item::Object(handle) | Item::Handle(handle) => match handles.get(handle)? {
             Held::Function(function) => function.clone().into(),
-            Held::Module(module) => module.to_any(),
+            Held::Module(module) => module.clone().into(),
             Held::Tensor(tensor) => tensor.clone().into(),
             Held::Object(object) => object.clone(),
         },
@@ -50,7 +50,7 @@ pub(super) fn result(handles: &mut Handles, value: Any) -> Result<Vec<Item>, Err
     let index = value.type_index();
     let head = |index: i32| Item::Int(i64::from(index));
     let view = value.view();
-    if let Some(module) = Module::of(&view) {
+    if let Some(module) = view.downcast_ref::<Module>().cloned() {
         let handle = handles.insert(Held::Module(module))?;
         return Ok(vec![head(index::MODULE), Item::Handle(handle)]);
     }

@@ -4,20 +4,21 @@ use std::time::{Duration, Instant};
 
 use reflex_runtime::error::Error;
 use reflex_runtime::function::{self, Function};
+use reflex_runtime::module::{Imports, Module};
+use reflex_runtime::registry;
 use reflex_runtime::string::Bytes;
 use reflex_runtime::timing::{self, TimingOptions};
 use reflex_runtime::value::{Any, AnyView};
 
 use super::builtins::text;
 use crate::limits::check;
-use crate::module::Module;
 
 /// Most measurements, and most calls of one that a client may ask for.
 const MAX_COUNT: u32 = 1 << 24;
 /// Most bytes that are written to flush caches.
 const MAX_FLUSH: u32 = 1 << 30;
-/// Those that TVM's preprocessing writes.
-const DEFAULT_FLUSH: usize = 64 << 20;
+/// The preprocessing that any client may ask for.
+const FLUSH_ARGUMENTS: &str = "cache_flush_cpu_non_first_arg";
 /// The longest pause and measurement, in milliseconds.
 const MAX_MS: u32 = 3_600_000;
 
@@ -26,10 +27,10 @@ const MAX_MS: u32 = 3_600_000;
 /// f_preproc)`.
 pub fn evaluator(args: &[AnyView<'_>]) -> Result<Any, Error> {
     let name = text(args, 1)?;
-    let Some(module) = args.first().and_then(Module::of) else {
+    let Some(module) = args.first().and_then(|arg| arg.downcast_ref::<Module>()) else {
         return Err(Error::type_error("only functions of a module are measured"));
     };
-    let function = module.function(&name)?;
+    let function = module.function(&name, Imports::Search)?;
     let function = function.ok_or_else(|| {
         Error::new("AttributeError", format!("the module has no function `{name}`"))
     })?;
@@ -53,16 +54,16 @@ fn options(args: &[AnyView<'_>]) -> Result<TimingOptions, Error> {
         cooldown: milliseconds(count(8, "cooldown_interval_ms", MAX_MS)?),
         repeats_to_cooldown: count(9, "repeats_to_cooldown", MAX_COUNT)?,
         cache_flush_bytes: count(10, "cache_flush_bytes", MAX_FLUSH)? as usize,
+        preprocess: None,
     };
     if options.number == 0 || options.repeat == 0 {
         return Err(Error::value_error("number and repeat must be at least 1"));
     }
     match args.get(11).and_then(|name| name.as_str()) {
         None | Some("") => Ok(options),
-        Some("cache_flush_cpu_non_first_arg") if options.cache_flush_bytes == 0 => {
-            Ok(TimingOptions { cache_flush_bytes: DEFAULT_FLUSH, ..options })
+        Some(FLUSH_ARGUMENTS) => {
+            Ok(TimingOptions { preprocess: Some(FLUSH_ARGUMENTS.to_owned()), ..options })
         }
-        Some("cache_flush_cpu_non_first_arg") => Ok(options),
         Some(other) => Err(Error::value_error(format!("f_preproc {other:?} is not supported"))),
     }
 }
@@ -73,7 +74,12 @@ fn measure(
     args: &[AnyView<'_>],
     options: &TimingOptions,
 ) -> Result<Any, Error> {
-    let seconds = timing::measure(options, |number| {
+    let preprocess = options.preprocess.as_deref().and_then(registry::get);
+    let prepare = || match &preprocess {
+        Some(preprocess) => preprocess.call(args).map(drop),
+        None => Ok(()),
+    };
+    let seconds = timing::measure(options, prepare, |number| {
         let began = Instant::now();
         (0..number).try_for_each(|_| function.call(args).map(drop))?;
         Ok::<_, Error>(began.elapsed())

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use arbtest::arbtest;
-use reflex_rpc::client::{Copies, RemoteSession, RemoteValue};
+use reflex_rpc::client::{Copies, RemoteSession, RemoteValue, Results};
 use reflex_rpc::fault::Fault;
 use reflex_rpc::limits::Limits;
-use reflex_rpc::module::{Functions, Module};
 use reflex_rpc::serve::{End, Host, Server, builtins};
 use reflex_rpc::store::Store;
 use reflex_rpc::wire::item::{Item, TensorRef};
@@ -18,6 +17,7 @@ use reflex_runtime::abi::DLDevice;
 use reflex_runtime::dtype::DType;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::{self, Function};
+use reflex_runtime::module::{Functions, Module};
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 
@@ -25,6 +25,10 @@ use reflex_runtime::value::{Any, AnyView};
 struct Doubling;
 
 impl Functions for Doubling {
+    fn kind(&self) -> &str {
+        "test.doubling"
+    }
+
     fn function(&self, name: &str) -> Result<Option<Function>, Error> {
         let double = |x: &Tensor| -> Result<Tensor, Error> {
             let values: Vec<f32> = x.to_vec::<f32>()?.iter().map(|x| x * 2.0).collect();
@@ -175,7 +179,7 @@ fn modules_uploads_and_measurements() {
     let times = session.time_evaluator(&module, "double", [3, 2], &[remote.item()]).unwrap();
     assert!(times.len() == 2 && times.iter().all(|t| *t > 0.0), "{times:?}");
     // An ordinary function: local tensors there and back.
-    let double = module.require("double").unwrap().to_function(Copies::Nothing);
+    let double = module.require("double").unwrap().to_function(Copies::Results(Results::Here));
     let y = Tensor::try_from(double.call(&[AnyView::from(&x)]).unwrap()).unwrap();
     assert_eq!(y.to_vec::<f32>().unwrap(), [2.0, 8.0]);
     let into = module.require("double_into").unwrap().to_function(Copies::Last(1));

@@ -143,6 +143,25 @@ pub(crate) unsafe fn free(body: NonNull<u8>) {
     }
 }
 
+/// Replaces the word right before an object body, that of its `TVMFFIObjectAllocHeader`, by a pointer.
+///
+/// # Safety
+/// `body` came from [`allocate`], and its deleter puts the word back and frees it by [`free`].
+pub(crate) unsafe fn set_word_before(body: NonNull<u8>, word: *const c_void) {
+    // SAFETY: the prefix of a body ends with that header, which is one word.
+    unsafe { body.cast::<*const c_void>().sub(1).write(word) };
+}
+
+/// Puts back the word that [`set_word_before`] replaced: blocks are reused with their prefix.
+///
+/// # Safety
+/// `body` came from [`allocate`].
+pub(crate) unsafe fn reset_word_before(body: NonNull<u8>) {
+    let header = TVMFFIObjectAllocHeader { delete_space: Some(delete_space) };
+    // SAFETY: as for `set_word_before`.
+    unsafe { body.cast::<TVMFFIObjectAllocHeader>().sub(1).write(header) };
+}
+
 unsafe extern "C" fn delete_space(body: *mut c_void) {
     if let Some(body) = NonNull::new(body.cast()) {
         // SAFETY: the caller passes the body this header precedes, for the last time.

@@ -1,6 +1,7 @@
 //! The exports, called as C would.
 
 use super::*;
+use crate::abi::type_index;
 use crate::shape::Shape;
 
 fn bytes(text: &str) -> TVMFFIByteArray {
@@ -119,4 +120,105 @@ fn tensors_cross_as_dlpack() {
         object::decrement(back.object().as_ptr());
     }
     assert!(!tensor.is_shared());
+}
+
+/// The bytes of an array, as text.
+fn shown(array: &TVMFFIByteArray) -> String {
+    // SAFETY: the tests pass arrays of live bytes.
+    unsafe { text(array) }.into_owned()
+}
+
+#[test]
+fn types_have_parents_fields_methods_and_metadata() {
+    unsafe extern "C" fn getter(field: *mut c_void, result: *mut TVMFFIAny) -> c_int {
+        // SAFETY: the test passes an integer and a writable result.
+        unsafe { result.write(Any::from(*field.cast::<i64>()).into_raw()) };
+        0
+    }
+    let (parent, child) = (bytes("test.exports.Parent"), bytes("test.exports.Child"));
+    // SAFETY: all pointers are to locals, and records stay for ever.
+    unsafe {
+        let parent = TVMFFITypeGetOrAllocIndex(&parent, -1, 1, 0, 1, 64);
+        let child = TVMFFITypeGetOrAllocIndex(&child, -1, 2, 0, 1, parent);
+        let info = &*TVMFFIGetTypeInfo(child);
+        assert_eq!((info.type_index, info.type_depth), (child, 2));
+        assert_eq!(shown(&info.type_key), "test.exports.Child");
+        let ancestors = std::slice::from_raw_parts(info.type_ancestors, 2);
+        assert_eq!(((*ancestors[0]).type_index, (*ancestors[1]).type_index), (64, parent));
+        let mut field = TVMFFIFieldInfo {
+            name: bytes("count"),
+            doc: bytes("a number"),
+            metadata: bytes("{}"),
+            flags: crate::abi::field_flag::HAS_DEFAULT,
+            size: 8,
+            alignment: 8,
+            offset: 24,
+            getter: Some(getter),
+            setter: std::ptr::null_mut(),
+            default_value_or_factory: Any::from(7_i64).into_raw(),
+            field_static_type_index: 1,
+        };
+        assert_eq!(TVMFFITypeRegisterField(child, &field), 0);
+        assert_eq!(TVMFFITypeRegisterField(child, &field), -1);
+        assert!(Error::take_raised().unwrap().message().contains("a field `count` already"));
+        field.name = bytes("size");
+        field.flags = 0;
+        assert_eq!(TVMFFITypeRegisterField(child, &field), 0);
+        let fields = std::slice::from_raw_parts(info.fields, 2);
+        assert_eq!((info.num_fields, shown(&fields[1].name)), (2, "size".to_owned()));
+        assert_eq!(fields[0].default_value_or_factory.payload.int, 7);
+        assert_eq!(fields[1].default_value_or_factory.type_index, 0);
+        let (mut number, mut value) = (41_i64, TVMFFIAny::NONE);
+        fields[0].getter.unwrap()((&raw mut number).cast(), &mut value);
+        assert_eq!(value.payload.int, 41);
+        let function = Any::from(Function::new(|_| Ok(Any::from(3_i64))));
+        let method = TVMFFIMethodInfo {
+            name: bytes("three"),
+            doc: bytes(""),
+            metadata: bytes(""),
+            flags: 0,
+            method: *function.as_raw(),
+        };
+        assert_eq!(TVMFFITypeRegisterMethod(child, &method), 0);
+        drop(function);
+        let three = AnyView::from_raw((*info.methods).method).downcast_ref::<Function>().cloned();
+        assert_eq!(i64::try_from(three.unwrap().call(&[]).unwrap()).unwrap(), 3);
+        let metadata = TVMFFITypeMetadata {
+            doc: bytes("a child"),
+            creator: None,
+            total_size: 32,
+            structural_eq_hash_kind: 1,
+        };
+        assert_eq!(TVMFFITypeRegisterMetadata(child, &metadata), 0);
+        assert_eq!(TVMFFITypeRegisterMetadata(child, &metadata), -1);
+        drop(Error::take_raised());
+        assert_eq!(
+            (shown(&(*info.metadata).doc), (*info.metadata).total_size),
+            ("a child".to_owned(), 32)
+        );
+        assert!(TVMFFIGetTypeInfo(1 << 30).is_null() && TVMFFIGetTypeInfo(-1).is_null());
+        assert_eq!(TVMFFITypeRegisterField(1 << 30, &field), -1);
+        drop(Error::take_raised());
+    }
+}
+
+#[test]
+fn types_have_attributes() {
+    let (name, key) = (bytes("test.attribute"), bytes("test.exports.Attributed"));
+    // SAFETY: all pointers are to locals, and columns stay for ever.
+    unsafe {
+        assert!(TVMFFIGetTypeAttrColumn(&name).is_null());
+        let index = TVMFFITypeGetOrAllocIndex(&key, -1, 1, 0, 1, 64);
+        let value = Any::from(5_i64).into_raw();
+        assert_eq!(TVMFFITypeRegisterAttr(type_index::NONE, &name, &value), 0);
+        let column = &*TVMFFIGetTypeAttrColumn(&name);
+        assert_eq!(column.size, 0);
+        assert_eq!(TVMFFITypeRegisterAttr(index, &name, &value), 0);
+        assert_eq!((column.size, column.begin_index), (index + 1, 0));
+        assert_eq!((*column.data.add(index as usize)).payload.int, 5);
+        for bad in [index, -5, i32::MAX] {
+            assert_eq!(TVMFFITypeRegisterAttr(bad, &name, &value), -1);
+            drop(Error::take_raised());
+        }
+    }
 }

@@ -1,42 +1,47 @@
 //! A session that handles on several threads, and callbacks of its own runs, refer to.
 
+pub(crate) mod arguments;
+pub(crate) mod callback_instrument;
+pub(crate) mod owned_results;
+mod try_lock;
+
 use reflex_runtime::value::{Any, AnyView};
 
-use super::try_lock::TryLock;
 use crate::error::{Error, Result};
 use crate::session::Session;
 use crate::session::plain::PlainReentry;
+use try_lock::TryLock;
 
 /// A session that one thread at a time uses; another one is refused meanwhile. Native code that a run
 /// of it called may call its functions, and is refused what would change it.
-pub(super) struct SharedSession {
+pub(crate) struct SharedSession {
     session: TryLock<Session>,
     reentry: PlainReentry,
 }
 
 impl SharedSession {
-    pub(super) fn new(session: Session) -> SharedSession {
+    pub(crate) fn new(session: Session) -> SharedSession {
         SharedSession { reentry: session.reentry(), session: TryLock::new(session) }
     }
 
     /// Uses the session exclusively.
     #[inline]
-    pub(super) fn with<R>(&self, body: impl FnOnce(&mut Session) -> Result<R>) -> Result<R> {
+    pub(crate) fn with<R>(&self, body: impl FnOnce(&mut Session) -> Result<R>) -> Result<R> {
         self.session.try_with(body).unwrap_or_else(|| Err(in_use()))
     }
 
     /// Returns the index of a function.
-    pub(super) fn function_index(&self, name: &str) -> Result<u32> {
+    pub(crate) fn function_index(&self, name: &str) -> Result<u32> {
         self.reentry.function_index(name)
     }
 
     /// Returns the names of the parameters of a function; empty where its file has none.
-    pub(super) fn param_names(&self, name: &str) -> Result<&[String]> {
+    pub(crate) fn param_names(&self, name: &str) -> Result<&[String]> {
         self.reentry.param_names(name)
     }
 
     /// Calls the function `name`, of the program or saved.
-    pub(super) fn call_views(&self, name: &str, args: &[AnyView<'_>]) -> Result<Any> {
+    pub(crate) fn call_views(&self, name: &str, args: &[AnyView<'_>]) -> Result<Any> {
         let outcome = self.session.try_with(|session| session.call_views(name, args));
         outcome.unwrap_or_else(|| {
             // SAFETY: `inside` says that this thread uses the session, and is in native code that a
@@ -47,7 +52,7 @@ impl SharedSession {
 
     /// Calls function number `func`, and stores the result in place.
     #[inline]
-    pub(super) fn call_into(
+    pub(crate) fn call_into(
         &self,
         func: u32,
         args: &[AnyView<'_>],
@@ -61,7 +66,7 @@ impl SharedSession {
     }
 
     /// Calls a closure or function value.
-    pub(super) fn invoke_closure(
+    pub(crate) fn invoke_closure(
         &self,
         closure: &AnyView<'_>,
         args: &[AnyView<'_>],

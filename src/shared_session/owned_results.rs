@@ -8,7 +8,7 @@ use reflex_runtime::value::Any;
 
 /// Puts copies in the place of tensors that may not be written: constants of the program, and
 /// read-only arguments that a function returned.
-pub(super) fn make_writable(result: &mut Any) -> Result<(), Error> {
+pub(crate) fn make_writable(result: &mut Any) -> Result<(), Error> {
     if has_read_only(result) {
         *result = writable(result)?;
     }

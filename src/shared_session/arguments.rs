@@ -3,8 +3,7 @@
 use reflex_runtime::error::Error as Raised;
 use reflex_runtime::value::{Any, AnyView};
 
-use super::values::runtime;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::program::Program;
 use crate::signature::TensorInfo;
 
@@ -14,14 +13,14 @@ const NOT_A_TENSOR: &str = "reflex.NotATensor";
 
 /// The parameters that arguments stand for, where they are fewer.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Parameters {
+pub(crate) enum Parameters {
     First,
     Last,
 }
 
 /// Returns the arguments with strided tensors replaced by compact copies, which `copies` owns.
 #[inline]
-pub(super) fn compact<'a>(
+pub(crate) fn compact<'a>(
     args: &'a [AnyView<'a>],
     copies: &'a mut Vec<Any>,
 ) -> Result<&'a [AnyView<'a>]> {
@@ -30,13 +29,14 @@ pub(super) fn compact<'a>(
 
 #[cold]
 fn copied<'a>(args: &[AnyView<'_>], copies: &'a mut Vec<Any>) -> Result<&'a [AnyView<'a>]> {
-    *copies = runtime(args.iter().map(AnyView::to_compact).collect())?;
+    let compact = args.iter().map(AnyView::to_compact).collect::<std::result::Result<_, _>>();
+    *copies = compact.map_err(|error| Error::raised(ErrorKind::Run, error))?;
     Ok(AnyView::slice(copies))
 }
 
 /// Refuses arguments of `func` that are not tensors where its signature has tensors.
 #[inline]
-pub(super) fn check_tensors(
+pub(crate) fn check_tensors(
     program: &Program,
     func: &str,
     args: &[AnyView<'_>],
