@@ -13,6 +13,7 @@ use super::args::{Args, elements, string};
 use super::context::{GlobalFunc, GlobalFuncKind};
 use super::parser::{FuncParser, ParsedValue};
 use super::source::Result;
+use super::types::{Annotation, ShapeAnnotation};
 use crate::{FuncData, LeafExpr, Node, TensorType, Type, Value};
 
 impl FuncParser<'_, '_> {
@@ -146,11 +147,14 @@ impl FuncParser<'_, '_> {
         let several = elements(out);
         let mut results = vec![];
         for e in several.unwrap_or(std::slice::from_ref(out)) {
-            let Type::Tensor(ty) = self.dims.ty(e, "d")? else {
-                return Err(self.source.expected("the type of a tensor of known rank", e));
+            let declared = self.dims.annotation(e)?;
+            let Annotation::Tensor { dtype: Some(dtype), dims: ShapeAnnotation::Dims(shape) } =
+                declared
+            else {
+                return Err(self.source.expected("the type of a tensor of known shape", e));
             };
             self.sync_dims();
-            results.push(self.fresh_tensor(None, ty));
+            results.push(self.fresh_tensor(None, TensorType::new(dtype, shape)));
         }
         values.extend(&results);
         self.b.bind_values(Node::CallPacked { name, args: values, ints: vec![] }, vec![]);

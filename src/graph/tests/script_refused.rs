@@ -39,7 +39,7 @@ fn forms_are_refused_with_their_line() {
         ("R.func_attr({\"other\": 1})\nreturn x", "attribute `other` is not supported"),
         (
             "return R.call_dps_packed(\"f\", (x,), out_ty=R.Tensor(ndim=1, dtype=\"float32\"))",
-            "expected the type of a tensor of known rank",
+            "expected the type of a tensor of known shape",
         ),
         ("y = R.shape([2])\nreturn R.abs(y)", "operand `` is not a tensor"),
         ("return R.const([[1, 2], [3]], \"int64\")", "rows of equal length"),
