@@ -32,7 +32,7 @@ impl Program {
     /// let module = Engine::new()?.load("examples/softmax.py")?.module(Mode::Tiered);
     /// let model = RuntimeModule::try_from(module.require("main")?.call(&[])?)?;
     /// let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
-    /// model.require("set_input")?.call(&["x".into(), x.view()])?;
+    /// model.require("set_input")?.call(&[Any::from("x").view(), x.view()])?;
     /// model.require("run")?.call(&[])?;
     /// let y = Tensor::try_from(model.require("get_output")?.call(&[0_i64.into()])?)?;
     /// assert_eq!(y.to_vec::<f32>()?, [0.5, 0.5]);

@@ -25,8 +25,8 @@ const MOST_LISTED: usize = 4;
 /// ```
 /// use reflex_runtime::{map::Map, value::Any};
 /// let map = Map::new([(Any::from("a"), Any::from(1_i64))]).unwrap();
-/// assert_eq!(i64::try_from(map.get(&"a".into()).unwrap()).unwrap(), 1);
-/// assert!(map.get(&"b".into()).is_none());
+/// assert_eq!(i64::try_from(map.get(&Any::from("a").view()).unwrap()).unwrap(), 1);
+/// assert!(map.get(&Any::from("b").view()).is_none());
 /// ```
 #[derive(Clone)]
 #[repr(transparent)]

@@ -30,7 +30,8 @@ impl Schedule {
         let (buffer, indices) = cacheable_store(&nest).map_err(|why| refuse(self, why))?;
         let above = self.path_to_loop("cache_write_at", at)?;
         let above = self.facts(&above[..above.len() - 1]);
-        if self.sole_writer(buffer).is_err() && !surely_reduces(&nest, &above) {
+        let partial = !reduces_whole_domain(&nest, &above) && self.is_written_apart(buffer, name);
+        if partial && !surely_reduces(&nest, &above) {
             return Err(refuse(self, "another block reduces where its loops may not run at all"));
         }
         let spatial = nest.spatial_loops();
@@ -80,6 +81,14 @@ impl Schedule {
         Ok(copy)
     }
 
+    /// Whether a block other than `name` gives the buffer values without those that it held.
+    fn is_written_apart(&self, buffer: Buffer, name: &str) -> bool {
+        tree::blocks(&self.func.body).iter().any(|b| {
+            let updates = b.init.is_none() && b.reads.iter().any(|r| r.buffer == buffer);
+            b.name != name && Schedule::block_writes(b, buffer) && !updates
+        })
+    }
+
     /// Turns guards that iterators are in their domain into a choice of the value stored, these
     /// iterators into those of the loops that make them up.
     fn guard_values(&mut self, nest: &PerfectNest, block: &mut Block) -> Result<(), ScheduleError> {
@@ -123,6 +132,15 @@ impl Schedule {
         block.predicate = left.into_iter().fold(Expr::bool(true), Expr::and);
         Ok(())
     }
+}
+
+/// Whether the last iteration reaches the end of each iterator of the reduction: then no other block has
+/// a part of it. `above` is known around the nest.
+fn reduces_whole_domain(nest: &PerfectNest, above: &Analyzer) -> bool {
+    let loops = nest.reduction_loops();
+    let last = |v: Var| loops.iter().find(|l| l.var == v).map(|l| l.extent.clone() - 1);
+    let mut iters = nest.block.reduction_iters();
+    iters.all(|i| above.prove(&(i.value.substitute(&last) + 1).ge(i.extent.clone())))
 }
 
 /// Whether an element gets its initial value whatever the extents are: each loop of the reduction runs,
