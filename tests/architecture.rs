@@ -353,6 +353,7 @@ const LAYOUTS: [Layout; 20] = [
             "buffers compare facts packed",
             "ceilings probes programs report",
             "check import pack",
+            "cli",
         ],
         circle: 1,
     },
