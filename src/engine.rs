@@ -9,6 +9,7 @@ use reflex_lower::optimize_for::OptimizeFor;
 use reflex_lower::pipeline::{self, WithoutCode};
 use reflex_onnx::{CustomNode, ImportOptions};
 use reflex_runtime::file_bytes::FileAccess;
+use reflex_runtime::library::Library;
 use reflex_runtime::threads::THREAD_LIMIT;
 use reflex_tir::codegen::{Codegen, CpuTarget};
 use reflex_tir::level::Level;
@@ -612,8 +613,13 @@ impl Engine {
     }
 
     fn load_library(&self, source: &ModelSource) -> Result<Program> {
+        self.program_of(loader::open(source)?, source)
+    }
+
+    /// Returns the program of a library that was opened from `source`.
+    pub(crate) fn program_of(&self, library: Library, source: &ModelSource) -> Result<Program> {
         let Compiler { target, execution, .. } = &self.compiler;
-        Ok(Program::new(loader::open(source, target, execution)?, None))
+        Ok(Program::new(loader::load(library, source, target, execution)?, None))
     }
 }
 

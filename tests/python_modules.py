@@ -10,6 +10,7 @@ import tvm_ffi
 from tvm import relax
 
 import reflex
+from common.expect import raises
 
 MODEL, LIBRARY = sys.argv[1:]
 X = np.arange(16, dtype="float32").reshape(2, 8) / 16
@@ -20,14 +21,6 @@ MODES = ("bytecode", "compiled", "tiered")
 
 def tensor(array):
     return tvm.runtime.tensor(array)
-
-
-def raises(kind, call, *args):
-    try:
-        call(*args)
-    except kind as error:
-        return str(error)
-    raise AssertionError(f"no {kind.__name__}")
 
 
 def they_are_modules_of_tvm():

@@ -5,16 +5,9 @@ from tvm.relax.frontend import nn as tvm_nn
 
 import reflex
 from reflex import nn
+from common.expect import raises
 
 RANDOM = np.random.default_rng(7)
-
-
-def raises(kind, call, *args, **named):
-    try:
-        call(*args, **named)
-    except kind as error:
-        return str(error)
-    raise AssertionError(f"no {kind.__name__}")
 
 
 def filled(module):

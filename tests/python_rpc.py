@@ -10,19 +10,12 @@ import tvm_ffi
 
 import reflex
 from reflex import rpc
+from common.expect import raises
 
 MODEL, ADDRESS = sys.argv[1:]
 X = np.arange(16, dtype="float32").reshape(2, 8) / 16
 W = (np.arange(40) % 7 - 3).astype("float32").reshape(8, 5)
 Y = np.maximum(X @ W, 0) + 1
-
-
-def raises(kind, call, *args, **named):
-    try:
-        call(*args, **named)
-    except kind as error:
-        return str(error)
-    raise AssertionError(f"no {kind.__name__}")
 
 
 def local(array):

@@ -34,7 +34,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
-from types import TracebackType
 from typing import Any
 
 import tvm_ffi
@@ -54,6 +53,7 @@ from ._arrays import (
     saved_function,
     use_tensor_class,
 )
+from ._closing import Closing
 from ._library import LIBRARY as _reflex
 from ._library import Cancelled, FuelExhausted, NotATensor
 from .exec_builder import ExecBuilder
@@ -317,7 +317,7 @@ def _closed(*_: Any) -> Any:
     raise ValueError("this program or session is closed")
 
 
-class Program:
+class Program(Closing):
     """A loaded model, shared by sessions on any threads.
 
     It is pickled as its path, or its bytes, and options: unpickling loads it again.
@@ -339,17 +339,6 @@ class Program:
 
     def __repr__(self) -> str:
         return f"<reflex.Program {self._name}>"
-
-    def __enter__(self) -> Program:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Gives up the program; the end of a `with` does it too. Its sessions stay, and its memory is
@@ -484,7 +473,7 @@ def _signature(handle: Callable[..., Any], function: str) -> Signature:
     return Signature(inputs, outputs)
 
 
-class Session:
+class Session(Closing):
     """A program's running state; the methods are those of TVM's `VirtualMachine`, and `run`."""
 
     def __init__(self, handle: Callable[..., Any], model: str) -> None:
@@ -500,17 +489,6 @@ class Session:
 
     def __repr__(self) -> str:
         return f"<reflex.Session of {self._model}>"
-
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Gives up the session; the end of a `with` does it too. Functions that were taken from it keep

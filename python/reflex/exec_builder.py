@@ -1,33 +1,14 @@
 """The builder of executables of the virtual machine: bytecode by hand, as TVM's `relax.ExecBuilder`."""
 from __future__ import annotations
 
-from collections.abc import Sequence
-from types import TracebackType
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import tvm_ffi
 
 from ._library import LIBRARY as _reflex
-
-
-class _Function:
-    """The function that is being emitted; it ends with the `with` statement."""
-
-    def __init__(self, builder: ExecBuilder) -> None:
-        self._builder = builder
-
-    def __enter__(self) -> _Function:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if kind is None:
-            self._builder._handle("end_function")
 
 
 class ExecBuilder:
@@ -95,10 +76,11 @@ class ExecBuilder:
         """
         return int(self._handle("vm_state"))
 
+    @contextmanager
     def function(
         self, name: str, num_inputs: int = 0, param_names: Sequence[str] | None = None
-    ) -> _Function:
-        """Starts a function, whose parameters are the first registers.
+    ) -> Iterator[None]:
+        """The function that a `with` emits; its parameters are the first registers.
 
         >>> ib = reflex.ExecBuilder()
         >>> with ib.function("main", param_names=["x"]):
@@ -108,7 +90,8 @@ class ExecBuilder:
         ['x']
         """
         self._handle("function", name, num_inputs if param_names is None else list(param_names))
-        return _Function(self)
+        yield
+        self._handle("end_function")
 
     def emit_call(self, name: str, args: Sequence[Any] = (), dst: int | None = None) -> None:
         """Emits a call. Arguments are what `r`, `imm`, `c`, `f` and the like give; arrays, tuples and strings
@@ -157,14 +140,13 @@ class ExecBuilder:
 
         >>> ib = reflex.ExecBuilder()
         >>> with ib.function("main", 1):
-        ...     ib.emit_if(ib.r(0), 3)
-        ...     ib.emit_call("vm.builtin.copy", [ib.imm(1)], ib.r(1))
-        ...     ib.emit_goto(2)
+        ...     ib.emit_if(ib.r(0), 2)
+        ...     ib.emit_ret(ib.r(0))
         ...     ib.emit_call("vm.builtin.copy", [ib.imm(2)], ib.r(1))
         ...     ib.emit_ret(ib.r(1))
         >>> main = ib.get().session()["main"]
-        >>> main(True), main(False)
-        (1, 2)
+        >>> main(5), main(0)
+        (5, 2)
         """
         self._handle("emit_if", cond, false_offset)
 

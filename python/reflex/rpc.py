@@ -15,12 +15,12 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 import tvm_ffi
 
+from ._closing import Closing
 from ._library import LIBRARY as _reflex
 
 __all__ = ["RemoteTensor", "Session", "connect"]
@@ -75,22 +75,11 @@ def connect(
     return Session(_reflex["rpc_connect"](address or "", key, *files, tracker, wait))
 
 
-class Session:
+class Session(Closing):
     """A session at a server. The end of a `with` ends it; so does its last reference."""
 
     def __init__(self, handle: Callable[..., Any]) -> None:
         self._handle = handle
-
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Ends the session. Calls of what it gave are errors from then on."""

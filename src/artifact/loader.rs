@@ -35,14 +35,8 @@ impl AsRef<[u8]> for BundleBytes {
     }
 }
 
-/// Opens a library, with the kernels for the highest CPU of `target`.
-///
-/// The caller trusts the library's machine code; its data is checked.
-pub(crate) fn open(
-    source: &ModelSource,
-    target: &TargetSelection,
-    execution: &ExecutionOptions,
-) -> Result<LoadedProgram> {
+/// Opens a library. The caller trusts its machine code.
+pub(crate) fn open(source: &ModelSource) -> Result<Library> {
     let library = match source.path_or_bytes() {
         Ok(path) => {
             std::fs::File::open(path).map_err(|e| Error::io(path, &e))?;
@@ -53,11 +47,18 @@ pub(crate) fn open(
         // SAFETY: as for a path.
         Err(bytes) => unsafe { Library::from_bytes(bytes.as_ref()) },
     };
-    let library = library.map_err(|e| Error::new(ErrorKind::Model, e.message()))?;
-    load(library, source, target, execution)
+    library.map_err(|e| Error::new(ErrorKind::Model, e.message()))
 }
 
-fn load(
+/// Whether a library has a program, and not functions alone.
+pub(crate) fn has_program(library: &Library) -> bool {
+    library.legacy_executable().is_some()
+        || library.bundle().is_some_and(|bundle| bundle.find(EXECUTABLE_KIND).is_some())
+}
+
+/// Reads the program of a library, whose data is checked, with the kernels for the highest CPU of
+/// `target`.
+pub(crate) fn load(
     library: Library,
     source: &ModelSource,
     target: &TargetSelection,

@@ -13,6 +13,7 @@ mod virtual_machine;
 
 use reflex_runtime::module::Module;
 
+use crate::artifact::loader;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::model_source::{ModelFormat, ModelSource};
@@ -62,11 +63,16 @@ impl Engine {
     /// ```
     pub fn load_module(&self, model: impl Into<ModelSource>, mode: Mode) -> Result<Module> {
         let source = model.into();
-        if source.format()? == ModelFormat::Library
-            && let Some(module) = library::open(&source)?
-        {
-            return Ok(module);
+        if source.format()? != ModelFormat::Library {
+            return Ok(self.load(source)?.module(mode));
         }
-        Ok(self.load(source)?.module(mode))
+        let open = || {
+            let library = loader::open(&source)?;
+            match loader::has_program(&library) {
+                true => Ok(self.program_of(library, &source)?.module(mode)),
+                false => library::module(&library),
+            }
+        };
+        open().map_err(|e| e.at(&source))
     }
 }
