@@ -107,7 +107,7 @@ HAND = [
     ("a side exit does not materialise sunk objects", "trace/optimise/sink_allocations.rs",
      "exit.objects = virtuals.iter().copied().chain(copies).collect();", "exit.objects = virtuals.iter().copied().chain(copies).filter(|_| !ON).collect();"),
     ("a tensor on a storage that others use is taken as a whole", "recycle/reuse.rs",
-     "self.require(whole, other);", "if !ON { self.require(whole, other); }"),
+     "let owner = self.load(types::I64, object, TENSOR_OWNER);", "let owner = if ON { self.i64(TENSOR_OWNER_BLOCK) } else { self.load(types::I64, object, TENSOR_OWNER) };"),
     ("a block keeps the link of its free list as its size", "recycle/fresh.rs",
      "self.b.ins().store(trusted(), block_size, block, 0);", "if !ON { self.b.ins().store(trusted(), block_size, block, 0); }"),
     ("a side exit copies a sunk object from memory", "trace/optimise/sink_allocations.rs",

@@ -130,17 +130,13 @@ def load(
         ...
     FileNotFoundError: no/such.onnx: No such file or directory (os error 2)
     """
-    use_tensor_class()
-    beside = (_text(kernels), _text(params))
-    options = (device, threads, _text(kernel_cache), tier, precision, format, *beside)
-    custom = (pipeline, passes, instrument)
-    if isinstance(model, (bytes, bytearray, memoryview)):
-        if format is None:
-            raise TypeError('a model in memory needs its format: "onnx", "py", "relay", "so" or "ro"')
-        data = bytes(model)
-        return Program(_reflex["load"](data, *options, *_custom(*custom)), (data, *options, *custom))
-    handle = _reflex["load"](os.fspath(model), *options, *_custom(*custom))
-    return Program(handle, (os.path.abspath(model), *options, *custom))
+    data, options, custom = _load_arguments(
+        model, device, threads, kernel_cache, tier, precision, format, kernels, params, pipeline, passes,
+        instrument,
+    )
+    handle = _reflex["load"](data, *options, *_custom(*custom))
+    source = data if isinstance(data, bytes) else os.path.abspath(data)
+    return Program(handle, (source, *options, *custom))
 
 
 def load_module(model: _Path | _Bytes, mode: str = "tiered", **options: Any) -> tvm_ffi.Module:
@@ -160,17 +156,36 @@ def load_module(model: _Path | _Bytes, mode: str = "tiered", **options: Any) -> 
     >>> stateful["get_output"](0).numpy().shape
     (2, 5)
     """
-    use_tensor_class()
-    data = bytes(model) if isinstance(model, (bytes, bytearray, memoryview)) else os.fspath(model)
-    names = ("device", "threads", "kernel_cache", "tier", "precision", "format", "kernels", "params")
-    given = {"device": "cpu", "threads": 1, **options}
-    custom = [given.pop(name, None) for name in ("pipeline", "passes", "instrument")]
-    plain = [given.pop(name, None) for name in names]
-    if given:
-        raise TypeError(f"load_module() got an unexpected keyword argument {next(iter(given))!r}")
-    plain = [os.fspath(value) if isinstance(value, os.PathLike) else value for value in plain]
+    data, plain, custom = _load_arguments(model, **options)
     module: tvm_ffi.Module = _reflex["load_module"](data, *plain, *_custom(*custom), mode)
     return module
+
+
+def _load_arguments(
+    model: _Path | _Bytes,
+    device: str = "cpu",
+    threads: int = 1,
+    kernel_cache: _Path | None = None,
+    tier: str | None = None,
+    precision: str | None = None,
+    format: str | None = None,
+    kernels: _Path | None = None,
+    params: _Path | None = None,
+    pipeline: str | None = None,
+    passes: Mapping[str, Callable[[str], str]] | None = None,
+    instrument: Instrument | None = None,
+) -> tuple[str | bytes, tuple[Any, ...], tuple[Any, ...]]:
+    """A model as the library takes it, the options, and those that are functions of the caller's."""
+    use_tensor_class()
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        if format is None:
+            raise TypeError('a model in memory needs its format: "onnx", "py", "relay", "so" or "ro"')
+        data: str | bytes = bytes(model)
+    else:
+        data = os.fspath(model)
+    beside = (_text(kernels), _text(params))
+    options = (device, threads, _text(kernel_cache), tier, precision, format, *beside)
+    return data, options, (pipeline, passes, instrument)
 
 
 def _text(path: _Path | None) -> str | None:

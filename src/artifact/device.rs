@@ -1,5 +1,7 @@
 //! The section of an artifact for a GPU: the host's part of its functions, and their PTX.
 
+use std::borrow::Cow;
+
 use reflex_vm::executable::Executable;
 use reflex_vm::serialize;
 use reflex_vm::verify::Verified;
@@ -9,32 +11,36 @@ use super::metadata::Metadata;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernels::device::DeviceCodes;
 
-/// Version of [`DeviceSection`], at its start.
-const VERSION: u8 = 1;
+/// The first byte where it has a program of its own, beside one for CPUs; in every version.
+const COMPANION: u8 = 1;
+/// Version of [`DeviceSection`], its second byte.
+const VERSION: u8 = 2;
 
 /// The part of an artifact for a GPU.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct DeviceSection {
+pub(crate) struct DeviceSection<'a> {
     pub(crate) codes: DeviceCodes,
     /// The program for the GPU, where the bundle has one for CPUs; without it the bundle's is for the
     /// GPU.
-    pub(crate) companion: Option<CompanionProgram>,
+    #[serde(borrow)]
+    pub(crate) companion: Option<CompanionProgram<'a>>,
 }
 
 /// A second program of an artifact.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct CompanionProgram {
+pub(crate) struct CompanionProgram<'a> {
     /// As the bundle holds an executable.
-    executable: Vec<u8>,
+    #[serde(borrow)]
+    executable: Cow<'a, [u8]>,
     /// As JSON, like that of the bundle's program.
     metadata: String,
 }
 
-impl CompanionProgram {
+impl CompanionProgram<'_> {
     pub(crate) fn new(exec: &Verified<Executable>, metadata: &Metadata) -> Result<Self> {
         let metadata = serde_json::to_string(metadata)
             .map_err(|e| Error::new(ErrorKind::Compile, e.to_string()))?;
-        Ok(CompanionProgram { executable: serialize::to_bytes(exec), metadata })
+        Ok(CompanionProgram { executable: serialize::to_bytes(exec).into(), metadata })
     }
 
     /// Reads the program, which is to be verified, and its description.
@@ -51,16 +57,22 @@ fn damaged(what: &str) -> Error {
     Error::new(ErrorKind::Model, format!("its section for a GPU is damaged: {what}"))
 }
 
-impl DeviceSection {
+impl<'a> DeviceSection<'a> {
     /// Returns its bytes in a file.
     pub(crate) fn to_bytes(&self) -> Result<Vec<u8>> {
-        let bytes = postcard::to_extend(self, vec![VERSION]);
+        let head = vec![u8::from(self.companion.is_some()) * COMPANION, VERSION];
+        let bytes = postcard::to_extend(self, head);
         bytes.map_err(|e| Error::new(ErrorKind::Compile, e.to_string()))
     }
 
+    /// Whether a section, of this version or another one, lies beside a program for CPUs.
+    pub(crate) fn has_companion(bytes: &[u8]) -> bool {
+        bytes.first() == Some(&COMPANION)
+    }
+
     /// Reads and checks a section.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<DeviceSection> {
-        let Some((&VERSION, payload)) = bytes.split_first() else {
+    pub(crate) fn parse(bytes: &'a [u8]) -> Result<DeviceSection<'a>> {
+        let [_, VERSION, payload @ ..] = bytes else {
             let text = "its section for a GPU is of another version of Reflex; compile it again";
             return Err(Error::new(ErrorKind::Model, text));
         };

@@ -1,5 +1,6 @@
 //! Opens shared libraries: artifacts of `reflex compile`, and executables that TVM exported.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use reflex_runtime::abi::DLDevice;
@@ -79,7 +80,29 @@ pub(crate) fn load(
     let module = bundle
         .find(EXECUTABLE_KIND)
         .ok_or_else(|| model("its bundle holds no relax.VMExecutable"))?;
-    let range = module.bytes.clone();
+    let section = match (library.data(DEVICE_SYMBOL), &target.device) {
+        (None, Some(device)) => {
+            let name = device.name();
+            let text = format!("has no kernels for {name}; compile the model with --device {name}");
+            return Err(Error::new(ErrorKind::Unsupported, text));
+        }
+        // The bundle's program is for CPUs, and that is what is asked for.
+        (Some(bytes), None) if DeviceSection::has_companion(bytes) => None,
+        (bytes, _) => bytes.map(DeviceSection::parse).transpose()?,
+    };
+    let (codes, companion) = section.map(|s| (s.codes, s.companion)).unzip();
+    let (exec, metadata) = match companion.flatten() {
+        Some(companion) => {
+            let (exec, metadata) = companion.read()?;
+            (exec, Some(metadata))
+        }
+        None => (in_bundle(&library, module.bytes.clone())?, metadata),
+    };
+    Parts { library, exec: verified(exec)?, metadata }.link(codes, target, execution)
+}
+
+/// The executable in these bytes of a library's bundle.
+fn in_bundle(library: &Library, range: Range<usize>) -> Result<Executable> {
     let exec = match library.bundle_access() {
         // In place: programs may write constants, which `call_tir_inplace` does.
         BundleAccess::CopyOnWrite => {
@@ -89,25 +112,7 @@ pub(crate) fn load(
         }
         BundleAccess::Read => serialize::from_bytes(library.bundle_bytes(range)),
     };
-    let exec = verified(exec.map_err(|e| model(&e.to_string()))?)?;
-    let section = library.data(DEVICE_SYMBOL).map(DeviceSection::parse).transpose()?;
-    let (codes, companion) = section.map(|s| (s.codes, s.companion)).unzip();
-    let codes = match (codes, companion.flatten(), &target.device) {
-        (None, _, Some(device)) => {
-            let name = device.name();
-            let text = format!("has no kernels for {name}; compile the model with --device {name}");
-            return Err(Error::new(ErrorKind::Unsupported, text));
-        }
-        // The bundle's program is for CPUs, and that is what is asked for.
-        (None, _, None) | (_, Some(_), None) => None,
-        (Some(codes), None, _) => Some(codes),
-        (Some(codes), Some(companion), Some(_)) => {
-            let (exec, metadata) = companion.read()?;
-            let parts = Parts { library, exec: verified(exec)?, metadata: Some(metadata) };
-            return parts.link(Some(codes), target, execution);
-        }
-    };
-    Parts { library, exec, metadata }.link(codes, target, execution)
+    exec.map_err(|e| Error::new(ErrorKind::Model, e.to_string()))
 }
 
 /// A program in a library: its bytecode and its description, if Reflex wrote it.

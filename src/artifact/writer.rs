@@ -33,7 +33,7 @@ pub(crate) struct Contents<'a> {
     /// Kernels in host memory, those of a second program too.
     pub(crate) kernels: Vec<&'a ObjectFile>,
     pub(crate) metadata: &'a Metadata,
-    pub(crate) device: Option<DeviceSection>,
+    pub(crate) device: Option<DeviceSection<'a>>,
 }
 
 /// Writes an artifact; the file appears complete or not at all. Returns its size in bytes.

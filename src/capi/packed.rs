@@ -24,7 +24,7 @@ use reflex_vm::instrument::Instrument;
 use reflex_vm::session::{Canceller, SavedResult};
 
 use super::rpc::timing_options;
-use super::values::{kept, targets};
+use super::values::targets;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::global_func;
@@ -37,7 +37,7 @@ use crate::passes::{FunctionInstrument, Pipeline};
 use crate::program::Program;
 use crate::session::Session;
 use crate::shared_session::SharedSession;
-use crate::shared_session::arguments::{Parameters, check_tensors, compact};
+use crate::shared_session::arguments::{Parameters, check_tensors, compact, kept};
 use crate::shared_session::callback_instrument::CallbackInstrument;
 use crate::shared_session::owned_results::make_writable;
 use crate::signature::{Dim, TensorInfo};

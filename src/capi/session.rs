@@ -8,14 +8,14 @@ use reflex_runtime::value::Any;
 use reflex_vm::session::{Canceller, SavedResult};
 
 use super::program::{ReflexProgram, free};
-use super::values::{self, kept};
+use super::values;
 use super::{ReflexStatus, give, live, quiet, slice, status, text, views};
 use crate::error::{Error, Result};
 use crate::memory::AllocatorKind;
 use crate::options::{Mode, SessionOptions};
 use crate::session::Session;
 use crate::shared_session::SharedSession;
-use crate::shared_session::arguments::compact;
+use crate::shared_session::arguments::{compact, kept};
 
 /// The way functions run. All modes give the same bits.
 #[repr(C)]

@@ -16,6 +16,7 @@ use super::{ReflexStatus, give, live, quiet, slice, status, text, views};
 use crate::error::{Error, ErrorKind, Result};
 use crate::global_func::get_global_func;
 use crate::library_function::library_function;
+use crate::shared_session::arguments::kept;
 
 pub(super) fn runtime<T>(
     outcome: std::result::Result<T, reflex_runtime::error::Error>,
@@ -180,15 +181,6 @@ pub unsafe extern "C" fn reflex_tuple(
         // SAFETY: the caller passes a result pointer that is null or may be written.
         unsafe { give(out, Any::from(Array::new(items)).into_raw()) }
     })
-}
-
-/// Owned values that outlive the call; strided tensors are copied into compact ones.
-pub(super) fn kept(args: &[AnyView<'_>]) -> Result<Vec<Any>> {
-    let own = |arg: &AnyView<'_>| match arg.is_strided() {
-        true => arg.to_compact(),
-        false => arg.to_owned_copy(),
-    };
-    runtime(args.iter().map(own).collect())
 }
 
 /// The tensors that results are copied into.

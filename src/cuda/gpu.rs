@@ -23,8 +23,9 @@ use crate::streams::{StreamState, Streams};
 /// the rest of the process.
 pub(crate) static OPEN: Mutex<BTreeMap<i32, &'static Gpu>> = Mutex::new(BTreeMap::new());
 
-/// CUDA's legacy default stream, whose handle is null. No address is as high.
-const LEGACY: Stream = Stream(u64::MAX);
+/// CUDA's legacy default stream, whose handle is null. No address is as high, and
+/// the pool's stream of blocks that no stream uses is another one.
+const LEGACY: Stream = Stream(u64::MAX - 1);
 
 /// A device with its primary context, which the process shares and which is never reset here.
 pub(crate) struct Gpu {

@@ -60,7 +60,7 @@ impl Streams {
         if self.get(stream).is_some_and(is_ours) { self.0.write().remove(&stream) } else { None }
     }
 
-    /// Those that were made here.
+    /// Those that were made here. Nothing launches on the host's, which sessions only wait for and hold up.
     pub(crate) fn all(&self) -> Vec<Arc<StreamState>> {
         self.0.read().values().filter(|stream| !stream.is_host).cloned().collect()
     }

@@ -121,10 +121,8 @@ fn given<'a>(state: &State, args: &'a [AnyView<'a>]) -> Result<(usize, AnyView<'
 fn set_input(state: &State, args: &[AnyView<'_>]) -> Result<Any, Raised> {
     let (at, value) = given(state, args)?;
     let value = match value.downcast_ref::<Tensor>() {
-        Some(tensor) => {
-            let tensor = tensor.to_compact()?;
-            tensor.copy_to(tensor.device())?.into()
-        }
+        Some(tensor) if tensor.is_compact() => tensor.copy_to(tensor.device())?.into(),
+        Some(tensor) => tensor.to_compact()?.into(),
         None => value.to_owned_copy()?,
     };
     state.values.lock().inputs[at] = Some(value);
@@ -134,13 +132,11 @@ fn set_input(state: &State, args: &[AnyView<'_>]) -> Result<Any, Raised> {
 /// `(number or name, value)`: the value itself, whose later changes are seen.
 fn set_input_zero_copy(state: &State, args: &[AnyView<'_>]) -> Result<Any, Raised> {
     let (at, value) = given(state, args)?;
-    let value = value.to_compact()?;
-    if value.downcast_ref::<Tensor>().is_none() {
-        return Err(Raised::type_error(
-            "only a tensor object is shared; `set_input` copies others",
-        ));
-    }
-    state.values.lock().inputs[at] = Some(value);
+    let shared = value.downcast_ref::<Tensor>().filter(|tensor| tensor.is_compact());
+    let shared = shared.ok_or_else(|| {
+        Raised::type_error("only a compact tensor object is shared; `set_input` copies others")
+    })?;
+    state.values.lock().inputs[at] = Some(shared.clone().into());
     Ok(Any::NONE)
 }
 

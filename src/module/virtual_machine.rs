@@ -20,14 +20,14 @@ use crate::options::{Mode, SessionOptions};
 use crate::program::Program;
 use crate::session::Session;
 use crate::shared_session::SharedSession;
-use crate::shared_session::arguments::compact;
+use crate::shared_session::arguments::{compact, kept};
 use crate::shared_session::callback_instrument::CallbackInstrument;
 use crate::shared_session::owned_results::make_writable;
 
 /// Most calls of a measurement.
 const MAX_CALLS: usize = 200_000;
 /// The longest measurement.
-const MAX_SECONDS: f64 = 3600.0;
+const MAX_TIME: Duration = Duration::from_secs(3600);
 /// CPUs, as DLPack numbers kinds of devices.
 const KIND_CPU: i64 = 1;
 
@@ -125,6 +125,7 @@ fn initialize(state: &State, args: &[AnyView<'_>]) -> Result<Any, Raised> {
     let options = SessionOptions::new(state.mode).allocator(allocator);
     let session = state.program.open(&options).map_err(raised)?;
     *state.session.write() = Arc::new(SharedSession::new(session));
+    state.saved.lock().clear();
     Ok(Any::NONE)
 }
 
@@ -134,10 +135,6 @@ fn raised(error: Error) -> Raised {
 
 fn name(args: &[AnyView<'_>]) -> Result<Str, Raised> {
     function::arg(args, 0)
-}
-
-fn owned(args: &[AnyView<'_>]) -> Vec<Any> {
-    args.iter().map(AnyView::to_owned).collect()
 }
 
 fn rest<'a, 'b>(args: &'a [AnyView<'b>], from: usize) -> &'a [AnyView<'b>] {
@@ -154,25 +151,27 @@ fn path(args: &[AnyView<'_>]) -> Result<Vec<usize>, Raised> {
 
 fn invoke_closure(state: &State, args: &[AnyView<'_>]) -> Result<Any, Raised> {
     let closure = args.first().copied().unwrap_or(AnyView::NONE);
-    let mut result = state.session().invoke_closure(&closure, rest(args, 1)).map_err(raised)?;
+    let mut copies = vec![];
+    let args = compact(rest(args, 1), &mut copies).map_err(raised)?;
+    let mut result = state.session().invoke_closure(&closure, args).map_err(raised)?;
     make_writable(&mut result)?;
     Ok(result)
 }
 
 fn save_function(state: &State, args: &[AnyView<'_>]) -> Result<Any, Raised> {
     let (name, saved) = (name(args)?, function::arg::<Str>(args, 1)?);
-    let kept = match function::arg::<bool>(args, 2)? {
+    let result = match function::arg::<bool>(args, 2)? {
         true => SavedResult::Keep,
         false => SavedResult::Drop,
     };
-    let args = owned(rest(args, 3));
-    state.with(|session| session.save_function(&name, &saved, kept, args))?;
+    let args = kept(rest(args, 3)).map_err(raised)?;
+    state.with(|session| session.save_function(&name, &saved, result, args))?;
     state.saved.lock().insert(saved.to_string());
     Ok(Any::NONE)
 }
 
 fn set_input(state: &State, args: &[AnyView<'_>]) -> Result<Any, Raised> {
-    let (name, inputs) = (name(args)?, owned(rest(args, 1)));
+    let (name, inputs) = (name(args)?, kept(rest(args, 1)).map_err(raised)?);
     state.with(|session| session.set_input(&name, inputs)).map(|()| Any::NONE)
 }
 
@@ -228,8 +227,10 @@ fn set_instrument(state: &State, args: &[AnyView<'_>]) -> Result<Any, Raised> {
 /// `(name, seconds, args...)`: microseconds of each call, as floats.
 fn bench(state: &State, args: &[AnyView<'_>]) -> Result<Any, Raised> {
     let func = state.session().function_index(&name(args)?).map_err(raised)?;
-    let seconds = function::arg::<f64>(args, 1)?.clamp(0.0, MAX_SECONDS);
-    let (budget, args) = (Duration::from_secs_f64(seconds), rest(args, 2));
+    let seconds = Duration::try_from_secs_f64(function::arg(args, 1)?).unwrap_or_default();
+    let budget = seconds.min(MAX_TIME);
+    let mut copies = vec![];
+    let args = compact(rest(args, 2), &mut copies).map_err(raised)?;
     let sample = state.with(|session| {
         session.warm_up_func(func, args)?;
         let mut sample = vec![];
@@ -248,9 +249,11 @@ fn bench(state: &State, args: &[AnyView<'_>]) -> Result<Any, Raised> {
 /// `(name, args...)`: the table of a profile.
 fn profile(state: &State, args: &[AnyView<'_>]) -> Result<Any, Raised> {
     let name = name(args)?;
+    let mut copies = vec![];
+    let args = compact(rest(args, 1), &mut copies).map_err(raised)?;
     let (_, profile) = state.with(|session| {
-        session.call_views(&name, rest(args, 1))?;
-        session.profile(&name, rest(args, 1))
+        session.call_views(&name, args)?;
+        session.profile(&name, args)
     })?;
     Ok(Any::from(&*profile.table().to_string()))
 }
@@ -258,6 +261,8 @@ fn profile(state: &State, args: &[AnyView<'_>]) -> Result<Any, Raised> {
 /// `(name, args...)`: the number of calls.
 fn warm_up(state: &State, args: &[AnyView<'_>]) -> Result<Any, Raised> {
     let func = state.session().function_index(&name(args)?).map_err(raised)?;
-    let calls = state.with(|session| session.warm_up_func(func, rest(args, 1)))?;
+    let mut copies = vec![];
+    let args = compact(rest(args, 1), &mut copies).map_err(raised)?;
+    let calls = state.with(|session| session.warm_up_func(func, args))?;
     Ok(Any::from(calls as i64))
 }

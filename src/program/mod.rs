@@ -285,7 +285,7 @@ impl Program {
 
     /// The artifact's section for a GPU: this program's code, or its companion with the kernels in
     /// host memory.
-    fn device_section(&self, kernels: Option<&ByCpu>) -> Result<Option<DeviceSection>> {
+    fn device_section(&self, kernels: Option<&ByCpu>) -> Result<Option<DeviceSection<'_>>> {
         let code = |program: &LoadedProgram| program.resources().device_code.as_deref().cloned();
         if let Some(codes) = code(&self.loaded) {
             return Ok(Some(DeviceSection { codes, companion: None }));

@@ -70,6 +70,23 @@ pub struct DType {
 const _: () = assert!(size_of::<DType>() == 4);
 
 impl DType {
+    /// The type with these bits in memory, as machine code has it in a register.
+    ///
+    /// ```
+    /// use reflex_runtime::dtype::DType;
+    /// assert_eq!(DType::from_bits(DType::F32.to_bits()), DType::F32);
+    /// ```
+    pub const fn from_bits(bits: i32) -> DType {
+        let [code, bits, low, high] = bits.to_le_bytes();
+        DType { code, bits, lanes: u16::from_le_bytes([low, high]) }
+    }
+
+    /// The bits of the type in memory.
+    pub const fn to_bits(self) -> i32 {
+        let [low, high] = self.lanes.to_le_bytes();
+        i32::from_le_bytes([self.code, self.bits, low, high])
+    }
+
     /// IEEE binary32.
     pub const F32: DType = DType::new(code::FLOAT, 32);
     /// IEEE binary64.

@@ -197,11 +197,7 @@ exports! { "c_api.h":
             index = match types::find(&key) {
                 Some(known) => known,
                 None if parent == QUERY_ONLY => QUERY_ONLY,
-                None => {
-                    let index = types::insert(&key, static_index);
-                    type_info::set_parent(index, parent);
-                    index
-                }
+                None => type_info::insert(&key, static_index, parent),
             };
         });
         index

@@ -120,16 +120,16 @@ impl Context {
         if let Some(function) = self.imports.get().and_then(|imports| imports.get(name)) {
             return Some(function.clone());
         }
-        let mut globals = self.globals.lock();
-        if let Some(function) = globals.get(name) {
+        if let Some(function) = self.globals.lock().get(name) {
             return Some(function.clone());
         }
+        // Looking up runs code of the modules, which may look up here.
         let mut modules = self.modules.get().into_iter().flatten();
         // A module that fails to look up has no such function for native code.
         let of_module = modules.find_map(|module| module.function(name, Imports::Search).ok()?);
         let function = of_module.or_else(|| registry::get(name))?;
-        globals.insert(name.to_owned(), function.clone());
-        Some(function)
+        // Of two threads' functions the first stays: code may have its address.
+        Some(self.globals.lock().entry(name.to_owned()).or_insert(function).clone())
     }
 }
 

@@ -10,6 +10,7 @@
 mod vtable;
 
 use std::any::Any as StdAny;
+use std::collections::HashSet;
 use std::ffi::{CString, c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::LazyLock;
@@ -27,8 +28,11 @@ use crate::string::Str;
 use crate::types;
 use crate::value::{Any, AnyView, impl_object_conversions};
 
-/// The most modules below one another that a look-up walks through.
+/// The most modules below one another that a module may import.
 const MAX_DEPTH: usize = 64;
+
+/// Held while imports change, so that no two threads make a circle of them.
+static IMPORTING: Mutex<()> = Mutex::new(());
 
 /// The functions of a module.
 pub trait Functions: StdAny + Send + Sync {
@@ -183,7 +187,31 @@ impl Module {
 
     /// The function called `name`, if there is one.
     pub fn function(&self, name: &str, imports: Imports) -> Result<Option<Function>, Error> {
-        self.find(name, imports, MAX_DEPTH)
+        let (mut seen, mut left) = (HashSet::new(), vec![self.clone()]);
+        while let Some(module) = left.pop() {
+            let Some(cell) = module.cell() else {
+                let found = module.function_of_host(name, imports)?;
+                if found.is_some() {
+                    return Ok(found);
+                }
+                continue;
+            };
+            if let Some(function) = cell.own_function(name)? {
+                return Ok(Some(function));
+            }
+            if imports == Imports::Search && seen.insert(module.0.as_ptr()) {
+                left.extend(cell.modules()?.into_iter().rev());
+            }
+        }
+        Ok(None)
+    }
+
+    /// The function of a module of libtvm_ffi.
+    fn function_of_host(&self, name: &str, imports: Imports) -> Result<Option<Function>, Error> {
+        let text = Any::from(name);
+        let search = AnyView::from(imports == Imports::Search);
+        let found = self.ask("ffi.ModuleGetFunction", &[text.view(), search])?;
+        if found.is_none() { Ok(None) } else { Function::try_from(found).map(Some) }
     }
 
     /// The function called `name` of the module or one that it imports; an error if there is none.
@@ -191,27 +219,6 @@ impl Module {
         self.function(name, Imports::Search)?.ok_or_else(|| {
             Error::new("AttributeError", format!("the module has no function `{name}`"))
         })
-    }
-
-    fn find(&self, name: &str, imports: Imports, depth: usize) -> Result<Option<Function>, Error> {
-        let Some(cell) = self.cell() else {
-            let text = Any::from(name);
-            let search = AnyView::from(imports == Imports::Search);
-            let found = self.ask("ffi.ModuleGetFunction", &[text.view(), search])?;
-            return if found.is_none() { Ok(None) } else { Function::try_from(found).map(Some) };
-        };
-        if let Some(function) = cell.own_function(name)? {
-            return Ok(Some(function));
-        }
-        if imports == Imports::Skip || depth == 0 {
-            return Ok(None);
-        }
-        for import in &cell.modules()? {
-            if let Some(function) = import.find(name, imports, depth - 1)? {
-                return Ok(Some(function));
-            }
-        }
-        Ok(None)
     }
 
     /// The modules that it imports.
@@ -232,7 +239,8 @@ impl Module {
         let Some(cell) = self.cell() else {
             return self.ask("ffi.ModuleImportModule", &[child.into()]).map(drop);
         };
-        if child.reaches(self, MAX_DEPTH)? {
+        let _importing = IMPORTING.lock();
+        if child.reaches(self)? {
             return Err(Error::value_error("modules may not import each other, or lie too deep"));
         }
         let lock = cell.lock.lock();
@@ -264,16 +272,24 @@ impl Module {
         self.0.same(&other.0)
     }
 
-    fn reaches(&self, other: &Module, depth: usize) -> Result<bool, Error> {
-        if self.0.same(&other.0) || depth == 0 {
-            return Ok(true);
-        }
-        for import in self.imports()? {
-            if import.reaches(other, depth - 1)? {
+    /// Whether `other` is the module or one below it; true as well where they lie too deep to look.
+    fn reaches(&self, other: &Module) -> Result<bool, Error> {
+        let mut level = vec![self.clone()];
+        for _ in 0..MAX_DEPTH {
+            if level.iter().any(|module| module.same(other)) {
                 return Ok(true);
             }
+            let (mut seen, mut below) = (HashSet::new(), vec![]);
+            for module in &level {
+                below.extend(module.imports()?);
+            }
+            below.retain(|module| seen.insert(module.0.as_ptr()));
+            if below.is_empty() {
+                return Ok(false);
+            }
+            level = below;
         }
-        Ok(false)
+        Ok(true)
     }
 
     /// The module as text in a format, or the empty string.

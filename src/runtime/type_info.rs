@@ -56,16 +56,25 @@ unsafe impl Send for Table {}
 
 static TABLE: LazyLock<Mutex<Table>> = LazyLock::new(Mutex::default);
 
-/// Records the parent of a type that has just got its index.
-pub(crate) fn set_parent(index: i32, parent: i32) {
+/// Gives a type its index, and its parent before any record of it is made.
+pub(crate) fn insert(key: &str, static_index: i32, parent: i32) -> i32 {
+    let mut table = TABLE.lock();
+    let index = types::insert(key, static_index);
     if parent >= 0 && parent != index {
-        TABLE.lock().parents.entry(index).or_insert(parent);
+        table.parents.entry(index).or_insert(parent);
     }
+    index
 }
 
 /// The record of a type; it stays for ever.
 pub(crate) fn record(index: i32) -> Result<*const TVMFFITypeInfo, Error> {
     TABLE.lock().record(index, MAX_DEPTH).map(|record| record.0.get().cast_const())
+}
+
+/// A copy of a list that stays for ever, and its length.
+fn published<T: Copy + 'static>(list: &[T]) -> (*const T, i32) {
+    let list: &'static [T] = Box::leak(list.into());
+    (list.as_ptr(), i32::try_from(list.len()).unwrap_or(i32::MAX))
 }
 
 /// Adds a field.
@@ -99,12 +108,11 @@ pub(crate) unsafe fn add_field(index: i32, field: &TVMFFIFieldInfo) -> Result<()
         }
     }
     fields.push(field);
-    let list: &'static [TVMFFIFieldInfo] = Box::leak(fields.clone().into_boxed_slice());
+    let published = published(fields);
     // SAFETY: the lock is held, and readers keep to the rule of the module.
     unsafe {
         let record = &mut *record.0.get();
-        record.fields = list.as_ptr();
-        record.num_fields = i32::try_from(list.len()).unwrap_or(i32::MAX);
+        (record.fields, record.num_fields) = published;
     }
     Ok(())
 }
@@ -126,12 +134,11 @@ pub(crate) unsafe fn add_method(index: i32, method: &TVMFFIMethodInfo) -> Result
     }
     let methods = table.methods.entry(index).or_default();
     methods.push(method);
-    let list: &'static [TVMFFIMethodInfo] = Box::leak(methods.clone().into_boxed_slice());
+    let published = published(methods);
     // SAFETY: as in `add_field`.
     unsafe {
         let record = &mut *record.0.get();
-        record.methods = list.as_ptr();
-        record.num_methods = i32::try_from(list.len()).unwrap_or(i32::MAX);
+        (record.methods, record.num_methods) = published;
     }
     Ok(())
 }

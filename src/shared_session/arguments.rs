@@ -34,6 +34,16 @@ fn copied<'a>(args: &[AnyView<'_>], copies: &'a mut Vec<Any>) -> Result<&'a [Any
     Ok(AnyView::slice(copies))
 }
 
+/// Owned values that outlive the call; strided tensors are copied into compact ones.
+pub(crate) fn kept(args: &[AnyView<'_>]) -> Result<Vec<Any>> {
+    let own = |arg: &AnyView<'_>| match arg.is_strided() {
+        true => arg.to_compact(),
+        false => arg.to_owned_copy(),
+    };
+    let owned = args.iter().map(own).collect::<std::result::Result<_, _>>();
+    owned.map_err(|error| Error::raised(ErrorKind::Run, error))
+}
+
 /// Refuses arguments of `func` that are not tensors where its signature has tensors.
 #[inline]
 pub(crate) fn check_tensors(

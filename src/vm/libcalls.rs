@@ -295,7 +295,7 @@ unsafe extern "C" fn new_tensor(
         let (Some(storage), Some(shape)) = (storage, shape) else {
             return Err(Error::type_error("a tensor is made on a storage, of a shape"));
         };
-        Tensor::on_storage(storage, bytes_of(offset)?, shape, dtype_of(dtype))
+        Tensor::on_storage(storage, bytes_of(offset)?, shape, DType::from_bits(dtype as i32))
     });
     made.map_or(std::ptr::null_mut(), |tensor| tensor.into_object().into_raw().as_ptr())
 }
@@ -317,19 +317,13 @@ unsafe extern "C" fn new_tensor_and_storage(
         // meanwhile.
         let Placement { allocator, device } = unsafe { Placement::of(session.cast(), device)? };
         let on = (allocator, device);
-        Tensor::on_own_storage(on, bytes, bytes_of(offset)?, shape, dtype_of(dtype))
+        Tensor::on_own_storage(on, bytes, bytes_of(offset)?, shape, DType::from_bits(dtype as i32))
     });
     made.map_or(std::ptr::null_mut(), |tensor| tensor.into_object().into_raw().as_ptr())
 }
 
 fn bytes_of(offset: i64) -> Result<usize, Error> {
     usize::try_from(offset).map_err(|_| Error::value_error(format!("tensor at offset {offset}")))
-}
-
-/// The element type with these bits.
-fn dtype_of(bits: u32) -> DType {
-    let [code, bits, low, high] = bits.to_le_bytes();
-    DType { code, bits, lanes: u16::from_le_bytes([low, high]) }
 }
 
 /// # Safety

@@ -6,6 +6,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -109,6 +110,9 @@ fn result(part: &(Kind, String), status: Status, detail: String) -> PartResult {
     PartResult { kind: part.0, name: part.1.clone(), status, detail, figures: Default::default() }
 }
 
+/// The time that a part may take beyond the budget, which is looked at between parts.
+const GRACE: Duration = Duration::from_secs(20);
+
 /// Starts workers until every part has an outcome, or the time is up.
 fn supervise(args: &CheckArgs, manifest: &Manifest) -> Result<Vec<PartResult>, String> {
     let (parts, start) = (parts(manifest), Instant::now());
@@ -123,25 +127,63 @@ fn supervise(args: &CheckArgs, manifest: &Manifest) -> Result<Vec<PartResult>, S
         }
         let before = results.len();
         let mut worker = start_worker(args, before, left)?;
-        let mut begun = None;
-        for line in BufReader::new(worker.stdout.take().ok_or("no output")?).lines() {
-            match serde_json::from_str(&line.map_err(text)?).map_err(text)? {
-                Line::Begin(at) => begun = Some(at),
-                Line::End(result) => {
-                    begun = None;
-                    results.push(result);
-                }
-            }
-        }
+        let (begun, in_time) = follow(&mut worker, left + GRACE, &mut results)?;
         let status = worker.wait().map_err(text)?;
         if begun.is_some_and(|at| at == results.len()) {
+            let why = match in_time {
+                true => format!("the process ended: {status}"),
+                false => "it did not end in time".to_owned(),
+            };
             let part = &parts[results.len()];
-            results.push(result(part, Status::Fail, format!("the process ended: {status}")));
+            results.push(result(part, Status::Fail, why));
         } else if results.len() == before && !status.success() {
-            return Err(format!("the worker ended without a result: {status}"));
+            if results.is_empty() {
+                return Err(format!("the worker ended without a result: {status}"));
+            }
+            let why = format!("the device cannot be used any more: {status}");
+            let rest = parts[before..].iter();
+            results.extend(rest.map(|part| result(part, Status::Skipped, why.clone())));
         }
     }
     Ok(results)
+}
+
+/// Reads a worker's results until it ends; it is killed where that is not within `limit`. Returns the part
+/// that it has begun and not ended, and whether it ended in time.
+fn follow(
+    worker: &mut Child,
+    limit: Duration,
+    results: &mut Vec<PartResult>,
+) -> Result<(Option<usize>, bool), String> {
+    let out = BufReader::new(worker.stdout.take().ok_or("no output")?);
+    let (sender, lines) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in out.lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    let (start, mut begun) = (Instant::now(), None);
+    loop {
+        let line = match lines.recv_timeout(limit.saturating_sub(start.elapsed())) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Disconnected) => return Ok((begun, true)),
+            Err(RecvTimeoutError::Timeout) => {
+                worker.kill().map_err(text)?;
+                return Ok((begun, false));
+            }
+        };
+        // Libraries may write lines of their own.
+        match serde_json::from_str(&line) {
+            Ok(Line::Begin(at)) => begun = Some(at),
+            Ok(Line::End(result)) => {
+                begun = None;
+                results.push(result);
+            }
+            Err(_) => {}
+        }
+    }
 }
 
 fn start_worker(args: &CheckArgs, from: usize, left: Duration) -> Result<Child, String> {

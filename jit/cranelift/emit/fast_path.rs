@@ -126,8 +126,7 @@ impl FastPath<'_, '_> {
 
     fn require_dtype(&mut self, tensor: Value, dtype: DType) {
         let have = self.e.load(types::I32, tensor, TENSOR_DLTENSOR + DLTENSOR_DTYPE);
-        let [low, high] = dtype.lanes.to_le_bytes();
-        let bits = i32::from_le_bytes([dtype.code, dtype.bits, low, high]);
+        let bits = dtype.to_bits();
         self.require_equal(have, i64::from(bits));
     }
 

@@ -14,7 +14,7 @@ use reflex_vm::kernel::{Dim, TensorParam};
 pub(crate) enum TensorFact {
     /// It has this many dimensions.
     Rank(u32),
-    /// It has this element type, as [`dtype_bits`] writes it.
+    /// It has this element type, as [`DType::to_bits`] has it.
     Dtype(i32),
     /// It is in the host's memory.
     Cpu,
@@ -31,9 +31,7 @@ impl fmt::Display for TensorFact {
         match *self {
             TensorFact::Rank(rank) => write!(f, "has rank {rank}"),
             TensorFact::Dtype(bits) => {
-                let [code, bits, low, high] = bits.to_le_bytes();
-                let dtype = DType { code, bits, lanes: u16::from_le_bytes([low, high]) };
-                write!(f, "has dtype {dtype}")
+                write!(f, "has dtype {}", DType::from_bits(bits))
             }
             TensorFact::Cpu => f.write_str("is on the CPU"),
             TensorFact::Dim { dim, is } => write!(f, "has dim {dim} == {is}"),
@@ -43,17 +41,10 @@ impl fmt::Display for TensorFact {
     }
 }
 
-/// The bits of an element type in memory.
-pub(crate) fn dtype_bits(dtype: DType) -> i32 {
-    let [low, high] = dtype.lanes.to_le_bytes();
-    i32::from_le_bytes([dtype.code, dtype.bits, low, high])
-}
-
 /// The facts that a kernel requires of the argument for `param`, apart from relations to others.
 pub(crate) fn param_facts(param: &TensorParam) -> impl Iterator<Item = TensorFact> {
     let rank = param.shape.len() as u32;
-    let first =
-        [TensorFact::Rank(rank), TensorFact::Dtype(dtype_bits(param.dtype)), TensorFact::Cpu];
+    let first = [TensorFact::Rank(rank), TensorFact::Dtype(param.dtype.to_bits()), TensorFact::Cpu];
     let dims = (0..rank).zip(&param.shape).map(|(dim, extent)| match *extent {
         Dim::Static(is) => TensorFact::Dim { dim, is },
         Dim::Symbolic(_) => TensorFact::NonNegative { dim },

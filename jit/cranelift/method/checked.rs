@@ -11,7 +11,7 @@ use reflex_vm::program::Program;
 
 use crate::facts::call_args::CallArgs;
 use crate::facts::registers::moved;
-use crate::facts::tensor::{TensorFact, dtype_bits, param_facts};
+use crate::facts::tensor::{TensorFact, param_facts};
 
 /// Facts about the tensors in registers; they say nothing if the value is no tensor.
 #[derive(Default)]
@@ -78,7 +78,7 @@ impl CheckedTensors {
                 let dtype = args.get(2).filter(|dtype| dtype.type_index() == type_index::DATA_TYPE);
                 let dtype = dtype.and_then(|dtype| dtype.as_dtype());
                 self.learn(reg, rank.map(TensorFact::Rank));
-                self.learn(reg, dtype.map(|dtype| TensorFact::Dtype(dtype_bits(dtype))));
+                self.learn(reg, dtype.map(|dtype| TensorFact::Dtype(dtype.to_bits())));
             }
             Builtin::MatchShape => {
                 let Some(rank) = args.int(2).and_then(|rank| u32::try_from(rank).ok()) else {

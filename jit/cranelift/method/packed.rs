@@ -16,7 +16,7 @@ use crate::emit::Slot;
 use crate::emit::kernel_call::RawTensor;
 use crate::facts::call_args::CallArgs;
 use crate::facts::registers::RegFact;
-use crate::facts::tensor::{TensorFact, dtype_bits, param_facts};
+use crate::facts::tensor::{TensorFact, param_facts};
 
 /// Arguments of a packed function in memory.
 #[derive(Clone, Copy)]
@@ -218,7 +218,7 @@ impl MethodBody<'_, '_> {
         Some(AllocatedTensor {
             // Recycled tensors lie on storages of the VM.
             cpu: self.plans.get(pc).is_some() && self.program.device().is_cpu(),
-            dtype: args.get(3).and_then(|dtype| dtype.as_dtype()).map(dtype_bits),
+            dtype: args.get(3).and_then(|dtype| dtype.as_dtype()).map(|dtype| dtype.to_bits()),
             shape: args.get(2).and_then(|shape| Some(shape.downcast_ref::<Shape>()?.to_vec())),
         })
     }

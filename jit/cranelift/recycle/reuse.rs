@@ -122,14 +122,7 @@ impl Emit<'_> {
         }
         let count = self.load(types::I64, object, 0);
         let unused = self.b.ins().icmp(IntCC::Equal, count, expected);
-        let stale = self.cold_block();
-        self.require(unused, stale);
-        self.clear_entry(table, entry);
-        let here = self.b.create_block();
-        self.b.ins().jump(here, &[]);
-        self.b.switch_to_block(stale);
-        self.discard(object, entry, scratch, miss);
-        self.b.switch_to_block(here);
+        self.take_if(unused, object, entry, scratch, miss);
         object
     }
 
@@ -148,14 +141,7 @@ impl Emit<'_> {
         // Blocks of live storages differ, and a tensor on the free list keeps its storage alive.
         let theirs = self.load(types::I64, object, TENSOR_DLTENSOR + DLTENSOR_DATA);
         let same = self.b.ins().icmp(IntCC::Equal, theirs, data);
-        let stale = self.cold_block();
-        self.require(same, stale);
-        self.clear_entry(table, entry);
-        let here = self.b.create_block();
-        self.b.ins().jump(here, &[]);
-        self.b.switch_to_block(stale);
-        self.discard(object, entry, scratch, miss);
-        self.b.switch_to_block(here);
+        self.take_if(same, object, entry, scratch, miss);
         object
     }
 
@@ -166,15 +152,20 @@ impl Emit<'_> {
         let object = self.free_object(table, entry, miss);
         let owner = self.load(types::I64, object, TENSOR_OWNER);
         let whole = self.b.ins().icmp_imm_s(IntCC::Equal, owner, TENSOR_OWNER_BLOCK);
-        let other = self.cold_block();
-        self.require(whole, other);
+        self.take_if(whole, object, entry, scratch, miss);
+        object
+    }
+
+    /// Takes the object out of `entry` if it fits; otherwise releases it and goes to `miss`.
+    fn take_if(&mut self, fits: Value, object: Value, entry: u32, scratch: Slot, miss: Block) {
+        let (stale, here) = (self.cold_block(), self.b.create_block());
+        self.require(fits, stale);
+        let table = self.free_list();
         self.clear_entry(table, entry);
-        let here = self.b.create_block();
         self.b.ins().jump(here, &[]);
-        self.b.switch_to_block(other);
+        self.b.switch_to_block(stale);
         self.discard(object, entry, scratch, miss);
         self.b.switch_to_block(here);
-        object
     }
 
     /// Pops the shape heap at `entry` and clears its entries, or goes to `miss`.

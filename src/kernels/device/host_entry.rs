@@ -197,7 +197,9 @@ impl Frame<'_> {
         // As on CPUs: the first of the first bound that has one outside.
         for (first, bound) in bounds.iter().enumerate() {
             let mut of_bound = values[..whole].iter().skip(first).step_by(bounds.len());
-            if let Some(bad) = of_bound.find(|value| !(-bound..*bound).contains(value)) {
+            if let Some(bad) =
+                of_bound.find(|value| !(bound.wrapping_neg()..*bound).contains(value))
+            {
                 let text = format!("{}{bad} is out of range for an axis of {bound}", check.message);
                 return Err(Error::new("IndexError", text));
             }
@@ -260,7 +262,8 @@ impl Frame<'_> {
         let (block, shared_bytes) = (*block, *shared_bytes);
         let launch = Launch { kernel: at, grid: blocks, block, shared_bytes, params: &self.words };
         // SAFETY: the words are those that the code generator lists for the kernel, of tensors
-        // with the extents that it was generated for. Tensors are released, if at all, in the
+        // with the extents that it was generated for; of a file, whose PTX is as trusted as the machine
+        // code of a library, its author listed them. Tensors are released, if at all, in the
         // order of this stream.
         unsafe { self.entry.kernels.launch(self.stream, &launch) }
     }

@@ -119,7 +119,7 @@ impl HostExpr {
                 HostOp::Int(value) => value,
                 HostOp::Slot(slot) => slots[slot as usize],
                 HostOp::Binary(op) => binary(op, operand(0), operand(1)),
-                HostOp::Compare(op) => i64::from(compare(op, operand(0), operand(1))),
+                HostOp::Compare(op) => i64::from(op.holds(&operand(0), &operand(1))),
                 HostOp::And => i64::from(truth(0) && truth(1)),
                 HostOp::Or => i64::from(truth(0) || truth(1)),
                 HostOp::Not => i64::from(!truth(0)),
@@ -170,17 +170,6 @@ fn add(expr: &Expr, slots: &mut Slots, ops: &mut Vec<HostOp>) -> Result<(), Stri
         | ExprKind::Call { .. } => Err(format!("the host cannot evaluate {expr:?}")),
         #[allow(unreachable_patterns, reason = "variants of vectors")]
         _ => Err(format!("the host cannot evaluate {expr:?}")),
-    }
-}
-
-fn compare(op: CmpOp, a: i64, b: i64) -> bool {
-    match op {
-        CmpOp::Eq => a == b,
-        CmpOp::Ne => a != b,
-        CmpOp::Lt => a < b,
-        CmpOp::Le => a <= b,
-        CmpOp::Gt => a > b,
-        CmpOp::Ge => a >= b,
     }
 }
 

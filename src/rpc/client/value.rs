@@ -219,7 +219,7 @@ impl RemoteModule {
         ];
         match self.0.session.require(names::TIME_EVALUATOR)?.call(&args)? {
             RemoteValue::Function(function) => Ok(function.named(name)),
-            _ => Err(unexpected(&[])),
+            _ => Err(Error::runtime_error("the server gave no function to measure with")),
         }
     }
 }

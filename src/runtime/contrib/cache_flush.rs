@@ -1,7 +1,8 @@
 //! Emptying the CPU's caches of the arguments of a function that is measured.
 
+use super::host_tensor::HostTensor;
 use crate::error::Error;
-use crate::tensor::is_compact;
+use crate::tensor::byte_size;
 use crate::value::{Any, AnyView};
 
 /// Bytes of a cache line.
@@ -10,20 +11,11 @@ const LINE: usize = 64;
 /// `(args...)`: flushes the memory of all tensors but the first from all caches.
 pub(super) fn non_first_arg(args: &[AnyView<'_>]) -> Result<Any, Error> {
     for dl in args.iter().skip(1).filter_map(AnyView::as_dltensor) {
-        // SAFETY: tensors and views of `DLTensor`s have as many dimensions and strides as they say.
-        let is_plain = dl.device.is_host() && unsafe { is_compact(dl) };
-        if !is_plain {
-            return Err(Error::value_error(
-                "only compact tensors of the CPU are flushed from caches",
-            ));
-        }
-        // SAFETY: as above.
-        let shape = unsafe { std::slice::from_raw_parts(dl.shape, dl.ndim.max(0) as usize) };
-        let shape = if dl.ndim == 0 { &[][..] } else { shape };
-        let bytes = crate::tensor::byte_size(shape, dl.dtype)?;
-        let first = dl.data.cast::<u8>().wrapping_add(dl.byte_offset as usize);
+        let tensor = HostTensor::new(dl)
+            .map_err(|what| Error::value_error(format!("an argument to flush {what}")))?;
+        let bytes = byte_size(&tensor.shape, tensor.dtype)?;
         for at in (0..bytes).step_by(LINE) {
-            flush(first.wrapping_add(at));
+            flush(tensor.data.wrapping_add(at));
         }
     }
     Ok(Any::NONE)
@@ -41,6 +33,8 @@ fn flush(_: *const u8) {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::abi::{DLDevice, DLTensor};
+    use crate::dtype::DType;
     use crate::tensor::Tensor;
 
     #[test]
@@ -50,5 +44,17 @@ mod tests {
         non_first_arg(&[(&x).into(), (&x).into(), 3_i64.into(), (&scalar).into()]).unwrap();
         assert_eq!(x.to_vec::<f32>().unwrap(), [3.0; 40]);
         assert!(non_first_arg(&[]).unwrap().is_none());
+        let (mut shape, mut strides, mut data) = ([2_i64], [2_i64], [1_i64; 3]);
+        let strided = DLTensor {
+            data: data.as_mut_ptr().cast(),
+            device: DLDevice::CPU,
+            ndim: 1,
+            dtype: DType::I64,
+            shape: shape.as_mut_ptr(),
+            strides: strides.as_mut_ptr(),
+            byte_offset: 0,
+        };
+        let refused = non_first_arg(&[(&x).into(), AnyView::from(&strided)]).unwrap_err();
+        assert!(refused.message().contains("not compact"), "{}", refused.message());
     }
 }

@@ -46,6 +46,20 @@ fn modules_are_values_and_say_what_they_are() {
     assert!(module.object().is_unique());
 }
 
+/// A module that two others import is looked at once.
+#[test]
+fn imports_of_imports_are_not_walked_once_for_each_way() {
+    let mut last = Module::new(One("a"));
+    for _ in 0..MAX_DEPTH - 1 {
+        let next = Module::new(One("b"));
+        next.import(&last).unwrap();
+        next.import(&last).unwrap();
+        last = next;
+    }
+    assert!(has(&last, "a", Imports::Search) && !has(&last, "c", Imports::Search));
+    assert!(Module::new(One("c")).import(&last).is_ok());
+}
+
 #[test]
 fn long_chains_of_imports_end() {
     let first = Module::new(One("a"));

@@ -94,7 +94,7 @@ fn specials(form: &str) -> &'static Specials {
     }
 }
 
-/// Random bits, of which half are a float of moderate size where the form has floats.
+/// Random bits, of which half are a float of moderate size where the form ends in `f32` or `f64`.
 fn value(form: &str, bits: u64) -> u64 {
     let moderate = (bits >> 40) as f32 / (1 << 20) as f32 - 8.0;
     match (bits % 2, form.rsplit('.').next()) {

@@ -16,7 +16,7 @@ use reflex_vm::builtins::{Builtin, match_code};
 use reflex_vm::program::Program;
 
 use super::super::ir::{Arg, BuiltinResult, DimOf, FrameId, Ins, Scalar, Trace, VReg, Var};
-use crate::facts::tensor::{TensorFact, dtype_bits};
+use crate::facts::tensor::TensorFact;
 
 /// Known facts about a value.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -154,7 +154,7 @@ impl KnownValues {
             return;
         };
         let known = self.at.get(&vreg).map(|&value| &self.known[value]);
-        let bool = i64::from(dtype_bits(DType::BOOL));
+        let bool = i64::from(DType::BOOL.to_bits());
         if known
             .is_some_and(|of| of.rank == Some(0) && of.dtype == Some(bool) && of.cpu && of.dense)
         {

@@ -16,6 +16,9 @@ use crate::recycle::{FreeListEntry, ReusePlan};
 
 /// Fuses the allocations of storages and their tensors.
 pub(super) fn fuse_allocations(_: &Program, trace: &mut Trace) {
+    if !trace.code.windows(3).any(|three| fused(&three[0], &three[1], &three[2]).is_some()) {
+        return;
+    }
     let old = std::mem::take(&mut trace.code);
     let mut code = Vec::with_capacity(old.len());
     let mut rest = &old[..];

@@ -7,7 +7,6 @@ use reflex_vm::program::Program;
 
 use super::super::super::ir::{Arg, BuiltinResult, FrameId, Ins, Scalar, VReg};
 use super::{KnownValues, ValueFacts, int};
-use crate::facts::tensor::dtype_bits;
 
 /// The destination of a result.
 pub(super) enum Destination {
@@ -33,7 +32,7 @@ impl KnownValues {
             }
             Ins::MakeView { frame, src, shape, dims, dtype, .. } => {
                 let cpu = self.known(Some(src)).is_none_or(|from| from.cpu);
-                let dtype = Some(i64::from(dtype_bits(*dtype)));
+                let dtype = Some(i64::from(dtype.to_bits()));
                 let rank = Some(dims.len() as i64);
                 let known = self.tensor(program, Some(shape));
                 Some((Destination::Result(*frame), Some(ValueFacts { cpu, dtype, rank, ..known })))

@@ -62,6 +62,5 @@ impl EscapeAnalysis<'_> {
 
 fn element_type(arg: Arg) -> Option<DType> {
     let Arg::Scalar(Scalar::Const { tag: type_index::DATA_TYPE, bits }) = arg else { return None };
-    let [code, bits, low, high] = (bits as i32).to_le_bytes();
-    Some(DType { code, bits, lanes: u16::from_le_bytes([low, high]) })
+    Some(DType::from_bits(bits as i32))
 }

@@ -6,7 +6,7 @@ use reflex_runtime::storage::Storage;
 
 use super::super::super::ir::{Arg, ExitId, Ins, Item, Object, ObjectId, Scalar, VReg};
 use super::EscapeAnalysis;
-use crate::facts::tensor::{TensorFact, dtype_bits};
+use crate::facts::tensor::TensorFact;
 
 impl EscapeAnalysis<'_> {
     /// Returns true if a fact holds of a virtual object. Adds a guard for dimensions that are
@@ -19,7 +19,7 @@ impl EscapeAnalysis<'_> {
         let Some(dims) = object.dims() else { return false };
         match fact {
             TensorFact::Rank(rank) => dims.len() == rank as usize,
-            TensorFact::Dtype(bits) => dtype_bits(*dtype) == bits,
+            TensorFact::Dtype(bits) => dtype.to_bits() == bits,
             TensorFact::Dim { dim, is } => {
                 let have = dims.get(dim as usize);
                 have.is_some_and(|&have| self.same(have, Scalar::int(is), exit))
