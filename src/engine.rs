@@ -592,16 +592,17 @@ impl Engine {
     fn load_model(&self, source: &ModelSource) -> Result<Program> {
         let (model, module) = OpenModel::open(source, &self.import)?;
         let policy = &self.compiler.execution.policy;
+        let again = |compiler| model.reopen().map(|module| (compiler, module));
+        let companion = self.companion.as_ref().map(again).transpose()?;
         // Specialised programs would hold their weights on the device again.
         let on_cpu = self.compiler.target.device.is_none();
         let alone = !self.compiler.pipeline.has_callbacks();
         let specialiser = (policy.max_shapes > 0 && on_cpu && alone)
             .then(|| specialiser(self.compiler.for_specialisation(), policy.clone(), model));
         let loaded = self.compiler.compile(module, ObjectRetention::Keep)?;
-        let loaded = match &self.companion {
+        let loaded = match companion {
             None => loaded,
-            Some(compiler) => {
-                let (_, module) = OpenModel::open(source, &self.import)?;
+            Some((compiler, module)) => {
                 loaded.with_companion(compiler.compile(module, ObjectRetention::Keep)?)
             }
         };

@@ -145,7 +145,7 @@ impl CodeStore {
         self.method_keys.lock()
     }
 
-    /// Returns true if a function is or will be compiled as a method.
+    /// Returns true if a function is, is to be, or could not be compiled as a method.
     pub(crate) fn is_method(&self, program: &Program, func: u32) -> bool {
         self.method_keys().contains(&SiteKey { program: program.id(), site: SiteId(func) })
     }

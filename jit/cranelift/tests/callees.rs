@@ -1,18 +1,10 @@
 //! Functions that machine code alone calls get hot as well.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::time::Duration;
+#[path = "common/tiered.rs"]
+mod tiered;
 
-use reflex_cranelift::{CompileMode, CraneliftTier, TierOptions};
-use reflex_runtime::function::{self, Function};
-use reflex_runtime::value::Any;
-use reflex_vm::listing;
-use reflex_vm::mode::Mode;
-use reflex_vm::program::Program;
-use reflex_vm::session::{Options, Session};
-use reflex_vm::tier::Tier;
-use reflex_vm::verify::verify;
+use reflex_cranelift::{CompileMode, TierOptions};
+use tiered::tiered;
 
 /// Calls itself at two places, so that it is compiled as a method, and a closure at each level.
 const WALK: &str = "
@@ -42,29 +34,13 @@ const WALK: &str = "
 
 #[test]
 fn a_closure_that_a_method_calls_is_compiled() {
-    let int = |f: fn(i64, i64) -> i64| {
-        Function::new(move |args| {
-            Ok(Any::from(f(function::arg(args, 0)?, function::arg(args, 1)?)))
-        })
-    };
-    let library: HashMap<String, Function> =
-        [("add", int(i64::wrapping_add)), ("lt", int(|a, b| i64::from(a < b)))]
-            .map(|(name, function)| (name.to_owned(), function))
-            .into();
-    let program = verify(listing::parse(WALK).unwrap()).unwrap();
-    let program = Program::load(program, &[&library]).unwrap();
     let options = TierOptions {
         threshold: 20,
         exit_threshold: 4,
         compile_mode: CompileMode::Synchronous,
-        record_delay: Duration::ZERO,
         ..TierOptions::default()
     };
-    let tier = Arc::new(CraneliftTier::with_options(options).unwrap());
-    program.attach(Arc::clone(&tier) as Arc<dyn Tier>);
-    let program = Arc::new(program);
-    let options = Options { mode: Mode::Tiered, ..Options::default() };
-    let mut session = Session::new(&program, options).unwrap();
+    let (mut session, program, tier) = tiered(WALK, options);
     let mut methods = |late: i64| -> Vec<String> {
         for _ in 0..20 {
             let answer = session.call("main", &[10_i64.into(), late.into()]).unwrap();

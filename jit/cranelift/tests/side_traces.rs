@@ -1,18 +1,15 @@
 //! Hot side exits get side traces.
 
-use std::collections::HashMap;
+#[path = "common/tiered.rs"]
+mod tiered;
+
 use std::sync::Arc;
-use std::time::Duration;
 
 use reflex_cranelift::{CompileMode, CraneliftTier, TierOptions};
-use reflex_runtime::function::{self, Function};
 use reflex_runtime::value::Any;
-use reflex_vm::listing;
-use reflex_vm::mode::Mode;
 use reflex_vm::program::Program;
-use reflex_vm::session::{Options, Session};
-use reflex_vm::tier::Tier;
-use reflex_vm::verify::verify;
+use reflex_vm::session::Session;
+use tiered::tiered;
 
 /// Adds to `n` one, or, where `n` is not less than `limit`, a hundred.
 const BRANCH: &str = "
@@ -40,30 +37,9 @@ const LOOP: &str = "
 ";
 
 fn session(text: &str, compile_mode: CompileMode) -> (Session, Arc<Program>, Arc<CraneliftTier>) {
-    let int = |f: fn(i64, i64) -> i64| {
-        Function::new(move |args| {
-            Ok(Any::from(f(function::arg(args, 0)?, function::arg(args, 1)?)))
-        })
-    };
-    let library: HashMap<String, Function> =
-        [("add", int(i64::wrapping_add)), ("lt", int(|a, b| i64::from(a < b)))]
-            .map(|(name, function)| (name.to_owned(), function))
-            .into();
-    let program = verify(listing::parse(text).unwrap()).unwrap();
-    let program = Program::load(program, &[&library]).unwrap();
-    let record_delay = Duration::ZERO;
-    let options = TierOptions {
-        threshold: 2,
-        exit_threshold: 4,
-        compile_mode,
-        record_delay,
-        ..TierOptions::default()
-    };
-    let tier = Arc::new(CraneliftTier::with_options(options).unwrap());
-    program.attach(Arc::clone(&tier) as Arc<dyn Tier>);
-    let program = Arc::new(program);
-    let options = Options { mode: Mode::Tiered, ..Options::default() };
-    (Session::new(&program, options).unwrap(), program, tier)
+    let options =
+        TierOptions { threshold: 2, exit_threshold: 4, compile_mode, ..TierOptions::default() };
+    tiered(text, options)
 }
 
 fn call(session: &mut Session, args: &[i64]) -> i64 {
