@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::host_expr::{HostExpr, Slots};
 
 /// Steps inside each other.
-const DEPTH: u32 = 256;
+const DEPTH: u32 = 64;
 /// Variables, and buffers, of a function.
 const MOST: u32 = 1 << 16;
 
