@@ -6,19 +6,40 @@
 use reflex_runtime::error::Error;
 use reflex_runtime::value::AnyView;
 
+use crate::call_sites::CallSite;
+
 /// A call that is about to run or has run.
 #[derive(Debug)]
 pub struct CallEvent<'a> {
+    pub(crate) site: &'a CallSite,
+    pub(crate) args: &'a [AnyView<'a>],
+}
+
+impl<'a> CallEvent<'a> {
     /// The VM function that calls.
-    pub function: &'a str,
+    pub fn function(&self) -> &'a str {
+        &self.site.function
+    }
+
     /// Its instruction.
-    pub instr: u32,
+    pub fn instr(&self) -> u32 {
+        self.site.instr
+    }
+
     /// The name of the callee.
-    pub callee: &'a str,
+    pub fn callee(&self) -> &'a str {
+        &self.site.callee
+    }
+
     /// The callee as a value: a packed function, or a closure of the program.
-    pub callable: AnyView<'a>,
+    pub fn callable(&self) -> AnyView<'a> {
+        self.site.callable.view()
+    }
+
     /// The arguments, before the call; empty after it, since the callee may have taken them.
-    pub args: &'a [AnyView<'a>],
+    pub fn args(&self) -> &'a [AnyView<'a>] {
+        self.args
+    }
 }
 
 /// An instrument's decision about a call.
