@@ -252,7 +252,7 @@ pub struct Libcalls {
         shape: *mut TVMFFIObject,
         dtype: u32,
     ) -> *mut TVMFFIObject,
-    /// Shows the call at `site`, a [`crate::call_sites::CallSite`] of an operation of the current frame that is about to run, to the session's
+    /// Shows the call at `site`, a [`crate::instrument::CallSite`] of an operation of the current frame that is about to run, to the session's
     /// instrument. Its arguments are lent in the frame's argument area. Returns zero to
     /// run it, [`ERROR`], or one when the instrument skips it: its result is stored as None and
     /// `session.pc` is the next operation, where the interpreter is to continue.

@@ -9,6 +9,7 @@ use reflex_runtime::value::Any;
 use crate::builtins::{Builtin, Closure};
 use crate::decode::{Callee, Code, FuncCode, Op};
 use crate::executable::{Executable, FuncKind};
+use crate::instrument::CallSite;
 use crate::kernel::Packed;
 
 /// A function of the table as a value; None if it is a packed one that is not there.
@@ -27,39 +28,6 @@ pub(crate) fn function_value(
         },
         (FuncKind::Vm | FuncKind::VmTir, _) => {
             Closure { program: id, func: index, captured: Array::new([]) }.into_value()
-        }
-    }
-}
-
-/// An operation that is a call in bytecode.
-#[derive(Debug)]
-pub struct CallSite {
-    /// The VM function that calls.
-    pub(crate) function: Arc<str>,
-    pub(crate) instr: u32,
-    /// The name of the callee, and its value.
-    pub(crate) callee: Arc<str>,
-    pub(crate) callable: Any,
-    /// The register for the result.
-    pub(crate) dst: u32,
-    /// Where the arguments are lent: the first slot of the argument area, and how many.
-    pub(crate) arg_area: u32,
-    pub(crate) args: u32,
-}
-
-#[cfg(test)]
-impl CallSite {
-    /// A call without arguments.
-    pub(crate) fn named(callee: &str) -> CallSite {
-        let (function, callable) = ("main".into(), Any::NONE);
-        CallSite {
-            function,
-            instr: 3,
-            callee: callee.into(),
-            callable,
-            dst: 0,
-            arg_area: 0,
-            args: 0,
         }
     }
 }

@@ -4,9 +4,8 @@ use reflex_runtime::abi::TVMFFIAny;
 use reflex_runtime::value::AnyView;
 
 use crate::abi::{DISCARD, FrameHeader};
-use crate::call_sites::CallSite;
 use crate::decode::{FuncCode, Op};
-use crate::instrument::{CallEvent, Verdict};
+use crate::instrument::{CallEvent, CallSite, Verdict};
 use crate::state::{Recording, State, header, store};
 use crate::tier::{CallerFrame, Control, Step};
 

@@ -12,7 +12,7 @@ pub mod builder;
 pub mod builtins;
 pub mod bytecode;
 mod call_graph;
-pub mod call_sites;
+mod call_sites;
 mod calls;
 pub mod decode;
 pub mod devices;

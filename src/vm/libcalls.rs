@@ -20,11 +20,10 @@ use reflex_runtime::value::AnyView;
 
 use crate::abi::{CodePtr, ERROR, FRAME_BASE, FRAME_NATIVE, FrameHeader, Libcalls, SessionAbi};
 use crate::builtins;
-use crate::call_sites::CallSite;
 use crate::calls::{self, call_builtin, call_packed};
 use crate::decode::{FuncCode, Op};
 use crate::hooks;
-use crate::instrument::Verdict;
+use crate::instrument::{CallSite, Verdict};
 use crate::mode::Mode;
 use crate::reentry::Placement;
 use crate::state::{ReturnTo, State, header, store};

@@ -262,7 +262,7 @@ fn json_string(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call_sites::CallSite;
+    use crate::instrument::CallSite;
 
     #[test]
     fn rates_are_those_of_bytes_that_can_have_been_read() {

@@ -12,10 +12,11 @@ use reflex_runtime::abi::DLDevice;
 use reflex_runtime::value::Any;
 
 use crate::abi::{CodePtr, Trampolines};
-use crate::call_sites::{CallSite, CallSites};
+use crate::call_sites::CallSites;
 use crate::decode::{Callee, Code, FuncCode, SiteId};
 use crate::epoch::Epochs;
 use crate::executable::Executable;
+use crate::instrument::CallSite;
 use crate::kernel::Packed;
 use crate::tier::{Bailout, Compiled, Tier};
 use crate::verify::Verified;

@@ -3,8 +3,9 @@
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use reflex_vm::abi::{ERROR, RESUME, libcall};
-use reflex_vm::call_sites::CallSite;
+
 use reflex_vm::decode::Source;
+use reflex_vm::instrument::CallSite;
 
 use super::MethodBody;
 
