@@ -1,6 +1,7 @@
 //! Hooks of the interpreter: each operation for a trace recorder, each call for an instrument.
 
 use reflex_runtime::abi::TVMFFIAny;
+use reflex_runtime::function::guard;
 use reflex_runtime::value::AnyView;
 
 use crate::abi::{DISCARD, FrameHeader};
@@ -108,11 +109,11 @@ pub unsafe fn before_call(
 }
 
 /// Shows the call at `site`, whose arguments are in the argument area, to the instrument; a skipped call
-/// has its result None.
+/// has its result None. A panic of the instrument is an error of the run.
 ///
 /// # Safety
 /// `state` is live, at that operation of its current frame.
-#[inline]
+#[inline(always)]
 pub unsafe fn before_call_at(state: *mut State, site: &CallSite) -> Result<Verdict, ()> {
     // SAFETY: the caller passes a live state at the site; the instrument is taken out of the state while
     // it runs, so nothing else refers to it.
@@ -120,7 +121,7 @@ pub unsafe fn before_call_at(state: *mut State, site: &CallSite) -> Result<Verdi
         let regs = (*state).abi.regs;
         let args = AnyView::slice_from_raw(regs.add(site.arg_area as usize), site.args as i32);
         let Some(mut instrument) = (*state).instrument.take() else { return Ok(Verdict::Run) };
-        let verdict = instrument.before(&CallEvent { site, args });
+        let verdict = guard(|| instrument.before(&CallEvent { site, args }));
         (*state).instrument = Some(instrument);
         match verdict {
             Ok(Verdict::Skip) => store(regs, site.dst, TVMFFIAny::NONE),
@@ -150,11 +151,12 @@ pub unsafe fn after_call(state: *mut State, func: &FuncCode, pc: u32) -> Result<
     }
 }
 
-/// Shows the call at `site`, which has run, to the instrument.
+/// Shows the call at `site`, which has run, to the instrument. A panic of the instrument is an error of
+/// the run.
 ///
 /// # Safety
 /// As for [`before_call_at`].
-#[inline]
+#[inline(always)]
 pub unsafe fn after_call_at(state: *mut State, site: &CallSite) -> Result<(), ()> {
     // SAFETY: as in `before_call_at`; the site's register is one of the current frame's.
     unsafe {
@@ -163,7 +165,7 @@ pub unsafe fn after_call_at(state: *mut State, site: &CallSite) -> Result<(), ()
             dst => AnyView::from_raw(*(*state).abi.regs.add(dst as usize)),
         };
         let Some(mut instrument) = (*state).instrument.take() else { return Ok(()) };
-        let outcome = instrument.after(&CallEvent { site, args: &[] }, result);
+        let outcome = guard(|| instrument.after(&CallEvent { site, args: &[] }, result));
         (*state).instrument = Some(instrument);
         outcome.map_err(|error| {
             (*state).abi.pc = site.instr;

@@ -340,17 +340,13 @@ unsafe extern "C" fn before_call(session: *mut SessionAbi, site: *const c_void) 
     // as `Libcalls` demands; its program keeps the site.
     unsafe {
         (*state).abi.pc = (*site).instr;
-        match guard(|| Ok(hooks::before_call_at(state, &*site))) {
-            Ok(Ok(Verdict::Run)) => 0,
-            Ok(Ok(Verdict::Skip)) => {
+        match hooks::before_call_at(state, &*site) {
+            Ok(Verdict::Run) => 0,
+            Ok(Verdict::Skip) => {
                 (*state).abi.pc = (*site).instr + 1;
                 1
             }
-            Ok(Err(())) => ERROR,
-            Err(error) => {
-                State::fail(state, error);
-                ERROR
-            }
+            Err(()) => ERROR,
         }
     }
 }
@@ -360,10 +356,6 @@ unsafe extern "C" fn after_call(session: *mut SessionAbi, site: *const c_void) -
     // SAFETY: as in `before_call`.
     unsafe {
         (*state).abi.pc = (*site).instr;
-        let outcome = guard(|| Ok(hooks::after_call_at(state, &*site)));
-        status(outcome.unwrap_or_else(|error| {
-            State::fail(state, error);
-            Err(())
-        }))
+        status(hooks::after_call_at(state, &*site))
     }
 }
