@@ -12,6 +12,9 @@ import pytriton
 
 PACKAGE = pathlib.Path(pytriton.__file__).parent
 
+# The server's option for responses that are kept, 16 MiB of them.
+CACHE = [f"--cache-directory={PACKAGE / 'tritonserver/caches'}", "--cache-config=local,size=16777216"]
+
 
 def free_ports(wanted):
     """Ports that nothing listens on: those wanted, or others if they are taken; another process may take
