@@ -60,8 +60,12 @@ class Context:
 
     def __init__(self, server, repository, models, refs):
         self.server, self.repository, self.models, self.refs = server, repository, models, refs
-        self.http = http.InferenceServerClient(server.http, concurrency=32, network_timeout=300)
-        self.grpc = grpc.InferenceServerClient(server.grpc)
+        self.http, self.grpc = self.new_client(http), self.new_client(grpc)
+
+    def new_client(self, module):
+        if module is grpc:
+            return grpc.InferenceServerClient(self.server.grpc)
+        return http.InferenceServerClient(self.server.http, concurrency=32, network_timeout=300)
 
 
 def in_threads(count, body):

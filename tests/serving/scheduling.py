@@ -34,6 +34,8 @@ def add_models(repository, models):
     artifact = repository.parent / "magika.so"
     reflex.load(models / "magika.onnx").save(artifact)
     triton.add_model(repository, "magika_artifact", artifact)
+    # The ending of its name says the backend; it has no configuration.
+    triton.add_model(repository, "magika.reflex", artifact, None)
     for name, config in (("magika_cached", CACHED), ("magika_two", TWO)):
         triton.add_model(repository, name, models / "magika.onnx", config)
     triton.add_model(repository, "minilm_queue", models / "minilm_l3_fp32.onnx", QUEUE)

@@ -36,6 +36,12 @@ def test_completed_configuration(context):
     config = context.http.get_model_config("magika")
     assert config["max_batch_size"] == 4 and "dynamic_batching" in config, config
     assert config["input"][0]["dims"] == [2048], config
+    unwritten = context.http.get_model_config("magika.reflex")
+    assert unwritten["backend"] == "reflex", unwritten
+    assert [unwritten[key] for key in ("input", "output", "max_batch_size")] == \
+        [config[key] for key in ("input", "output", "max_batch_size")], unwritten
+    (feed, expected), = feeds(context.refs, "magika.main")
+    check_close(infer(context.grpc, "magika.reflex", feed), expected, "without a configuration")
     config = context.http.get_model_config("silero_vad")
     assert config["max_batch_size"] == 0, config
     rate = next(entry for entry in config["input"] if entry["name"] == "sr")
@@ -43,21 +49,23 @@ def test_completed_configuration(context):
 
 
 def test_batches(context):
-    """Requests of many clients run together, and each gets its own rows."""
+    """Requests of many clients over both protocols, together and one by one: each gets its own rows."""
     cases = feeds(context.refs, "minilm_l3_fp32.sweep") + feeds(context.refs, "minilm_l3_fp32.main")
-    before = counts(context, "minilm_batched")
-    for clients in (1, 4, 16):
-        def client(at):
-            own = grpc.InferenceServerClient(context.server.grpc)
-            for k in range(12):
-                feed, expected = cases[(at % 2 + k // 4) % len(cases)]
-                check_close(infer(own, "minilm_batched", feed), expected, f"client {at}")
-        in_threads(clients, client)
-    after = counts(context, "minilm_batched")
-    requests, runs = after[0] - before[0], after[1] - before[1]
-    assert requests == 12 * 21, requests
-    assert runs < requests, (runs, "no batch had two requests")
-    print(f"    {requests} requests in {runs} runs")
+    for model, batched in (("minilm_batched", True), ("minilm_alone", False)):
+        before = counts(context, model)
+        for clients in (1, 4, 16):
+            def client(at):
+                # A client belongs to the thread that makes it.
+                own = context.new_client(grpc if at // 2 % 2 == 0 else http)
+                for k in range(12):
+                    feed, expected = cases[(at % 2 + k // 4) % len(cases)]
+                    check_close(infer(own, model, feed), expected, f"client {at}")
+            in_threads(clients, client)
+        after = counts(context, model)
+        requests, runs = after[0] - before[0], after[1] - before[1]
+        assert requests == 12 * 21, requests
+        assert runs < requests if batched else runs == requests, (model, requests, runs)
+        print(f"    {model}: {requests} requests in {runs} runs")
 
 
 def test_bad_requests(context):
@@ -248,6 +256,7 @@ model_warmup {
   inputs { key: "attention_mask" value { data_type: TYPE_INT64 dims: 16 zero_data: true } }
 }
 """
+ALONE = 'backend: "reflex"\nmax_batch_size: 1\n'
 SEQUENCES = """backend: "reflex"
 sequence_batching {
   max_sequence_idle_microseconds: 60000000
@@ -270,6 +279,7 @@ def main():
         for name in ("magika", "minilm_l3_fp32", "light_resnet50", "silero_vad"):
             triton.add_model(repository, name, models / f"{name}.onnx")
         triton.add_model(repository, "minilm_batched", models / "minilm_l3_fp32.onnx", BATCHED)
+        triton.add_model(repository, "minilm_alone", models / "minilm_l3_fp32.onnx", ALONE)
         triton.add_model(repository, "resnet_hasty", models / "light_resnet50.onnx", HASTY)
         oldest = SEQUENCES.replace("STRATEGY", "oldest { max_candidate_sequences: 64 }")
         triton.add_model(repository, "silero_sequences", models / "silero_vad.onnx", oldest)

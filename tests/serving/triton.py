@@ -48,13 +48,14 @@ def install_backend(library, folder):
 
 
 def add_model(repository, name, file, config='backend: "reflex"\n', version=1):
-    """Puts a model into a repository; its name there is `model` with the file's ending."""
+    """Puts a model into a repository; its name there is `model` with the file's ending. `config` may be None."""
     file = pathlib.Path(file)
     folder = repository / name / str(version)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"model{file.suffix}").unlink(missing_ok=True)
     (folder / f"model{file.suffix}").symlink_to(file.resolve())
-    (repository / name / "config.pbtxt").write_text(config)
+    if config is not None:
+        (repository / name / "config.pbtxt").write_text(config)
 
 
 class Triton:
