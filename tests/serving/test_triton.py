@@ -17,6 +17,7 @@ import tritonclient.http as http
 from tritonclient.utils import InferenceServerException
 
 import scheduling
+import serve
 import triton
 from clients import Context, check_close, counts, fails, feeds, in_threads, infer, inputs_of
 
@@ -46,6 +47,13 @@ def test_completed_configuration(context):
     assert config["max_batch_size"] == 0, config
     rate = next(entry for entry in config["input"] if entry["name"] == "sr")
     assert rate["dims"] == [1], rate
+
+
+def test_the_lines_of_serve(context):
+    """What `./x serve` prints for its models is answered."""
+    for model in ("magika", "minilm_l3_fp32", "light_resnet50", "silero_vad"):
+        line = serve.line_of(context.server, model, context.repository.parent)
+        assert line.startswith("curl"), line
 
 
 def test_batches(context):
