@@ -130,22 +130,23 @@ def client(address, name, model, under_way, seconds):
             room.release()
         own.async_infer(name, value, done)
 
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
+    start = time.perf_counter()
+    while time.perf_counter() < start + seconds:
         room.acquire()
         send()
     for _ in range(under_way):
         room.acquire()
+    elapsed = time.perf_counter() - start
     if failures:
         sys.exit(f"{name}: {failures[0]}")
     times.sort()
-    print(len(times), times[len(times) // 2], times[len(times) * 99 // 100])
+    print(len(times), elapsed, times[len(times) // 2], times[len(times) * 99 // 100])
 
 
 def run_client(address, name, model, under_way, seconds):
     command = [sys.executable, __file__, "--client", address, name, model, str(under_way), str(seconds)]
     out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.split()
-    return int(out[0]), float(out[1]), float(out[2])
+    return int(out[0]), *map(float, out[1:])
 
 
 DIRECT = {
@@ -225,10 +226,10 @@ class Load:
     def run(self, name, clients):
         """Requests a second, median and p99 latency in ms, processor us of the server a request, mean batch."""
         used, before = processor_seconds(self.server.process.pid), self.counts(name)
-        count, median, p99 = run_client(self.server.grpc, name, self.model, clients, self.seconds)
+        count, elapsed, median, p99 = run_client(self.server.grpc, name, self.model, clients, self.seconds)
         used, after = processor_seconds(self.server.process.pid) - used, self.counts(name)
         batch = (after[0] - before[0]) / max(after[1] - before[1], 1)
-        return count / self.seconds, median * 1e3, p99 * 1e3, used / count * 1e6, batch
+        return count / elapsed, median * 1e3, p99 * 1e3, used / count * 1e6, batch
 
 
 def measure(load, library, file, clients):

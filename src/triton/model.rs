@@ -16,7 +16,7 @@ use crate::server::{Failure, ModelHandle, Outcome, c_string};
 /// Names of a model's file, of which a version's folder has one.
 const FILES: [&str; 5] = ["model.onnx", "model.so", "model.py", "model.relay", "model.ro"];
 
-/// The name that the server gives the file of a model called `NAME.reflex`, for which no one wrote a configuration.
+/// The name that the server gives the file of a model called `NAME.reflex` that has no configuration.
 const UNNAMED: &str = "model.reflex";
 
 /// The part that instances share.
