@@ -373,6 +373,11 @@ typedef struct ReflexEngineOptions {
    * `f32-fast` or `bf16`; null is `f32`.
    */
   const char *precision;
+  /**
+   * The goal of models that are compiled: `speed`, or `size` for weights of no more bytes than the
+   * model's; null is `speed`.
+   */
+  const char *optimize_for;
 } ReflexEngineOptions;
 
 /**
@@ -617,7 +622,7 @@ enum ReflexStatus reflex_profile(struct ReflexSession *session,
  * Makes an engine; `options` may be null.
  *
  * Example:
- *     ReflexEngineOptions options = {.threads = 2, .tier = "threshold=20"};
+ *     ReflexEngineOptions options = {.threads = 2, .tier = "threshold=20", .optimize_for = "size"};
  *     ReflexEngine *other;
  *     CHECK_OK(reflex_engine_new(&options, &other));
  *     reflex_engine_free(other);

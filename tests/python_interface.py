@@ -181,6 +181,23 @@ def files():
         raises(FileNotFoundError, program.session().profile, "main", X, W, trace=os.path.join(folder, "no", "t"))
 
 
+def goals():
+    """Programs that are to be small make a constant of ones in each call."""
+    script = "@I.ir_module\nclass Module:\n    @R.function\n" \
+        "    def main(x: R.Tensor((64, 1024), 'float32')) -> R.Tensor((64, 1024), 'float32'):\n" \
+        "        return R.add(x, R.ones((64, 1024), 'float32'))\n"
+    x = np.full((64, 1024), 2, "float32")
+    sizes = []
+    with tempfile.TemporaryDirectory() as folder:
+        for goal in ("speed", "size"):
+            program = reflex.load(script.encode(), format="py", optimize_for=goal)
+            np.testing.assert_array_equal(program.session()["main"](x), x + 1)
+            program.save(os.path.join(folder, f"{goal}.so"))
+            sizes.append(os.path.getsize(os.path.join(folder, f"{goal}.so")))
+    assert sizes[0] - sizes[1] > 64 * 1024 * 3, sizes
+    assert "speed or size" in raises(ValueError, reflex.load, SOURCE, optimize_for="beauty")
+
+
 def programs():
     os.chdir(os.path.dirname(SOURCE))
     with reflex.load(os.path.basename(SOURCE), tier="off") as program:
@@ -248,6 +265,7 @@ def main():
     foreign_types()
     names_that_python_lacks()
     files()
+    goals()
     programs()
     nothing_runs_twice()
     for package in sys.modules.keys() & {"tvm"}:

@@ -98,6 +98,7 @@ def load(
     kernel_cache: _Path | None = None,
     tier: str | None = None,
     precision: str | None = None,
+    optimize_for: str | None = None,
     format: str | None = None,
     kernels: _Path | None = None,
     params: _Path | None = None,
@@ -112,7 +113,8 @@ def load(
     `tier` is the tier policy, which says when programs are compiled to machine code: "off", or such as
     "threshold=10,compile=sync,code-cache=1M"; None is that of the variable REFLEX_TIER. `precision` is
     the arithmetic of f32 matmuls and convolutions in a model that is compiled: "f32" (None),
-    "f32-fast" or "bf16". `kernels` is the library of a `.ro` (None is the `.so` of the same name),
+    "f32-fast" or "bf16". `optimize_for` is its goal: "speed" (None), or "size" for weights of no more bytes
+    than the model's. `kernels` is the library of a `.ro` (None is the `.so` of the same name),
     `params` the file of its late-bound constants.
 
     `pipeline` names the passes of a model that is compiled: "default" (None) or "minimal", and edits such
@@ -131,8 +133,8 @@ def load(
     FileNotFoundError: no/such.onnx: No such file or directory (os error 2)
     """
     data, options, custom = _load_arguments(
-        model, device, threads, kernel_cache, tier, precision, format, kernels, params, pipeline, passes,
-        instrument,
+        model, device, threads, kernel_cache, tier, precision, optimize_for, format, kernels, params, pipeline,
+        passes, instrument,
     )
     handle = _reflex["load"](data, *options, *_custom(*custom))
     source = data if isinstance(data, bytes) else os.path.abspath(data)
@@ -168,6 +170,7 @@ def _load_arguments(
     kernel_cache: _Path | None = None,
     tier: str | None = None,
     precision: str | None = None,
+    optimize_for: str | None = None,
     format: str | None = None,
     kernels: _Path | None = None,
     params: _Path | None = None,
@@ -184,7 +187,7 @@ def _load_arguments(
     else:
         data = os.fspath(model)
     beside = (_text(kernels), _text(params))
-    options = (device, threads, _text(kernel_cache), tier, precision, format, *beside)
+    options = (device, threads, _text(kernel_cache), tier, precision, optimize_for, format, *beside)
     return data, options, (pipeline, passes, instrument)
 
 
@@ -263,8 +266,10 @@ def inspect(
     """
     is_path = isinstance(model, os.PathLike) or (isinstance(model, str) and "\n" not in model)
     data, kind = (os.fspath(model), None) if is_path else _in_memory(model)
-    options = ("cpu", 1, None, None, None, kind, None, None)
-    return str(_reflex["inspect"](data, *options, *_custom(pipeline, passes, instrument), after))
+    data, options, custom = _load_arguments(
+        data, format=kind, pipeline=pipeline, passes=passes, instrument=instrument
+    )
+    return str(_reflex["inspect"](data, *options, *_custom(*custom), after))
 
 
 def list_passes() -> str:

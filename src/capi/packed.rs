@@ -137,8 +137,8 @@ fn unknown(what: &str, name: &str) -> Raised {
 }
 
 /// The engine that arguments describe: `(model, device, threads, kernel cache or None, tier policy or
-/// None, precision or None, format, kernels, params, pipeline or None, passes as (place, name, function)
-/// or None, instrument or None)`.
+/// None, precision or None, goal or None, format, kernels, params, pipeline or None, passes as (place, name,
+/// function) or None, instrument or None)`.
 fn engine(args: &[AnyView<'_>]) -> FfiResult<Engine> {
     let device = string(args, 1)?;
     let threads = usize::try_from(arg::<i64>(args, 2)?).unwrap_or(0);
@@ -153,15 +153,18 @@ fn engine(args: &[AnyView<'_>]) -> FfiResult<Engine> {
     if let Some(precision) = optional(args, 5)? {
         builder = builder.precision(precision.parse().map_err(Raised::value_error)?);
     }
+    if let Some(goal) = optional(args, 6)? {
+        builder = builder.optimize_for(goal.parse().map_err(Raised::value_error)?);
+    }
     builder.pipeline(pipeline(args)?).build().map_err(raise)
 }
 
 /// The pipeline that the arguments of [`engine`] describe.
 fn pipeline(args: &[AnyView<'_>]) -> FfiResult<Pipeline> {
     let given = |at: usize| args.get(at).filter(|value| !value.is_none());
-    let mut pipeline: Pipeline = optional(args, 9)?.unwrap_or_default().parse().map_err(raise)?;
-    if given(10).is_some() {
-        for pass in arg::<Array>(args, 10)?.iter() {
+    let mut pipeline: Pipeline = optional(args, 10)?.unwrap_or_default().parse().map_err(raise)?;
+    if given(11).is_some() {
+        for pass in arg::<Array>(args, 11)?.iter() {
             let parts = Array::try_from(pass.view())?;
             let [place, name, function] = &parts[..] else {
                 return Err(Raised::type_error("a pass is a place, a name and a function"));
@@ -173,8 +176,8 @@ fn pipeline(args: &[AnyView<'_>]) -> FfiResult<Pipeline> {
             pipeline = pipeline.pass(place, name, function).map_err(raise)?;
         }
     }
-    if given(11).is_some() {
-        let function = arg::<Function>(args, 11)?;
+    if given(12).is_some() {
+        let function = arg::<Function>(args, 12)?;
         pipeline = pipeline.instrument(Arc::new(FunctionInstrument(function)));
     }
     Ok(pipeline)
@@ -182,7 +185,7 @@ fn pipeline(args: &[AnyView<'_>]) -> FfiResult<Pipeline> {
 
 /// The model that the arguments of [`engine`] describe: a path, or bytes and their format.
 fn model(args: &[AnyView<'_>]) -> FfiResult<ModelSource> {
-    let (kernels, params) = (optional(args, 7)?, optional(args, 8)?);
+    let (kernels, params) = (optional(args, 8)?, optional(args, 9)?);
     let beside = |mut source: ModelSource| {
         if let Some(kernels) = kernels {
             source = source.kernels(kernels);
@@ -192,7 +195,7 @@ fn model(args: &[AnyView<'_>]) -> FfiResult<ModelSource> {
             None => source,
         }
     };
-    match (args.first().and_then(|model| model.as_bytes()), optional(args, 6)?) {
+    match (args.first().and_then(|model| model.as_bytes()), optional(args, 7)?) {
         (Some(bytes), Some(format)) if args[0].as_str().is_none() => {
             let format = format.parse().map_err(Raised::value_error)?;
             Ok(beside(ModelSource::bytes(format, bytes)))
@@ -226,7 +229,7 @@ fn program_handle(program: Program) -> Any {
 /// their own.
 fn load_module(args: &[AnyView<'_>]) -> FfiResult {
     let (engine, model) = (engine(args)?, model(args)?);
-    let mode = mode(args, 12)?;
+    let mode = mode(args, 13)?;
     let module = engine.load_module(model, mode).map_err(|error| raise_of(error, args))?;
     Ok(module.into())
 }
@@ -479,7 +482,7 @@ fn library_function(args: &[AnyView<'_>]) -> FfiResult {
 /// model as TVMScript.
 fn inspect(args: &[AnyView<'_>]) -> FfiResult {
     let (engine, model) = (engine(args)?, model(args)?);
-    let text = match optional(args, 12)? {
+    let text = match optional(args, 13)? {
         Some(pass) => engine.dump_after(model, pass),
         None => Engine::script(model),
     };

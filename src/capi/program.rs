@@ -50,6 +50,9 @@ pub struct ReflexEngineOptions {
     /// Arithmetic of f32 matmuls and convolutions in models that are compiled: `f32`,
     /// `f32-fast` or `bf16`; null is `f32`.
     pub precision: *const c_char,
+    /// The goal of models that are compiled: `speed`, or `size` for weights of no more bytes than the
+    /// model's; null is `speed`.
+    pub optimize_for: *const c_char,
 }
 
 /// Memory of tensors in this process, in bytes.
@@ -114,7 +117,7 @@ impl ReflexFormat {
 /// Makes an engine; `options` may be null.
 ///
 /// ```c
-/// ReflexEngineOptions options = {.threads = 2, .tier = "threshold=20"};
+/// ReflexEngineOptions options = {.threads = 2, .tier = "threshold=20", .optimize_for = "size"};
 /// ReflexEngine *other;
 /// CHECK_OK(reflex_engine_new(&options, &other));
 /// reflex_engine_free(other);
@@ -149,6 +152,11 @@ pub unsafe extern "C" fn reflex_engine_new(
                 // SAFETY: the caller passes strings that are null or end in NUL.
                 let precision = unsafe { text(options.precision, "the precision") }?;
                 builder = builder.precision(precision.parse().map_err(Error::input)?);
+            }
+            if !options.optimize_for.is_null() {
+                // SAFETY: the caller passes strings that are null or end in NUL.
+                let goal = unsafe { text(options.optimize_for, "the goal") }?;
+                builder = builder.optimize_for(goal.parse().map_err(Error::input)?);
             }
             builder = builder.threads(options.threads.max(1) as usize);
             match options.cache_bytes {
