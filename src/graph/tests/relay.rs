@@ -198,6 +198,28 @@ fn errors_have_lines_and_columns() {
     }
 }
 
+/// Weights of depthwise convolutions with channels last, as TVM's MobileNet has them.
+#[test]
+fn depthwise_weights_may_begin_with_spatial_axes() {
+    let text = "#[version = \"0.0.5\"]\n\
+                def @main(%x: Tensor[(1, 2, 2, 2), float32], %w: Tensor[(2, 2, 2, 1), float32]) {\n  \
+                nn.conv2d(%x, %w, padding=[0, 0, 0, 0], groups=2, channels=2, kernel_size=[2, 2], \
+                data_layout=\"NHWC\", kernel_layout=\"HWOI\")\n}\n";
+    let numbers = |first: u8| -> Vec<Json> { (first..first + 8).map(Json::from).collect() };
+    let case = serde_json::json!({
+        "inputs": [
+            {"dtype": "float32", "shape": [1, 2, 2, 2], "values": numbers(0)},
+            {"dtype": "float32", "shape": [2, 2, 2, 1], "values": numbers(1)},
+        ],
+        "outputs": [{"dtype": "float32", "shape": [1, 1, 1, 2], "values": [68, 100]}],
+    });
+    let module = RelayText::read(text, "t").unwrap().lower().unwrap_or_else(|e| panic!("{e}"));
+    check("depthwise", &module, &case).unwrap();
+    let other = text.replace("HWOI", "WHOI");
+    let error = RelayText::read(&other, "t").unwrap().lower().unwrap_err().to_string();
+    assert!(error.contains("layout WHOI is not supported"), "{error}");
+}
+
 /// Neither depth nor size of a text, its types or its branches ends in anything but an error.
 #[test]
 fn hostile_texts_are_refused() {

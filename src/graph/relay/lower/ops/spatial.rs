@@ -144,19 +144,26 @@ impl FuncLowerer<'_, '_, '_> {
         let [x, w] = self.conv_operands(call, axes)?;
         let layout = self.axis_order(call, "data_layout", axes)?;
         let geometry = self.geometry(call, axes)?;
-        // Weights are output channels first, or spatial axes first.
+        // Weights are output channels first, or spatial axes first; of the latter, those of depthwise
+        // convolutions have their output channels before the input's.
         let names = match axes {
-            1 => ["OIW", "WIO"],
-            2 => ["OIHW", "HWIO"],
-            _ => ["OIDHW", "DHWIO"],
+            1 => ["OIW", "WIO", "WOI"],
+            2 => ["OIHW", "HWIO", "HWOI"],
+            _ => ["OIDHW", "DHWIO", "DHWOI"],
         };
-        let w = match call.text("kernel_layout", names[0])? {
-            name if name == names[0] => w,
-            name if name == names[1] => {
-                let perm = [axes + 1, axes].into_iter().chain(0..axes).collect();
+        let found = call.text("kernel_layout", names[0])?;
+        let channels = match names.iter().position(|name| *name == found) {
+            Some(0) => None,
+            Some(1) => Some([axes + 1, axes]),
+            Some(_) => Some([axes, axes + 1]),
+            None => return Err(call.refuse(&format!("layout {found} is not supported"))),
+        };
+        let w = match channels {
+            None => w,
+            Some(channels) => {
+                let perm = channels.into_iter().chain(0..axes).collect();
                 self.emit(call, Op::Transpose(perm), &[w])?
             }
-            other => return Err(call.refuse(&format!("layout {other} is not supported"))),
         };
         let x = self.channels_first(call, x, layout)?;
         let y = self.emit(call, Op::Conv(geometry), &[x, w])?;
