@@ -1,5 +1,6 @@
 //! Relay text, end to end: every case of `tests/relay_text/cases` compiles, and gives TVM's answers in
-//! every mode. `record.py` in that folder records them.
+//! every mode; so do the networks of `tests/relay_text/zoo`, from TVM's own collection. `record.py` in
+//! that folder records them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,8 +12,8 @@ use serde_json::Value as Json;
 const RTOL: f64 = 1e-4;
 const ATOL: f64 = 1e-5;
 
-fn files() -> Vec<PathBuf> {
-    let entries = fs::read_dir("tests/relay_text/cases").expect("the cases");
+fn files(folder: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("the cases");
     let paths = entries.map(|entry| entry.expect("an entry").path());
     let mut files: Vec<PathBuf> =
         paths.filter(|path| path.extension().is_some_and(|e| e == "relay")).collect();
@@ -33,6 +34,51 @@ fn array(json: &Json) -> Array {
     };
     let values = json["values"].as_array().expect("values");
     Array { dtype, shape, data: values.iter().flat_map(bytes).collect() }
+}
+
+/// Input number `at` of a network: numbers between bounds, as `generated` of `record.py` has them.
+fn generated(at: u64, json: &Json) -> Array {
+    let dims = json["shape"].as_array().expect("a shape");
+    let shape: Vec<i64> = dims.iter().map(|d| d.as_i64().expect("a dimension")).collect();
+    let bound = |key: &str| json[key].as_f64().expect("a bound");
+    let (low, high) = (bound("from"), bound("to"));
+    let start = (at + 1).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let number = |i: u64| {
+        let x = i.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(start);
+        let x = (x ^ x >> 32).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (low + (high - low) * ((x >> 40) as f64 / f64::from(1 << 24))) as f32
+    };
+    let count = shape.iter().product::<i64>() as u64;
+    let data = (1..=count).flat_map(|i| number(i).to_le_bytes()).collect();
+    Array { dtype: DType::F32, shape, data }
+}
+
+/// A network has its parameters as inputs. All modes run the same program.
+#[test]
+fn networks_of_tvms_collection_give_its_answers() {
+    let files = files("tests/relay_text/zoo");
+    for path in &files {
+        let text = fs::read_to_string(path.with_extension("json")).expect("the answers");
+        let case: Json = serde_json::from_str(&text).expect("JSON");
+        let program = Engine::new().and_then(|e| e.load(path)).expect("a program");
+        let inputs = program.signature("main").expect("a signature").inputs;
+        let values = (0..).zip(case["inputs"].as_array().expect("inputs"));
+        let names = inputs.iter().map(|port| port.name.clone());
+        let feed: Feed = names.zip(values.map(|(at, value)| generated(at, value))).collect();
+        let prepared = program.prepare("main", &feed).expect("inputs that fit");
+        let expected: Vec<Array> =
+            case["outputs"].as_array().expect("outputs").iter().map(array).collect();
+        for mode in Mode::ALL {
+            let mut session = program.session(mode).expect("a session");
+            let outputs = session.call(&prepared).and_then(|o| o.arrays()).expect("answers");
+            assert_eq!(outputs.len(), expected.len(), "{}", path.display());
+            for ((name, found), expected) in outputs.iter().zip(&expected) {
+                let difference = Difference::of(found, expected, RTOL, ATOL).expect("numbers");
+                assert!(difference.matches(), "{}, {mode}, {name}: {difference:?}", path.display());
+            }
+        }
+    }
+    assert!(files.len() >= 5, "only {} networks were run", files.len());
 }
 
 fn check(path: &Path, mode: Mode) -> Result<(), String> {
@@ -72,7 +118,7 @@ fn check(path: &Path, mode: Mode) -> Result<(), String> {
 
 #[test]
 fn compiled_texts_give_the_answers_of_tvm() {
-    let (files, mut wrong) = (files(), vec![]);
+    let (files, mut wrong) = (files("tests/relay_text/cases"), vec![]);
     for path in &files {
         for mode in Mode::ALL {
             wrong.extend(check(path, mode).err());

@@ -338,6 +338,7 @@ impl Tensor {
 
     /// A compact tensor at `offset` bytes into `bytes` of its own from `allocator`, whose values are
     /// unspecified: one on a storage to which nothing else refers. The memory counts as that of `device`.
+    #[inline]
     pub fn on_own_storage(
         (allocator, device): (&'static dyn DeviceAllocator, DLDevice),
         bytes: usize,
