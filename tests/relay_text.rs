@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use reflex::stats::Difference;
-use reflex::{Array, DType, Engine, ErrorKind, Feed, Mode, ModelFormat, ModelSource};
+use reflex::{Any, Array, DType, Engine, ErrorKind, Feed, Mode, ModelFormat, ModelSource, Tensor, Tuple};
 use serde_json::Value as Json;
 
 const RTOL: f64 = 1e-4;
@@ -126,6 +126,94 @@ fn compiled_texts_give_the_answers_of_tvm() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(files.len() >= 16, "only {} cases were run", files.len());
+}
+
+/// `@doubled` maps over a list, `@weigh` folds a tree and takes a tuple with it.
+const DATA: &str = r#"#[version = "0.0.5"]
+type List[A] {
+  Cons(A, List[A]),
+  Nil,
+}
+type Tree[A] {
+  Leaf(A),
+  Node(Tree[A], Tree[A]),
+}
+
+def @doubled(%xs: List[Tensor[(2), float32]]) -> List[Tensor[(2), float32]] {
+  match (%xs) {
+    Cons(%x: Tensor[(2), float32], %rest: List[Tensor[(2), float32]]) => {
+      %0 = add(%x, %x);
+      %1 = @doubled(%rest);
+      Cons(%0, %1)
+    },
+    Nil => {
+      Nil
+    },
+  }
+}
+
+def @sum(%t: Tree[Tensor[(2), float32]]) -> Tensor[(2), float32] {
+  match (%t) {
+    Leaf(%x1: Tensor[(2), float32]) => {
+      %x1
+    },
+    Node(%left: Tree[Tensor[(2), float32]], %right: Tree[Tensor[(2), float32]]) => {
+      %2 = @sum(%left);
+      %3 = @sum(%right);
+      add(%2, %3)
+    },
+  }
+}
+
+def @main(%given: (Tree[Tensor[(2), float32]], List[Tensor[(2), float32]])) {
+  %4 = %given.0;
+  %5 = %given.1;
+  %6 = @sum(%4);
+  %7 = @doubled(%5);
+  (%6, %7)
+}
+"#;
+
+/// Values of data types nest in values of callers, both ways: tuples of the constructor's number and the
+/// fields.
+#[test]
+fn values_of_data_types_pass_between_caller_and_program() {
+    let value = |tag: i64, fields: Vec<Any>| -> Any {
+        let tag = std::iter::once(Any::from(tag));
+        Tuple::new(tag.chain(fields).collect::<Vec<_>>()).into()
+    };
+    let pair = |x: f32| Any::from(Tensor::from_slice(&[2], &[x, x]).expect("a tensor"));
+    let list = |numbers: &[f32]| {
+        numbers.iter().rev().fold(value(1, vec![]), |rest, x| value(0, vec![pair(*x), rest]))
+    };
+    let leaf = |x: f32| value(0, vec![pair(x)]);
+    let tree = value(1, vec![value(1, vec![leaf(1.0), leaf(2.0)]), leaf(4.0)]);
+    let program = Engine::new().expect("an engine");
+    let program = program.load(ModelSource::bytes(ModelFormat::Relay, DATA)).expect("a program");
+    for mode in Mode::ALL {
+        let mut session = program.session(mode).expect("a session");
+        for numbers in [&[][..], &[3.0], &[1.0, -2.0, 5.0]] {
+            let given = Tuple::new([tree.clone(), list(numbers)]);
+            let answer = session.call_values("main", &[given.into()]).expect("an answer");
+            let answer = answer.downcast_ref::<Tuple>().expect("a tuple").to_vec();
+            assert_eq!(answer.len(), 2, "{mode}: a tuple has no number in front");
+            assert_eq!(shown(&answer[0]), "[7.0, 7.0]", "{mode}");
+            let doubled: Vec<f32> = numbers.iter().map(|x| 2.0 * x).collect();
+            assert_eq!(shown(&answer[1]), shown(&list(&doubled)), "{mode}");
+        }
+        let error = session.call_values("main", &[pair(0.0)]).expect_err("a tensor").to_string();
+        assert!(error.contains("ffi.Array"), "{mode}: {error}");
+    }
+}
+
+fn shown(value: &Any) -> String {
+    if let Some(items) = value.downcast_ref::<Tuple>() {
+        return format!("({})", items.iter().map(shown).collect::<Vec<_>>().join(", "));
+    }
+    match value.downcast_ref::<Tensor>() {
+        Some(tensor) => format!("{:?}", tensor.to_vec::<f32>().expect("floats")),
+        None => value.view().as_int().map_or("?".to_owned(), |tag| tag.to_string()),
+    }
 }
 
 const TEXT: &str = "#[version = \"0.0.5\"]\n\
