@@ -6,7 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use reflex::stats::Difference;
-use reflex::{Any, Array, DType, Engine, ErrorKind, Feed, Mode, ModelFormat, ModelSource, Tensor, Tuple};
+use reflex::{
+    Any, Array, DType, Engine, ErrorKind, Feed, Mode, ModelFormat, ModelSource, Tensor, Tuple,
+};
 use serde_json::Value as Json;
 
 const RTOL: f64 = 1e-4;
