@@ -1,13 +1,16 @@
-"""Models in Triton Inference Server: Reflex's backend, Triton's Python backend with ONNX Runtime, and Reflex
-called directly. Writes a Markdown table.
+"""Models in Triton Inference Server: Reflex's backend, Triton's Python backend with ONNX Runtime, a backend that
+computes nothing, and both engines called directly. Writes a Markdown table.
 
-usage: serving.py BACKEND_LIBRARY LIBREFLEX MODELS [SECONDS]     (of `./x test --serving`'s environment)
+usage: serving.py BACKEND_LIBRARY LIBREFLEX MODELS [SECONDS [MODEL...]]     (of `./x test --serving`'s environment)
 
 One instance with one thread for each model. A client is a process that keeps so many requests under way, through
-one connection. Processor times are the server's, which a busy machine changes less than the clock.
+one connection. Runs of the backends alternate, three times; a figure is the median. Processor times are the server's,
+which a busy machine changes less than the clock. The backend that computes nothing (serving_nothing.c) shows what
+Triton and the client cost, which no backend can be faster than.
 """
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -19,6 +22,9 @@ import numpy as np
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests/serving"))
 CLIENTS = (1, 4, 16)
+MODELS = ("magika", "minilm_l3_fp32", "light_resnet50", "silero_vad")
+BACKENDS = ("own", "ort", "nothing")
+ROUNDS = 3
 
 
 def feed(model):
@@ -124,40 +130,56 @@ def client(address, name, model, under_way, seconds):
             room.release()
         own.async_infer(name, value, done)
 
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
+    start = time.perf_counter()
+    while time.perf_counter() < start + seconds:
         room.acquire()
         send()
     for _ in range(under_way):
         room.acquire()
+    elapsed = time.perf_counter() - start
     if failures:
         sys.exit(f"{name}: {failures[0]}")
     times.sort()
-    print(len(times), times[len(times) // 2], times[len(times) * 99 // 100])
+    print(len(times), elapsed, times[len(times) // 2], times[len(times) * 99 // 100])
 
 
 def run_client(address, name, model, under_way, seconds):
     command = [sys.executable, __file__, "--client", address, name, model, str(under_way), str(seconds)]
     out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.split()
-    return int(out[0]), float(out[1]), float(out[2])
+    return int(out[0]), *map(float, out[1:])
 
 
-def direct(library, model, rows, seconds):
-    """Calls of Reflex in a process of its own: seconds and processor seconds for a request."""
+DIRECT = {
+    "own": """
+import reflex
+main = reflex.load(MODEL, threads=1).session()["main"]
+call = lambda: main(**feed)
+""",
+    "ort": """
+import onnxruntime
+options = onnxruntime.SessionOptions()
+options.intra_op_num_threads = options.inter_op_num_threads = 1
+session = onnxruntime.InferenceSession(MODEL, options)
+call = lambda: session.run(None, feed)
+""",
+}
+
+
+def direct(library, model, rows, seconds, engine="own"):
+    """Calls of an engine in a process of its own: seconds and processor seconds for a request."""
     program = f"""
 import sys, time
 sys.path[:0] = [{str(HERE)!r}, {str(HERE.parent / "python")!r}]
-import numpy as np, reflex, serving
+import numpy as np, serving
 feed = serving.feed({pathlib.Path(model).stem!r})
 if {rows} > 1:
     feed = {{n: np.concatenate([a] * {rows}) for n, a in feed.items()}}
-session = reflex.load({str(model)!r}, threads=1).session()
-main = session["main"]
-for _ in range(50):
-    main(**feed)
+{DIRECT[engine].replace("MODEL", repr(str(model)))}
+for _ in range(50 if {engine == "own"} else 3):
+    call()
 count, start, used = 0, time.perf_counter(), time.process_time()
 while time.perf_counter() < start + {seconds}:
-    main(**feed)
+    call()
     count += {rows}
 print(count, time.perf_counter() - start, time.process_time() - used)
 """
@@ -167,54 +189,90 @@ print(count, time.perf_counter() - start, time.process_time() - used)
     return elapsed / count, used / count
 
 
-def mean_batch(client, name, before):
-    stats = client.get_inference_statistics(name)["model_stats"][0]
-    now = int(stats["inference_count"]), int(stats["execution_count"])
-    return now, (now[0] - before[0]) / max(now[1] - before[1], 1)
+def build_nothing(folder):
+    """Compiles the backend that computes nothing into a folder of backends."""
+    (folder / "nothing").mkdir()
+    library = folder / "nothing/libtriton_nothing.so"
+    subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", library, HERE / "serving_nothing.c"], check=True)
+
+
+def add_models(folder, file, batched):
+    """Lays out the repository of a model: one for each backend."""
+    import triton
+
+    repository, model = folder / file.stem, file.stem
+    triton.add_model(repository, "own", file, 'backend: "reflex"\n' + ONE + (BATCHING if batched else ""))
+    config = python_config(file, batched)
+    triton.add_model(repository, "nothing", file, config.replace('backend: "python"', 'backend: "nothing"'))
+    script = folder / f"{model}.py"
+    script.write_text(PYTHON_MODEL.replace("MODEL", str(file)).replace("SITE", str(triton.PACKAGE.parent)))
+    triton.add_model(repository, "ort", script, config)
+    return repository
+
+
+class Load:
+    """Runs of a client against the models of a server."""
+
+    def __init__(self, server, model, seconds):
+        import tritonclient.http as http
+
+        self.server, self.model, self.seconds = server, model, seconds
+        self.manager = http.InferenceServerClient(server.http)
+
+    def counts(self, name):
+        stats = self.manager.get_inference_statistics(name)["model_stats"][0]
+        return int(stats.get("inference_count", 0)), int(stats.get("execution_count", 0))
+
+    def run(self, name, clients):
+        """Requests a second, median and p99 latency in ms, processor us of the server a request, mean batch."""
+        used, before = processor_seconds(self.server.process.pid), self.counts(name)
+        count, elapsed, median, p99 = run_client(self.server.grpc, name, self.model, clients, self.seconds)
+        used, after = processor_seconds(self.server.process.pid) - used, self.counts(name)
+        batch = (after[0] - before[0]) / max(after[1] - before[1], 1)
+        return count / elapsed, median * 1e3, p99 * 1e3, used / count * 1e6, batch
+
+
+def measure(load, library, file, clients):
+    """One row of the table."""
+    runs = {name: [] for name in BACKENDS}
+    calls = {engine: [] for engine in DIRECT}
+    rows = max(round(load.run("own", clients)[4]), 1)
+    for _ in range(ROUNDS):
+        for name in BACKENDS:
+            runs[name].append(load.run(name, clients))
+        for engine in DIRECT:
+            calls[engine].append(direct(library, file, rows, load.seconds / 2, engine))
+    median = lambda values: [statistics.median(column) for column in zip(*values)]
+    own, ort, nothing = (median(runs[name]) for name in BACKENDS)
+    (wall, processor), (_, processor_ort) = (median(calls[engine]) for engine in ("own", "ort"))
+    print(f"| {load.model} | {clients} | {own[4]:.1f} | {own[0]:.0f} | {own[1]:.2f}, {own[2]:.2f} | {ort[0]:.0f} | "
+          f"{ort[1]:.2f}, {ort[2]:.2f} | {nothing[0]:.0f} | {own[0] / ort[0]:.2f} | {own[0] * wall:.2f} | "
+          f"{own[3]:.0f} | {ort[3]:.0f} | {nothing[3]:.0f} | {processor * 1e6:.0f} | {processor_ort * 1e6:.0f} |", flush=True)
 
 
 def main():
-    import tritonclient.http as http
     import triton
 
     library, reflex, models = (pathlib.Path(argument).resolve() for argument in sys.argv[1:4])
     seconds = float(sys.argv[4]) if len(sys.argv) > 4 else 5
-    print("| model | clients | batch | Reflex/s | latency, p99, ms | ORT in Python/s | latency, p99, ms | Reflex/ORT | "
-          "processor, us a request: direct | Reflex | ORT in Python | direct/s | Reflex/direct |")
-    print("|" + "---|" * 13)
+    print("| model | clients | batch | Reflex/s | latency, p99, ms | ORT in Python/s | latency, p99, ms | nothing/s | "
+          "Reflex/ORT | Reflex/direct | processor, us a request: Reflex | ORT in Python | nothing | Reflex direct | ORT direct |")
+    print("|" + "---|" * 15)
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         backends = triton.install_backend(library, folder / "backends")
-        for model in ("magika", "minilm_l3_fp32", "light_resnet50", "silero_vad"):
+        build_nothing(backends)
+        for model in sys.argv[5:] or MODELS:
             # The others have no first dimension for batches.
             file, batched = models / f"{model}.onnx", model in ("magika", "minilm_l3_fp32")
-            repository = folder / model
-            own = 'backend: "reflex"\n' + ONE + (BATCHING if batched else "")
-            triton.add_model(repository, "own", file, own)
-            script = folder / f"{model}.py"
-            script.write_text(PYTHON_MODEL.replace("MODEL", str(file)).replace("SITE", str(triton.PACKAGE.parent)))
-            triton.add_model(repository, "ort", script, python_config(file, batched))
+            repository = add_models(folder, file, batched)
             log = pathlib.Path(os.environ.get("REFLEX_SERVING_LOG", folder / f"{model}.log"))
             with triton.Triton(repository, backends, log) as server:
-                manager, counts = http.InferenceServerClient(server.http), {}
-                for name in ("own", "ort"):
+                load = Load(server, model, seconds)
+                for name in BACKENDS:
                     run_client(server.grpc, name, model, 16, 2)
-                    counts[name], _ = mean_batch(manager, name, (0, 0))
                 for clients in CLIENTS:
-                    row = {}
-                    for name in ("own", "ort"):
-                        used, start = processor_seconds(server.process.pid), time.perf_counter()
-                        count, median, p99 = run_client(server.grpc, name, model, clients, seconds)
-                        # The client's own start is no part of the rate.
-                        used = processor_seconds(server.process.pid) - used
-                        counts[name], batch = mean_batch(manager, name, counts[name])
-                        row[name] = (count / seconds, median * 1e3, p99 * 1e3, used / count * 1e6, batch)
-                    rows = max(round(row["own"][4]), 1)
-                    wall, processor = direct(reflex, file, rows, seconds / 2)
-                    (a, median, p99, used, batch), (b, median_b, p99_b, used_b, _) = row["own"], row["ort"]
-                    print(f"| {model} | {clients} | {batch:.1f} | {a:.0f} | {median:.2f}, {p99:.2f} | {b:.0f} | "
-                          f"{median_b:.2f}, {p99_b:.2f} | {a / b:.2f} | {processor * 1e6:.0f} | {used:.0f} | {used_b:.0f} | "
-                          f"{1 / wall:.0f} | {a * wall:.2f} |", flush=True)
+                    measure(load, reflex, file, clients)
 
 
 if __name__ == "__main__":

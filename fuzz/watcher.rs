@@ -44,12 +44,12 @@ impl Watcher {
 
 impl Instrument for Watcher {
     fn before(&mut self, call: &CallEvent<'_>) -> Result<Verdict, Error> {
-        let args: Vec<String> = call.args.iter().map(|arg| outline(*arg)).collect();
-        let CallEvent { function, instr, callee, .. } = call;
+        let args: Vec<String> = call.args().iter().map(|arg| outline(*arg)).collect();
+        let (function, instr, callee) = (call.function(), call.instr(), call.callee());
         self.seen.push(format!("{function}@{instr} {callee}({})", args.join(", ")));
         self.calls += 1;
         // Without a call that gets a tensor, elements would be read that nothing wrote.
-        let has_tensor = call.args.iter().any(|arg| arg.downcast_ref::<Tensor>().is_some());
+        let has_tensor = call.args().iter().any(|arg| arg.downcast_ref::<Tensor>().is_some());
         match self.meddling() {
             Meddling::Skips if !has_tensor => Ok(Verdict::Skip),
             Meddling::Fails => Err(Error::value_error("the instrument fails")),
@@ -58,7 +58,7 @@ impl Instrument for Watcher {
     }
 
     fn after(&mut self, call: &CallEvent<'_>, result: AnyView<'_>) -> Result<(), Error> {
-        self.seen.push(format!("{} = {}", call.callee, outline(result)));
+        self.seen.push(format!("{} = {}", call.callee(), outline(result)));
         Ok(())
     }
 

@@ -199,7 +199,7 @@ const LAYOUTS: [Layout; 20] = [
             "abi executable profile",
             "kernel serialize text watched",
             // A session's state, its frames and what runs in them.
-            "align builtins call_graph callables calls decode epoch fast_path hooks interp listing \
+            "align builtins call_graph call_sites calls decode epoch fast_path hooks interp listing \
              liveness program reentry state tier verify",
             "builder fingerprint libcalls quiescence unwind vmtir",
             "load session",

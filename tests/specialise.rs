@@ -127,7 +127,7 @@ struct Names(Arc<Mutex<Vec<String>>>);
 
 impl Instrument for Names {
     fn before(&mut self, call: &CallEvent<'_>) -> Result<Verdict, RaisedError> {
-        self.0.lock().expect("no panic").push(call.callee.to_owned());
+        self.0.lock().expect("no panic").push(call.callee().to_owned());
         Ok(Verdict::Run)
     }
 

@@ -367,6 +367,11 @@ impl<'f> Emit<'f> {
     /// Calls a libcall of the form `(session, pc) -> status` and returns on an error.
     pub(crate) fn call_or_fail(&mut self, offset: usize, pc: u32) {
         let status = self.call_at(offset, pc);
+        self.return_if_failed(status);
+    }
+
+    /// Returns on a status that is not zero.
+    pub(crate) fn return_if_failed(&mut self, status: Value) {
         let failed = self.cold_block();
         let fine = self.b.ins().icmp_imm_s(IntCC::Equal, status, 0);
         let next = self.b.create_block();

@@ -166,12 +166,14 @@ impl MethodBody<'_, '_> {
         self.e.b.switch_to_block(block);
         let at = pc as u32;
         let op = self.func.ops[pc];
-        let watched = self.shown == Shown::Calls && watched::is_call(&op);
-        if watched && matches!(op, Op::CallVm { .. } | Op::InvokeClosure { .. }) {
+        let site = (self.shown == Shown::Calls)
+            .then(|| self.program.call_site(self.func.index, at))
+            .flatten();
+        if site.is_some() && matches!(op, Op::CallVm { .. } | Op::InvokeClosure { .. }) {
             return self.leave_to_interpreter(at);
         }
-        if watched {
-            self.show_before(at);
+        if let Some(site) = site {
+            self.show_before(site, self.func.args_of(&op));
         }
         match op {
             Op::CallPacked { callee, args, dst } => self.call_packed(at, callee, args, dst),
@@ -194,8 +196,8 @@ impl MethodBody<'_, '_> {
             Op::Branch { cond, otherwise } => return self.branch(pc, cond, otherwise),
             Op::Ret { result } => return self.return_value(pc, result),
         }
-        if watched {
-            self.e.call_or_fail(libcall::AFTER_CALL, at);
+        if let Some(site) = site {
+            self.show_after(site);
         }
         let next = self.block(pc + 1);
         self.e.b.ins().jump(next, &[]);

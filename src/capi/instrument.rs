@@ -71,14 +71,14 @@ impl CallbackInstrument {
         args: &[AnyView<'_>],
         result: Option<AnyView<'_>>,
     ) -> i32 {
-        self.function = c_string(call.function);
-        self.callee = c_string(call.callee);
+        self.function = c_string(call.function());
+        self.callee = c_string(call.callee());
         let result = result.map(|result| *result.as_raw());
         let shown = ReflexCall {
             function: self.function.as_ptr(),
-            instruction: call.instr,
+            instruction: call.instr(),
             callee: self.callee.as_ptr(),
-            callable: call.callable.as_raw(),
+            callable: call.callable().as_raw(),
             args: args.as_ptr().cast(),
             count: args.len() as i32,
             result: result.as_ref().map_or(std::ptr::null(), std::ptr::from_ref),
@@ -90,12 +90,12 @@ impl CallbackInstrument {
 
 impl Instrument for CallbackInstrument {
     fn before(&mut self, call: &CallEvent<'_>) -> std::result::Result<Verdict, Raised> {
-        match self.show(call, call.args, None) {
+        match self.show(call, call.args(), None) {
             0 => {}
             -1 => return Err(Raised::of_failed_call()),
             _ => return Ok(Verdict::Skip),
         }
-        self.running.push(call.args.iter().map(AnyView::to_owned).collect());
+        self.running.push(call.args().iter().map(AnyView::to_owned).collect());
         Ok(Verdict::Run)
     }
 

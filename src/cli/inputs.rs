@@ -155,7 +155,8 @@ pub(super) fn dims(text: &str) -> Option<Vec<i64>> {
 }
 
 /// Zeros, or values from a seed; `None` if there is no memory for them: floats uniform in [-1, 1),
-/// integers in [0, 8), bools.
+/// bools, integers in [0, 8), and those of 32 and 64 bits in [0, 2): most of them are indices, some into
+/// tables of two rows (the kinds of a token).
 fn fill(dtype: DType, shape: Vec<i64>, seed: Option<u64>) -> Option<Array> {
     let count = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d as usize))?;
     let bytes = dtype.bytes_for(count).filter(|bytes| *bytes <= available_memory())?;
@@ -173,6 +174,7 @@ fn fill(dtype: DType, shape: Vec<i64>, seed: Option<u64>) -> Option<Array> {
                 DType::F16 => element.copy_from_slice(&half::f16::from_f64(real).to_le_bytes()),
                 DType::BF16 => element.copy_from_slice(&half::bf16::from_f64(real).to_le_bytes()),
                 DType::BOOL => element[0] = (bits & 1) as u8,
+                DType::I32 | DType::I64 => element[0] = (bits & 1) as u8,
                 _ => element[0] = (bits & 7) as u8,
             }
         }

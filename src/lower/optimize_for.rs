@@ -15,11 +15,11 @@ pub enum DeviceKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OptimizeFor {
     /// The shortest calls, at the price of more bytes of weights: those of Winograd convolutions take
-    /// up to 7 times as many as the model's.
+    /// up to 7 times as many as the model's, and integers that a model dequantizes are stored as floats.
     #[default]
     Speed,
     /// The smallest programs: weights take the bytes that the model's do, so convolutions are direct
-    /// sums.
+    /// sums, and what the model computes of its weights is computed in each call.
     Size,
 }
 

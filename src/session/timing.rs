@@ -181,8 +181,8 @@ impl Session {
         let operations = self.operations.clone();
         let count = move |call: &CallEvent<'_>| {
             operations
-                .get(call.callee)?
-                .count(|param, dim| dim_of(call.args.get(param as usize)?, dim))
+                .get(call.callee())?
+                .count(|param, dim| dim_of(call.args().get(param as usize)?, dim))
         };
         let profile = Arc::new(Mutex::new(Profile::new(count)));
         let before = self.plain.vm.take_instrument();

@@ -280,7 +280,7 @@ impl Session {
     ///
     /// impl Instrument for Names {
     ///     fn before(&mut self, call: &CallEvent<'_>) -> Result<Verdict, reflex::RaisedError> {
-    ///         self.0.lock().unwrap().push(call.callee.to_owned());
+    ///         self.0.lock().unwrap().push(call.callee().to_owned());
     ///         Ok(Verdict::Run)
     ///     }
     ///

@@ -27,9 +27,9 @@ impl CallbackInstrument {
             Some(dtype) => Any::from(dtype.to_string().as_str()),
             None => arg.to_owned(),
         };
-        let name = Any::from(call.callee);
+        let name = Any::from(call.callee());
         let args: Vec<Any> = args.iter().map(shown).collect();
-        let head = [call.callable, name.view(), result.is_none().into()];
+        let head = [call.callable(), name.view(), result.is_none().into()];
         let head = head.into_iter().chain([result.unwrap_or(AnyView::NONE)]);
         self.callback.call(&head.chain(args.iter().map(Any::view)).collect::<Vec<_>>())
     }
@@ -38,11 +38,11 @@ impl CallbackInstrument {
 impl Instrument for CallbackInstrument {
     fn before(&mut self, call: &CallEvent<'_>) -> Result<Verdict, Error> {
         const SKIP: i64 = 1;
-        let answer = self.show(call, call.args, None)?;
+        let answer = self.show(call, call.args(), None)?;
         if answer.view().as_int() == Some(SKIP) {
             return Ok(Verdict::Skip);
         }
-        self.running.push(call.args.iter().map(AnyView::to_owned).collect());
+        self.running.push(call.args().iter().map(AnyView::to_owned).collect());
         Ok(Verdict::Run)
     }
 

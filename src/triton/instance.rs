@@ -89,12 +89,15 @@ impl InstanceState {
         requests.into_iter().for_each(RequestHandle::release);
     }
 
-    /// Runs a group; if it fails, each of its requests alone, so that only the guilty ones fail.
-    /// Returns which were answered with results.
+    /// Runs a group; if it fails, each of its requests alone, so that only the guilty ones fail. One that
+    /// ran out of time does not run again. Returns which were answered with results.
     fn run_apart(&mut self, calls: &[&Call<'_>]) -> Vec<bool> {
         match self.run(calls) {
             Ok(results) => self.served.answer(calls, &results),
-            Err(failure) if calls.len() == 1 || failure.code == Code::Cancelled => {
+            Err(failure)
+                if calls.len() == 1
+                    || matches!(failure.code, Code::Cancelled | Code::Unavailable) =>
+            {
                 for call in calls {
                     respond(call.request, |_| Err(failure.clone()));
                 }
@@ -166,7 +169,7 @@ impl Served {
                 .ok_or_else(|| Failure::invalid(format!("input {info}: strings are no tensors")))?;
             // The server has no scalars; one element is sent in their place.
             let scalar = info.shape.is_empty() && input.shape == [1];
-            types.push((dtype, if scalar { vec![] } else { input.shape.clone() }));
+            types.push((dtype, if scalar { vec![] } else { input.shape.to_vec() }));
             inputs.push(input);
         }
         batch::check(&self.signature.inputs, &types).map_err(Failure::invalid)?;
@@ -205,9 +208,9 @@ impl Served {
         use_output: impl FnOnce(&Described<'_>) -> Outcome<()>,
     ) -> Outcome<()> {
         let at = self.signature.outputs.iter().position(|output| output.name == name);
-        let tensor = at.and_then(|at| results.get(at));
-        let tensor =
-            tensor.ok_or_else(|| Failure::invalid(format!("the model has no output {name}")))?;
+        let found = at.and_then(|at| Some((results.get(at)?, self.output_names.get(at)?)));
+        let (tensor, c_name) =
+            found.ok_or_else(|| Failure::invalid(format!("the model has no output {name}")))?;
         let no_type =
             || Failure::new(Code::Unsupported, format!("output {name} is {}", tensor.dtype()));
         let datatype = datatype::number_of(tensor.dtype()).ok_or_else(no_type)?;
@@ -221,7 +224,7 @@ impl Served {
         if shape.is_empty() {
             shape.push(1);
         }
-        use_output(&Described { name, datatype, shape: &shape, bytes })
+        use_output(&Described { name: c_name, datatype, shape: &shape, bytes })
     }
 }
 

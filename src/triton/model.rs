@@ -1,6 +1,7 @@
 //! A model: its file, its programs, and what its instances need to know of it.
 
 use std::collections::BTreeMap;
+use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,14 +11,19 @@ use reflex::{Engine, Mode, Program, Signature};
 use serde_json::Value;
 
 use crate::config::{self, Settings, StatePort, WarmUp};
-use crate::server::{Failure, ModelHandle, Outcome};
+use crate::server::{Failure, ModelHandle, Outcome, c_string};
 
 /// Names of a model's file, of which a version's folder has one.
 const FILES: [&str; 5] = ["model.onnx", "model.so", "model.py", "model.relay", "model.ro"];
 
+/// The name that the server gives the file of a model called `NAME.reflex` that has no configuration.
+const UNNAMED: &str = "model.reflex";
+
 /// The part that instances share.
 pub(crate) struct Served {
     pub(crate) signature: Signature,
+    /// The names of the outputs, in their order.
+    pub(crate) output_names: Vec<CString>,
     pub(crate) function: String,
     pub(crate) mode: Mode,
     /// Whether requests are rows of a batch.
@@ -59,6 +65,7 @@ impl ModelState {
             function: settings.function.clone(),
             mode: settings.mode,
             timeout: settings.timeout,
+            output_names: signature.outputs.iter().map(|output| c_string(&output.name)).collect(),
             signature,
         };
         let programs = Mutex::new(BTreeMap::from([(device, program)]));
@@ -107,7 +114,7 @@ fn default_max_batch(backend: &Value) -> i64 {
 
 /// Returns the file of a model: `named`, or the one that there is.
 fn model_file(folder: &Path, named: &str) -> Outcome<PathBuf> {
-    let names = if named.is_empty() { &FILES[..] } else { &[named][..] };
+    let names = if named.is_empty() || named == UNNAMED { &FILES[..] } else { &[named][..] };
     let found = names.iter().map(|name| folder.join(name)).find(|file| file.is_file());
     found.ok_or_else(|| {
         let text = format!("{} has no {}", folder.display(), names.join(", nor "));
@@ -139,5 +146,9 @@ mod tests {
     fn a_missing_file_is_an_error_that_names_the_folder() {
         let error = model_file(Path::new("no/such"), "").unwrap_err();
         assert!(error.message.starts_with("no/such has no model.onnx, nor model.so"));
+        let error = model_file(Path::new("no/such"), "model.reflex").unwrap_err();
+        assert!(error.message.starts_with("no/such has no model.onnx, nor model.so"));
+        let error = model_file(Path::new("no/such"), "net.onnx").unwrap_err();
+        assert_eq!(error.message, "no/such has no net.onnx");
     }
 }

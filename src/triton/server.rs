@@ -1,6 +1,7 @@
 //! The server's objects as safe types. Pointers come in through the `unsafe` constructors, which say
 //! how long they are valid.
 
+use std::borrow::Cow;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr::{NonNull, null, null_mut};
 
@@ -69,7 +70,7 @@ impl From<reflex::RaisedError> for Failure {
 }
 
 /// Text as C wants it, without the zero bytes that it cannot have.
-fn c_string(text: &str) -> CString {
+pub(crate) fn c_string(text: &str) -> CString {
     CString::new(text.replace('\0', " ")).unwrap_or_default()
 }
 
@@ -98,11 +99,20 @@ fn check(error: ErrorPtr) -> Outcome<()> {
 /// # Safety
 /// `text` is null or ends in a zero byte.
 unsafe fn text(text: *const c_char) -> String {
+    // SAFETY: the caller vouches for it, and the text is copied at once.
+    unsafe { borrowed(text) }.into_owned()
+}
+
+/// Returns C's text where it is, if it is UTF-8.
+///
+/// # Safety
+/// `text` is null or ends in a zero byte, and does not change for `'a`.
+unsafe fn borrowed<'a>(text: *const c_char) -> Cow<'a, str> {
     if text.is_null() {
-        return String::new();
+        return Cow::Borrowed("");
     }
     // SAFETY: the caller vouches for it.
-    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    unsafe { CStr::from_ptr(text) }.to_string_lossy()
 }
 
 /// Calls a getter of the server with a place for its result.
@@ -329,10 +339,10 @@ unsafe impl Sync for RequestHandle {}
 
 /// An input of a request.
 pub(crate) struct InputTensor<'r> {
-    pub(crate) name: String,
+    pub(crate) name: Cow<'r, str>,
     /// The server's number of the element type.
     pub(crate) datatype: u32,
-    pub(crate) shape: Vec<i64>,
+    pub(crate) shape: &'r [i64],
     /// The elements, in pieces.
     pub(crate) parts: Vec<&'r [u8]>,
 }
@@ -395,11 +405,11 @@ impl RequestHandle {
             )
         })?;
         // SAFETY: the server describes a name that lives as long as the request.
-        let name = unsafe { text(name) };
-        let shape = match rank {
-            0 => vec![],
+        let name = unsafe { borrowed(name) };
+        let shape: &[i64] = match rank {
+            0 => &[],
             // SAFETY: `shape` has `rank` sizes, which live as long as the request.
-            _ => unsafe { std::slice::from_raw_parts(shape, rank as usize) }.to_vec(),
+            _ => unsafe { std::slice::from_raw_parts(shape, rank as usize) },
         };
         let part = |index| input_part(input, index, &name);
         let parts = (0..buffers).map(part).collect::<Outcome<_>>()?;
@@ -407,7 +417,7 @@ impl RequestHandle {
     }
 
     /// Returns the names of the outputs that the client asked for.
-    pub(crate) fn outputs(&self) -> Outcome<Vec<String>> {
+    pub(crate) fn outputs(&self) -> Outcome<Vec<Cow<'_, str>>> {
         let request = self.0.as_ptr();
         // SAFETY: the request is valid (`new`).
         let count = get(0, |out| unsafe { TRITONBACKEND_RequestOutputCount(request, out) })?;
@@ -416,7 +426,7 @@ impl RequestHandle {
             let name =
                 get(null(), |out| unsafe { TRITONBACKEND_RequestOutputName(request, index, out) })?;
             // SAFETY: as above.
-            Ok(unsafe { text(name) })
+            Ok(unsafe { borrowed(name) })
         };
         (0..count).map(name).collect()
     }
@@ -431,13 +441,12 @@ impl RequestHandle {
 
     /// Writes the state that the next request of the sequence gets.
     pub(crate) fn set_sequence_state(&self, output: &Described<'_>) -> Outcome<()> {
-        let name = c_string(output.name);
         // SAFETY: the request is valid (`new`), the others are places or live through the call.
         let state = get(null_mut(), |out| unsafe {
             TRITONBACKEND_StateNew(
                 out,
                 self.0.as_ptr(),
-                name.as_ptr(),
+                output.name.as_ptr(),
                 output.datatype,
                 output.shape.as_ptr(),
                 output.shape.len() as u32,
@@ -483,7 +492,7 @@ fn input_part<'r>(input: *mut Input, index: u32, name: &str) -> Outcome<&'r [u8]
 
 /// A tensor as the server wants it described.
 pub(crate) struct Described<'t> {
-    pub(crate) name: &'t str,
+    pub(crate) name: &'t CStr,
     pub(crate) datatype: u32,
     pub(crate) shape: &'t [i64],
     pub(crate) bytes: &'t [u8],
@@ -495,7 +504,7 @@ pub(crate) struct ResponseHandle(*mut Response);
 impl ResponseHandle {
     /// Adds an output.
     pub(crate) fn output(&self, output: &Described<'_>) -> Outcome<()> {
-        let name = c_string(output.name);
+        let name = output.name;
         let (shape, rank) = (output.shape.as_ptr(), output.shape.len() as u32);
         // SAFETY: the response is not sent yet; name and shape live through the call.
         let place = get(null_mut(), |out| unsafe {
@@ -528,8 +537,8 @@ impl ResponseHandle {
 /// Copies a tensor's elements into a buffer that the server made for them.
 fn fill(buffer: *mut c_void, memory: u32, output: &Described<'_>) -> Outcome<()> {
     if memory != ffi::MEMORY_CPU && memory != ffi::MEMORY_PINNED {
-        let text =
-            format!("output {} is asked for in GPU memory; ask for host memory", output.name);
+        let name = output.name.to_string_lossy();
+        let text = format!("output {name} is asked for in GPU memory; ask for host memory");
         return Err(Failure::new(Code::Unsupported, text));
     }
     if output.bytes.is_empty() {

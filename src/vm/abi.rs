@@ -252,12 +252,13 @@ pub struct Libcalls {
         shape: *mut TVMFFIObject,
         dtype: u32,
     ) -> *mut TVMFFIObject,
-    /// Shows the call at `pc`, which is about to run, to the session's instrument. Returns zero to
+    /// Shows the call at `site`, a [`crate::instrument::CallSite`] of an operation of the current frame that is about to run, to the session's
+    /// instrument. Its arguments are lent in the frame's argument area. Returns zero to
     /// run it, [`ERROR`], or one when the instrument skips it: its result is stored as None and
     /// `session.pc` is the next operation, where the interpreter is to continue.
-    pub before_call: unsafe extern "C" fn(session: *mut SessionAbi, pc: u32) -> i32,
-    /// Shows the call at `pc`, which has run, to the session's instrument. Returns zero or [`ERROR`].
-    pub after_call: unsafe extern "C" fn(session: *mut SessionAbi, pc: u32) -> i32,
+    pub before_call: unsafe extern "C" fn(session: *mut SessionAbi, site: *const c_void) -> i32,
+    /// Shows the call at `site`, which has run, to the session's instrument. Returns zero or [`ERROR`].
+    pub after_call: unsafe extern "C" fn(session: *mut SessionAbi, site: *const c_void) -> i32,
 }
 
 /// Offset of [`SessionAbi::regs`].

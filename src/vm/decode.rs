@@ -195,6 +195,33 @@ pub enum Op {
     },
 }
 
+/// The callee of an operation, as bytecode has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Callee {
+    /// An entry of the function table.
+    Function(u32),
+    /// A builtin, of which some are operations of their own.
+    Builtin(Builtin),
+}
+
+impl Op {
+    /// The callee and the register for the result; None for operations that are no calls in bytecode.
+    pub fn call(&self) -> Option<(Callee, u32)> {
+        Some(match *self {
+            Op::CallPacked { callee, dst, .. } | Op::CallVm { func: callee, dst, .. } => {
+                (Callee::Function(callee), dst)
+            }
+            Op::Builtin { builtin, dst, .. } => (Callee::Builtin(builtin), dst),
+            Op::InvokeClosure { dst, .. } => (Callee::Builtin(Builtin::InvokeClosure), dst),
+            Op::Copy { dst, .. } => (Callee::Builtin(Builtin::Copy), dst),
+            Op::Kill { dst } => (Callee::Builtin(Builtin::NullValue), dst),
+            Op::Goto { .. } | Op::LoopBack { .. } | Op::Branch { .. } | Op::Ret { .. } => {
+                return None;
+            }
+        })
+    }
+}
+
 /// A decoded VM function.
 #[derive(Hash, Debug)]
 pub struct FuncCode {
@@ -228,6 +255,22 @@ impl FuncCode {
     #[inline(always)]
     pub fn args(&self, range: ArgRange) -> &[Source] {
         &self.sources[range.start as usize..][..range.len as usize]
+    }
+
+    /// The sources of the arguments of `op`, which is one of this function's; none if it is not a call.
+    pub fn args_of<'f>(&'f self, op: &'f Op) -> &'f [Source] {
+        match op {
+            Op::CallPacked { args, .. }
+            | Op::CallVm { args, .. }
+            | Op::Builtin { args, .. }
+            | Op::InvokeClosure { args, .. } => self.args(*args),
+            Op::Copy { src, .. } => std::slice::from_ref(src),
+            Op::Kill { .. }
+            | Op::Goto { .. }
+            | Op::LoopBack { .. }
+            | Op::Branch { .. }
+            | Op::Ret { .. } => &[],
+        }
     }
 
     /// The recycle slot of an operation that allocates; see

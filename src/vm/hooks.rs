@@ -5,8 +5,8 @@ use reflex_runtime::value::AnyView;
 
 use crate::abi::{DISCARD, FrameHeader};
 use crate::decode::{FuncCode, Op};
-use crate::instrument::{CallEvent, Verdict};
-use crate::state::{Recording, State, call_of, header, store};
+use crate::instrument::{CallEvent, CallSite, Verdict};
+use crate::state::{Recording, State, header, store};
 use crate::tier::{CallerFrame, Control, Step};
 
 /// Shows an operation to the recorder; returns true if recording goes on.
@@ -98,36 +98,35 @@ pub unsafe fn before_call(
     pc: u32,
     op: Op,
 ) -> Result<Verdict, ()> {
-    // SAFETY: sources of verified code; the instrument is taken out of the state while it
-    // runs, so nothing else refers to it.
+    // SAFETY: sources of verified code; the session keeps the program.
     unsafe {
         let program = &*std::sync::Arc::as_ptr(&(*state).program);
-        let Some((callee, dst)) = call_of(program, &op) else { return Ok(Verdict::Run) };
-        let sources = match &op {
-            Op::CallPacked { args, .. }
-            | Op::CallVm { args, .. }
-            | Op::Builtin { args, .. }
-            | Op::InvokeClosure { args, .. } => func.args(*args),
-            Op::Copy { src, .. } => std::slice::from_ref(src),
-            Op::Kill { .. }
-            | Op::Goto { .. }
-            | Op::LoopBack { .. }
-            | Op::Branch { .. }
-            | Op::Ret { .. } => &[],
-        };
+        let Some(site) = program.call_site(func.index, pc) else { return Ok(Verdict::Run) };
+        State::borrow_args(state, (*state).abi.regs, func, func.args_of(&op));
+        before_call_at(state, site)
+    }
+}
+
+/// Shows the call at `site`, whose arguments are in the argument area, to the instrument; a skipped call
+/// has its result None.
+///
+/// # Safety
+/// `state` is live, at that operation of its current frame.
+#[inline]
+pub unsafe fn before_call_at(state: *mut State, site: &CallSite) -> Result<Verdict, ()> {
+    // SAFETY: the caller passes a live state at the site; the instrument is taken out of the state while
+    // it runs, so nothing else refers to it.
+    unsafe {
         let regs = (*state).abi.regs;
-        let area = State::borrow_args(state, regs, func, sources);
-        let args = AnyView::slice_from_raw(area, sources.len() as i32);
-        let (function, callable) = (program.name(func.index), program.callables().of_op(&op));
-        let event = CallEvent { function, instr: pc, callee, callable, args };
+        let args = AnyView::slice_from_raw(regs.add(site.arg_area as usize), site.args as i32);
         let Some(mut instrument) = (*state).instrument.take() else { return Ok(Verdict::Run) };
-        let verdict = instrument.before(&event);
+        let verdict = instrument.before(&CallEvent { site, args });
         (*state).instrument = Some(instrument);
         match verdict {
-            Ok(Verdict::Skip) => store(regs, dst, TVMFFIAny::NONE),
+            Ok(Verdict::Skip) => store(regs, site.dst, TVMFFIAny::NONE),
             Ok(Verdict::Run) => {}
             Err(error) => {
-                (*state).abi.pc = pc;
+                (*state).abi.pc = site.instr;
                 State::fail(state, error);
                 return Err(());
             }
@@ -141,23 +140,33 @@ pub unsafe fn before_call(
 /// # Safety
 /// As for [`before_call`].
 pub unsafe fn after_call(state: *mut State, func: &FuncCode, pc: u32) -> Result<(), ()> {
-    // SAFETY: as in `before_call`: `func` is verified code of the current frame, and the
-    // instrument is taken out of the state while it runs.
+    // SAFETY: as in `before_call`.
     unsafe {
         let program = &*std::sync::Arc::as_ptr(&(*state).program);
-        let op = &func.ops[pc as usize];
-        let Some((callee, dst)) = call_of(program, op) else { return Ok(()) };
-        let result = match dst {
+        match program.call_site(func.index, pc) {
+            Some(site) => after_call_at(state, site),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Shows the call at `site`, which has run, to the instrument.
+///
+/// # Safety
+/// As for [`before_call_at`].
+#[inline]
+pub unsafe fn after_call_at(state: *mut State, site: &CallSite) -> Result<(), ()> {
+    // SAFETY: as in `before_call_at`; the site's register is one of the current frame's.
+    unsafe {
+        let result = match site.dst {
             DISCARD => AnyView::NONE,
             dst => AnyView::from_raw(*(*state).abi.regs.add(dst as usize)),
         };
-        let (function, callable) = (program.name(func.index), program.callables().of_op(op));
-        let event = CallEvent { function, instr: pc, callee, callable, args: &[] };
         let Some(mut instrument) = (*state).instrument.take() else { return Ok(()) };
-        let outcome = instrument.after(&event, result);
+        let outcome = instrument.after(&CallEvent { site, args: &[] }, result);
         (*state).instrument = Some(instrument);
         outcome.map_err(|error| {
-            (*state).abi.pc = pc;
+            (*state).abi.pc = site.instr;
             State::fail(state, error);
         })
     }

@@ -12,7 +12,7 @@ pub mod builder;
 pub mod builtins;
 pub mod bytecode;
 mod call_graph;
-mod callables;
+mod call_sites;
 mod calls;
 pub mod decode;
 pub mod devices;

@@ -3,6 +3,7 @@
 //! Each does what the interpreter does for the same operation, by calling the same
 //! code. They are entered with the session's current frame being the caller's.
 
+use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
@@ -22,7 +23,7 @@ use crate::builtins;
 use crate::calls::{self, call_builtin, call_packed};
 use crate::decode::{FuncCode, Op};
 use crate::hooks;
-use crate::instrument::Verdict;
+use crate::instrument::{CallSite, Verdict};
 use crate::mode::Mode;
 use crate::reentry::Placement;
 use crate::state::{ReturnTo, State, header, store};
@@ -333,15 +334,16 @@ unsafe fn borrowed(object: *mut TVMFFIObject) -> ManuallyDrop<ObjectRef> {
     ManuallyDrop::new(unsafe { ObjectRef::from_raw(NonNull::new_unchecked(object)) })
 }
 
-unsafe extern "C" fn before_call(session: *mut SessionAbi, pc: u32) -> i32 {
-    // SAFETY: machine code passes its live session and an operation of the current frame, as
-    // `Libcalls` demands.
+unsafe extern "C" fn before_call(session: *mut SessionAbi, site: *const c_void) -> i32 {
+    let (state, site) = (session.cast::<State>(), site.cast::<CallSite>());
+    // SAFETY: machine code passes its live session and the site of an operation of the current frame,
+    // as `Libcalls` demands; its program keeps the site.
     unsafe {
-        let (state, func, op) = at(session, pc);
-        match guard(|| Ok(hooks::before_call(state, func, pc, op))) {
+        (*state).abi.pc = (*site).instr;
+        match guard(|| Ok(hooks::before_call_at(state, &*site))) {
             Ok(Ok(Verdict::Run)) => 0,
             Ok(Ok(Verdict::Skip)) => {
-                (*state).abi.pc = pc + 1;
+                (*state).abi.pc = (*site).instr + 1;
                 1
             }
             Ok(Err(())) => ERROR,
@@ -353,12 +355,12 @@ unsafe extern "C" fn before_call(session: *mut SessionAbi, pc: u32) -> i32 {
     }
 }
 
-unsafe extern "C" fn after_call(session: *mut SessionAbi, pc: u32) -> i32 {
-    // SAFETY: machine code passes its live session and an operation of the current frame, as
-    // `Libcalls` demands.
+unsafe extern "C" fn after_call(session: *mut SessionAbi, site: *const c_void) -> i32 {
+    let (state, site) = (session.cast::<State>(), site.cast::<CallSite>());
+    // SAFETY: as in `before_call`.
     unsafe {
-        let (state, func, _) = at(session, pc);
-        let outcome = guard(|| Ok(hooks::after_call(state, func, pc)));
+        (*state).abi.pc = (*site).instr;
+        let outcome = guard(|| Ok(hooks::after_call_at(state, &*site)));
         status(outcome.unwrap_or_else(|error| {
             State::fail(state, error);
             Err(())

@@ -19,7 +19,7 @@ use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::Any;
 
 use crate::builtins::{Builtin, missing_group};
-use crate::callables::function_value;
+use crate::call_sites::function_value;
 use crate::decode::{Code, ConstEntry, decode};
 use crate::executable::{Constant, Executable, FuncKind, TensorConst};
 use crate::kernel::{Packed, RawKernel};

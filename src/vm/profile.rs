@@ -198,7 +198,7 @@ impl Profile {
 
 impl Instrument for Profile {
     fn before(&mut self, call: &CallEvent<'_>) -> Result<Verdict, Error> {
-        let bytes = call.args.iter().map(bytes_of).sum();
+        let bytes = call.args().iter().map(bytes_of).sum();
         let operations = (self.count_operations)(call);
         let began = Instant::now();
         self.running.push(Running { began, callees: Duration::ZERO, bytes, operations });
@@ -213,7 +213,7 @@ impl Instrument for Profile {
         if let Some(caller) = self.running.last_mut() {
             caller.callees += total;
         }
-        let id = self.id(call.callee);
+        let id = self.id(call.callee());
         let entry = &mut self.entries[id as usize];
         entry.calls += 1;
         entry.total += total;
@@ -222,7 +222,7 @@ impl Instrument for Profile {
         entry.operations = entry.operations.zip(operations).map(|(sum, more)| sum + more);
         if self.events.len() < MAX_EVENTS {
             let start = began.saturating_duration_since(self.epoch);
-            let (instr, duration) = (call.instr, total);
+            let (instr, duration) = (call.instr(), total);
             self.events.push(Event { callee: id, instr, start, duration, operations });
         } else {
             self.dropped += 1;
@@ -262,6 +262,7 @@ fn json_string(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::instrument::CallSite;
 
     #[test]
     fn rates_are_those_of_bytes_that_can_have_been_read() {
@@ -279,14 +280,14 @@ mod tests {
 
     #[test]
     fn time_is_told_apart_by_callee() {
-        let mut profile = Profile::new(|call| (call.callee == "outer").then_some(1_000_000_000));
-        let callable = AnyView::NONE;
-        let call = |callee| CallEvent { function: "main", instr: 3, callee, callable, args: &[] };
-        profile.before(&call("outer")).unwrap();
-        profile.before(&call("in\"ner")).unwrap();
+        let mut profile = Profile::new(|call| (call.callee() == "outer").then_some(1_000_000_000));
+        let sites = ["outer", "in\"ner"].map(CallSite::named);
+        let [outer, inner] = sites.each_ref().map(|site| CallEvent { site, args: &[] });
+        profile.before(&outer).unwrap();
+        profile.before(&inner).unwrap();
         std::thread::sleep(Duration::from_millis(2));
-        profile.after(&call("in\"ner"), AnyView::NONE).unwrap();
-        profile.after(&call("outer"), AnyView::NONE).unwrap();
+        profile.after(&inner, AnyView::NONE).unwrap();
+        profile.after(&outer, AnyView::NONE).unwrap();
         let entries: HashMap<_, _> = profile.by_time().into_iter().collect();
         let (outer, inner) = (entries["outer"], entries["in\"ner"]);
         assert!(outer.total >= inner.total && outer.own + inner.total <= outer.total);

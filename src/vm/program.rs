@@ -12,10 +12,11 @@ use reflex_runtime::abi::DLDevice;
 use reflex_runtime::value::Any;
 
 use crate::abi::{CodePtr, Trampolines};
-use crate::callables::Callables;
-use crate::decode::{Code, FuncCode, SiteId};
+use crate::call_sites::CallSites;
+use crate::decode::{Callee, Code, FuncCode, SiteId};
 use crate::epoch::Epochs;
 use crate::executable::Executable;
+use crate::instrument::CallSite;
 use crate::kernel::Packed;
 use crate::tier::{Bailout, Compiled, Tier};
 use crate::verify::Verified;
@@ -30,7 +31,7 @@ pub struct Program {
     consts: Box<[Any]>,
     packed: Box<[Option<Packed>]>,
     names: HashMap<String, u32>,
-    callables: OnceLock<Callables>,
+    call_sites: OnceLock<CallSites>,
     cells: Box<[AtomicPtr<u8>]>,
     watched: WatchedCode,
     tier: OnceLock<Arc<dyn Tier>>,
@@ -69,7 +70,7 @@ impl Program {
             consts,
             packed,
             names,
-            callables: OnceLock::new(),
+            call_sites: OnceLock::new(),
             cells,
             watched,
             tier: OnceLock::new(),
@@ -111,9 +112,20 @@ impl Program {
         self.exec.functions.get(func as usize).map_or("<no such function>", |f| f.name.as_str())
     }
 
-    /// Callees as values.
-    pub(crate) fn callables(&self) -> &Callables {
-        self.callables.get_or_init(|| Callables::of(self.id, &self.exec, &self.packed))
+    /// The name of a callee in bytecode.
+    pub(crate) fn callee_name(&self, callee: Callee) -> &str {
+        match callee {
+            Callee::Function(func) => self.name(func),
+            Callee::Builtin(builtin) => builtin.name(),
+        }
+    }
+
+    /// Operation `pc` of `func` as the call that an instrument sees; None if it is not a call. It never
+    /// moves, and lives as long as the program.
+    #[inline]
+    pub fn call_site(&self, func: u32, pc: u32) -> Option<&CallSite> {
+        let made = || CallSites::of(self.id, &self.exec, &self.code, &self.packed);
+        self.call_sites.get_or_init(made).get(func, pc)
     }
 
     /// Packed function number `callee`; None for builtins and VM functions.

@@ -17,8 +17,8 @@ use reflex_runtime::object;
 use reflex_runtime::value::{Any, AnyView};
 
 use crate::abi::{CodePtr, DISCARD, FRAME_BASE, FRAME_HEADER_SLOTS, FrameHeader, SessionAbi};
-use crate::builtins::{Builtin, Closure};
-use crate::decode::{ArgSource, FuncCode, Op, SiteId, Source};
+use crate::builtins::Closure;
+use crate::decode::{ArgSource, FuncCode, SiteId, Source};
 use crate::devices::Devices;
 use crate::epoch::Participant;
 use crate::instrument::Instrument;
@@ -526,18 +526,5 @@ pub unsafe fn clear(regs: *mut TVMFFIAny, from: usize, func: &FuncCode) {
     for at in from..func.num_regs as usize {
         // SAFETY: the frame has this register, and it holds nothing to release.
         unsafe { *regs.add(at) = TVMFFIAny::NONE };
-    }
-}
-
-/// The name that an operation calls in bytecode, and the register for the result.
-pub fn call_of<'p>(program: &'p Program, op: &Op) -> Option<(&'p str, u32)> {
-    match *op {
-        Op::CallPacked { callee, dst, .. } => Some((program.name(callee), dst)),
-        Op::CallVm { func, dst, .. } => Some((program.name(func), dst)),
-        Op::Builtin { builtin, dst, .. } => Some((builtin.name(), dst)),
-        Op::InvokeClosure { dst, .. } => Some((Builtin::InvokeClosure.name(), dst)),
-        Op::Copy { dst, .. } => Some((Builtin::Copy.name(), dst)),
-        Op::Kill { dst } => Some((Builtin::NullValue.name(), dst)),
-        Op::Goto { .. } | Op::LoopBack { .. } | Op::Branch { .. } | Op::Ret { .. } => None,
     }
 }

@@ -6,9 +6,10 @@ use std::time::Instant;
 use reflex_runtime::error::Error;
 
 use crate::abi::FRAME_BASE;
+use crate::decode::Op;
 use crate::program::Program;
 use crate::run_error::{FrameInfo, LISTED, Reason, RunError};
-use crate::state::{CANCEL, State, call_of, header, release};
+use crate::state::{CANCEL, State, header, release};
 
 impl State {
     /// Records an error of the operation the session is at.
@@ -118,7 +119,7 @@ impl State {
 
 fn frame_info(program: &Program, func: u32, pc: u32) -> FrameInfo {
     let op = program.function(func).and_then(|f| f.ops.get(pc as usize));
-    let callee = op.and_then(|op| call_of(program, op)).map(|(callee, _)| callee);
+    let callee = op.and_then(Op::call).map(|(callee, _)| program.callee_name(callee));
     FrameInfo {
         function: program.name(func).to_owned(),
         instr: pc,

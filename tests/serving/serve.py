@@ -7,13 +7,18 @@ import math
 import pathlib
 import shutil
 import sys
+import urllib.error
 import urllib.request
 
 import triton
 
 
+# Shapes and values that zeros of the smallest sizes are no input for.
+DEMO = {"silero_vad": {"input": ([1, 576], 0.0), "sr": ([1], 16000)}}
+
+
 def request_of(config):
-    """A request of zeros that the model takes; a free size is 1, of more than one dimension 16."""
+    """A request that the model takes: zeros, where a free size is 1, the only one of an input 16; or the demo's."""
     inputs = []
     for each in config["input"]:
         dims = [int(size) for size in each["dims"]]
@@ -21,12 +26,32 @@ def request_of(config):
         shape = ([1] if config.get("max_batch_size", 0) else []) + dims
         datatype = each["data_type"].removeprefix("TYPE_")
         zero = False if datatype == "BOOL" else 0.0 if datatype.startswith("FP") else 0
-        inputs.append({"name": each["name"], "shape": shape, "datatype": datatype, "data": [zero] * math.prod(shape)})
+        shape, value = DEMO.get(config["name"], {}).get(each["name"], (shape, zero))
+        inputs.append({"name": each["name"], "shape": shape, "datatype": datatype, "data": [value] * math.prod(shape)})
     return {"inputs": inputs}
 
 
-def get(url):
-    return json.load(urllib.request.urlopen(url, timeout=60))
+def fetch(url, data=None):
+    """The answer of a GET, or of a POST of `data`."""
+    request = urllib.request.Request(url, None if data is None else json.dumps(data).encode())
+    return json.load(urllib.request.urlopen(request, timeout=60))
+
+
+def line_of(server, name, folder):
+    """Writes a request for a model and returns the command that sends it, which was tried."""
+    url = f"http://{server.http}/v2/models/{name}"
+    try:
+        config = fetch(f"{url}/config")
+    except OSError:
+        return f"{name} did not load; see the log"
+    file, request = folder / f"{name}.json", request_of(config)
+    file.write_text(json.dumps(request))
+    command = f"curl -d @{file} {url}/infer"
+    try:
+        fetch(f"{url}/infer", request)
+    except urllib.error.HTTPError as error:
+        return f"{name} refuses zeros ({json.load(error)['error'].strip()}); put its data into the file: {command}"
+    return command
 
 
 def main():
@@ -43,15 +68,7 @@ def main():
     print(f"starting Triton with {len(files)} models; its log is {folder / 'triton.log'}", flush=True)
     with triton.Triton(repository, backends, folder / "triton.log", ports=(8000, 8001, 8002)) as server:
         for file in files:
-            name = pathlib.Path(file).stem
-            try:
-                config = get(f"http://{server.http}/v2/models/{name}/config")
-            except OSError:
-                print(f"{name} did not load; see the log", flush=True)
-                continue
-            request = folder / f"{name}.json"
-            request.write_text(json.dumps(request_of(config)))
-            print(f"curl -d @{request} http://{server.http}/v2/models/{name}/infer", flush=True)
+            print(line_of(server, pathlib.Path(file).stem, folder), flush=True)
         print(f"HTTP {server.http}, gRPC {server.grpc}, metrics http://127.0.0.1:{server.metrics_port}/metrics; "
               "Ctrl-C ends it", flush=True)
         server.process.wait()

@@ -5,7 +5,6 @@ usage: test_triton.py BACKEND_LIBRARY MODELS REFS [TEST...]     (of tritonclient
 import functools
 import os
 import pathlib
-import queue
 import shutil
 import sys
 import tempfile
@@ -15,65 +14,12 @@ import time
 import numpy as np
 import tritonclient.grpc as grpc
 import tritonclient.http as http
-from tritonclient.utils import InferenceServerException, np_to_triton_dtype
+from tritonclient.utils import InferenceServerException
 
+import scheduling
+import serve
 import triton
-
-# As `reflex check`.
-RTOL, ATOL = 1e-3, 1e-4
-
-
-def feeds(refs, case):
-    """Inputs and ONNX Runtime's outputs of a case, feed by feed."""
-    found = np.load(refs / f"{case}.npz")
-    count = 1 + max(int(key.split(".")[1]) for key in found)
-    part = lambda side, k: {key.split(".", 2)[2]: found[key] for key in found
-                            if key.startswith(f"{side}.{k}.")}
-    return [(part("in", k), part("out", k)) for k in range(count)]
-
-
-def inputs_of(module, feed):
-    made = []
-    for name, array in feed.items():
-        # A scalar is one element.
-        array = array.reshape(1) if array.ndim == 0 else array
-        value = module.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
-        value.set_data_from_numpy(np.ascontiguousarray(array))
-        made.append(value)
-    return made
-
-
-def infer(client, model, feed, **options):
-    module = grpc if isinstance(client, grpc.InferenceServerClient) else http
-    return client.infer(model, inputs_of(module, feed), **options)
-
-
-def check_close(result, expected, what):
-    for name, array in expected.items():
-        got = result.as_numpy(name)
-        assert got is not None and got.dtype == array.dtype, (what, name)
-        got = got.reshape(array.shape) if array.ndim == 0 else got
-        assert got.shape == array.shape, (what, name, got.shape, array.shape)
-        assert np.allclose(got, array, rtol=RTOL, atol=ATOL), (what, name, np.abs(got - array).max())
-
-
-def fails(call, *parts):
-    try:
-        call()
-    except InferenceServerException as error:
-        text = str(error)
-        assert all(part in text for part in parts), (parts, text)
-        return text
-    raise AssertionError(f"no error: {parts}")
-
-
-class Context:
-    """A server with the test's models, and clients of it."""
-
-    def __init__(self, server, repository, models, refs):
-        self.server, self.repository, self.models, self.refs = server, repository, models, refs
-        self.http = http.InferenceServerClient(server.http, concurrency=32, network_timeout=300)
-        self.grpc = grpc.InferenceServerClient(server.grpc)
+from clients import Context, check_close, counts, fails, feeds, in_threads, infer, inputs_of
 
 
 def test_answers(context):
@@ -91,51 +37,43 @@ def test_completed_configuration(context):
     config = context.http.get_model_config("magika")
     assert config["max_batch_size"] == 4 and "dynamic_batching" in config, config
     assert config["input"][0]["dims"] == [2048], config
+    unwritten = context.http.get_model_config("magika.reflex")
+    assert unwritten["backend"] == "reflex", unwritten
+    assert [unwritten[key] for key in ("input", "output", "max_batch_size")] == \
+        [config[key] for key in ("input", "output", "max_batch_size")], unwritten
+    (feed, expected), = feeds(context.refs, "magika.main")
+    check_close(infer(context.grpc, "magika.reflex", feed), expected, "without a configuration")
     config = context.http.get_model_config("silero_vad")
     assert config["max_batch_size"] == 0, config
     rate = next(entry for entry in config["input"] if entry["name"] == "sr")
     assert rate["dims"] == [1], rate
 
 
-def in_threads(count, body):
-    failures = queue.Queue()
-
-    def guarded(at):
-        try:
-            body(at)
-        except BaseException as error:  # noqa: BLE001 - the main thread raises it
-            failures.put(error)
-
-    threads = [threading.Thread(target=guarded, args=(at,)) for at in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if not failures.empty():
-        raise failures.get()
-
-
-def counts(context, model):
-    stats = context.http.get_inference_statistics(model)["model_stats"]
-    return sum(s["inference_count"] for s in stats), sum(s["execution_count"] for s in stats)
+def test_the_lines_of_serve(context):
+    """What `./x serve` prints for its models is answered."""
+    for model in ("magika", "minilm_l3_fp32", "light_resnet50", "silero_vad"):
+        line = serve.line_of(context.server, model, context.repository.parent)
+        assert line.startswith("curl"), line
 
 
 def test_batches(context):
-    """Requests of many clients run together, and each gets its own rows."""
+    """Requests of many clients over both protocols, together and one by one: each gets its own rows."""
     cases = feeds(context.refs, "minilm_l3_fp32.sweep") + feeds(context.refs, "minilm_l3_fp32.main")
-    before = counts(context, "minilm_batched")
-    for clients in (1, 4, 16):
-        def client(at):
-            own = grpc.InferenceServerClient(context.server.grpc)
-            for k in range(12):
-                feed, expected = cases[(at % 2 + k // 4) % len(cases)]
-                check_close(infer(own, "minilm_batched", feed), expected, f"client {at}")
-        in_threads(clients, client)
-    after = counts(context, "minilm_batched")
-    requests, runs = after[0] - before[0], after[1] - before[1]
-    assert requests == 12 * 21, requests
-    assert runs < requests, (runs, "no batch had two requests")
-    print(f"    {requests} requests in {runs} runs")
+    for model, batched in (("minilm_batched", True), ("minilm_alone", False)):
+        before = counts(context, model)
+        for clients in (1, 4, 16):
+            def client(at):
+                # A client belongs to the thread that makes it.
+                own = context.new_client(grpc if at // 2 % 2 == 0 else http)
+                for k in range(12):
+                    feed, expected = cases[(at % 2 + k // 4) % len(cases)]
+                    check_close(infer(own, model, feed), expected, f"client {at}")
+            in_threads(clients, client)
+        after = counts(context, model)
+        requests, runs = after[0] - before[0], after[1] - before[1]
+        assert requests == 12 * 21, requests
+        assert runs < requests if batched else runs == requests, (model, requests, runs)
+        print(f"    {model}: {requests} requests in {runs} runs")
 
 
 def test_bad_requests(context):
@@ -200,9 +138,10 @@ def test_sequences(context):
         for id in states:
             sound = random.standard_normal((1, 576)).astype(np.float32) * 0.1
             expected, states[id] = reference.run(None, dict(input=sound, state=states[id], sr=rate))
-            result = infer(context.grpc, "silero_sequences", dict(input=sound, sr=rate), sequence_id=id,
-                           sequence_start=step == 0, sequence_end=step == 7)
-            check_close(result, {"output": expected}, f"sequence {id}, step {step}")
+            for model in ("silero_sequences", "silero_direct"):
+                result = infer(context.grpc, model, dict(input=sound, sr=rate), sequence_id=id,
+                               sequence_start=step == 0, sequence_end=step == 7)
+                check_close(result, {"output": expected}, f"{model}, sequence {id}, step {step}")
 
 
 def test_timeouts(context):
@@ -325,10 +264,11 @@ model_warmup {
   inputs { key: "attention_mask" value { data_type: TYPE_INT64 dims: 16 zero_data: true } }
 }
 """
+ALONE = 'backend: "reflex"\nmax_batch_size: 1\n'
 SEQUENCES = """backend: "reflex"
 sequence_batching {
   max_sequence_idle_microseconds: 60000000
-  oldest { max_candidate_sequences: 64 }
+  STRATEGY
   state {
     input_name: "state" output_name: "stateN" data_type: TYPE_FP32 dims: [ 2, 1, 128 ]
     initial_state { name: "silence" data_type: TYPE_FP32 dims: [ 2, 1, 128 ] zero_data: true }
@@ -347,12 +287,19 @@ def main():
         for name in ("magika", "minilm_l3_fp32", "light_resnet50", "silero_vad"):
             triton.add_model(repository, name, models / f"{name}.onnx")
         triton.add_model(repository, "minilm_batched", models / "minilm_l3_fp32.onnx", BATCHED)
+        triton.add_model(repository, "minilm_alone", models / "minilm_l3_fp32.onnx", ALONE)
         triton.add_model(repository, "resnet_hasty", models / "light_resnet50.onnx", HASTY)
-        triton.add_model(repository, "silero_sequences", models / "silero_vad.onnx", SEQUENCES)
+        oldest = SEQUENCES.replace("STRATEGY", "oldest { max_candidate_sequences: 64 }")
+        triton.add_model(repository, "silero_sequences", models / "silero_vad.onnx", oldest)
+        # A sequence keeps an instance until it ends.
+        direct = SEQUENCES.replace("STRATEGY", "direct {}") + "instance_group { count: 3 kind: KIND_CPU }\n"
+        triton.add_model(repository, "silero_direct", models / "silero_vad.onnx", direct)
+        scheduling.add_models(repository, models)
         names = [path.name for path in repository.iterdir()]
         explicit = ["--model-control-mode=explicit", *(f"--load-model={name}" for name in names)]
+        explicit += triton.CACHE
         log = pathlib.Path(os.environ.get("REFLEX_SERVING_LOG", folder / "triton.log"))
-        tests = {name: test for name, test in globals().items() if name.startswith("test_")}
+        tests = {name: test for name, test in {**vars(scheduling), **globals()}.items() if name.startswith("test_")}
         with triton.Triton(repository, backends, log, explicit) as server:
             context = Context(server, repository, models, refs)
             unready = [name for name in names if not context.http.is_model_ready(name)]

@@ -12,6 +12,9 @@ import pytriton
 
 PACKAGE = pathlib.Path(pytriton.__file__).parent
 
+# The server's option for responses that are kept, 16 MiB of them.
+CACHE = [f"--cache-directory={PACKAGE / 'tritonserver/caches'}", "--cache-config=local,size=16777216"]
+
 
 def free_ports(wanted):
     """Ports that nothing listens on: those wanted, or others if they are taken; another process may take
@@ -45,13 +48,14 @@ def install_backend(library, folder):
 
 
 def add_model(repository, name, file, config='backend: "reflex"\n', version=1):
-    """Puts a model into a repository; its name there is `model` with the file's ending."""
+    """Puts a model into a repository; its name there is `model` with the file's ending. `config` may be None."""
     file = pathlib.Path(file)
     folder = repository / name / str(version)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"model{file.suffix}").unlink(missing_ok=True)
     (folder / f"model{file.suffix}").symlink_to(file.resolve())
-    (repository / name / "config.pbtxt").write_text(config)
+    if config is not None:
+        (repository / name / "config.pbtxt").write_text(config)
 
 
 class Triton:

@@ -65,8 +65,18 @@ impl MethodBody<'_, '_> {
             }
             self.e.b.switch_to_block(otherwise);
         }
+        self.lend_args(self.func.args(args));
+        let area = self.e.slot_address(Slot::index(self.func.arg_area()));
+        let arguments = ArgumentArea { address: area, count: args.len as usize };
+        self.run_packed(pc, callee, arguments, dst);
+        self.e.b.ins().jump(next, &[]);
+        self.e.b.switch_to_block(next);
+    }
+
+    /// Puts arguments into the argument area, which borrows them.
+    pub(super) fn lend_args(&mut self, args: &[Source]) {
         let area = self.func.arg_area();
-        for (index, source) in self.func.args(args).iter().enumerate() {
+        for (index, source) in args.iter().enumerate() {
             let value = match (source.reg(), source.reg().map(|reg| self.holds(reg))) {
                 (Some(reg), Some(RegFact::Tag(tag))) => {
                     self.e.load_typed(Slot::index(reg as usize), tag)
@@ -75,11 +85,6 @@ impl MethodBody<'_, '_> {
             };
             self.e.store_any(Slot::index(area + index), value);
         }
-        let area = self.e.slot_address(Slot::index(area));
-        let arguments = ArgumentArea { address: area, count: args.len as usize };
-        self.run_packed(pc, callee, arguments, dst);
-        self.e.b.ins().jump(next, &[]);
-        self.e.b.switch_to_block(next);
     }
 
     /// Calls a packed function with arguments in memory, or returns its error.

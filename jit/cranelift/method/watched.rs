@@ -1,30 +1,20 @@
 //! Code that shows its calls to the session's instrument: a libcall before and one after each.
 
-use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, Value, types};
 use reflex_vm::abi::{ERROR, RESUME, libcall};
-use reflex_vm::decode::Op;
+
+use reflex_vm::decode::Source;
+use reflex_vm::instrument::CallSite;
 
 use super::MethodBody;
 
-/// Returns true for operations that are calls in bytecode.
-pub(super) fn is_call(op: &Op) -> bool {
-    match op {
-        Op::CallPacked { .. }
-        | Op::CallVm { .. }
-        | Op::Builtin { .. }
-        | Op::InvokeClosure { .. }
-        | Op::Copy { .. }
-        | Op::Kill { .. } => true,
-        Op::Goto { .. } | Op::LoopBack { .. } | Op::Branch { .. } | Op::Ret { .. } => false,
-    }
-}
-
 impl MethodBody<'_, '_> {
-    /// Shows the call at `pc` before it runs. The interpreter takes over when it is skipped, since facts
+    /// Shows the call at `site` before it runs. The interpreter takes over when it is skipped, since facts
     /// about the registers assume that every call has run.
-    pub(super) fn show_before(&mut self, pc: u32) {
-        let status = self.e.call_at(libcall::BEFORE_CALL, pc);
+    pub(super) fn show_before(&mut self, site: &CallSite, args: &[Source]) {
+        self.lend_args(args);
+        let status = self.show(libcall::BEFORE_CALL, site);
         let (left, next) = (self.e.cold_block(), self.e.b.create_block());
         self.e.b.ins().brif(status, left, &[], next, &[]);
         self.e.b.switch_to_block(left);
@@ -33,6 +23,19 @@ impl MethodBody<'_, '_> {
         let status = self.e.b.ins().select(failed, error, resume);
         self.e.b.ins().return_(&[status]);
         self.e.b.switch_to_block(next);
+    }
+
+    /// Shows the call at `site`, which has run.
+    pub(super) fn show_after(&mut self, site: &CallSite) {
+        let status = self.show(libcall::AFTER_CALL, site);
+        self.e.return_if_failed(status);
+    }
+
+    fn show(&mut self, libcall: usize, site: &CallSite) -> Value {
+        let site = self.e.i64(std::ptr::from_ref(site) as i64);
+        let args = [self.e.session, site];
+        let call = self.e.call_libcall(libcall, &[types::I64; 2], Some(types::I32), &args);
+        self.e.b.inst_results(call)[0]
     }
 
     /// Ends native code before the operation at `pc`, which the interpreter runs and shows.

@@ -353,12 +353,12 @@ struct Seen(Vec<String>);
 
 impl Instrument for Seen {
     fn before(&mut self, call: &CallEvent<'_>) -> Result<Verdict, Error> {
-        self.0.push(format!("{} of {}", call.callee, call.args.len()));
+        self.0.push(format!("{} of {}", call.callee(), call.args().len()));
         Ok(Verdict::Run)
     }
 
     fn after(&mut self, call: &CallEvent<'_>, result: AnyView<'_>) -> Result<(), Error> {
-        self.0.push(format!("{} gave {:?}", call.callee, result.as_int()));
+        self.0.push(format!("{} gave {:?}", call.callee(), result.as_int()));
         Ok(())
     }
 }

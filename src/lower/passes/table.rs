@@ -36,6 +36,16 @@ impl PassContext<'_> {
     fn size(&self, option: &PassOption) -> usize {
         usize::try_from(self.get(option)).expect("no option is negative")
     }
+
+    /// Bytes of the largest constant that may be made of smaller ones.
+    fn max_grown(&self) -> usize {
+        let bytes = match (self.settings.get(MAX_BYTES.name), self.optimize_for) {
+            (Some(&asked), _) => asked,
+            (None, OptimizeFor::Speed) => MAX_BYTES.default,
+            (None, OptimizeFor::Size) => MAX_GROWN_FOR_SIZE,
+        };
+        usize::try_from(bytes).expect("no option is negative")
+    }
 }
 
 /// An option of a pass: a whole number.
@@ -84,11 +94,14 @@ impl PassInfo {
     }
 }
 
+/// [`MAX_BYTES`] in programs that are to be small: weights stay as narrow as the model has them.
+const MAX_GROWN_FOR_SIZE: i64 = 64 << 10;
+
 const MAX_BYTES: PassOption = PassOption {
     name: "max_bytes",
     default: MAX_GROWN as i64,
     range: (0, 1 << 30),
-    about: "the largest constant made of smaller ones, in bytes",
+    about: "the largest constant made of smaller ones, in bytes; programs that are to be small, 65536",
 };
 
 const MAX_OPERATORS: PassOption = PassOption {
@@ -136,13 +149,13 @@ pub static PASSES: &[PassInfo] = &[
     PassInfo {
         options: &[MAX_BYTES],
         ..optional("fold_constants", "operators over constants are evaluated", &[], |m, cx| {
-            fold_constants(m, cx.size(&MAX_BYTES))
+            fold_constants(m, cx.max_grown())
         })
     },
     PassInfo {
         options: &[MAX_BYTES],
         ..optional("simplify", "algebra; constants that it makes are folded", &[], |m, cx| {
-            simplify(m, cx.size(&MAX_BYTES))
+            simplify(m, cx.max_grown())
         })
     },
     optional(

@@ -10,10 +10,14 @@ mod common;
 mod harness;
 
 use common::{Case, assert_close, cases, tensor_type, tolerance};
-use harness::run;
+use harness::{f32s, run, run_with, tensor};
 use reflex_graph::builder::FuncBuilder;
-use reflex_graph::{FuncData, Literal, Module, Node, Op};
+use reflex_graph::{FuncData, Literal, Module, Node, Op, TensorType};
 use reflex_lower::graph::{MAX_GROWN, fold_constants};
+use reflex_lower::optimize_for::OptimizeFor;
+use reflex_lower::pipeline::{NoObserver, Options, run_graph};
+use reflex_tir::codegen::CpuTarget;
+use reflex_tir::{DType, Expr};
 
 /// A function of the operator alone, over parameters or over constants.
 fn module(case: &Case, operands: Operands) -> Module {
@@ -75,4 +79,30 @@ fn folded_constants_are_what_kernels_compute() {
         operators.insert(format!("{:?}", std::mem::discriminant(&case.op)));
     }
     assert!(operators.len() > 20, "{}", operators.len());
+}
+
+/// Bytes of a module's constants after the graph passes.
+fn constant_bytes(module: &Module, options: &Options) -> usize {
+    let module = run_graph(module.clone(), options, &NoObserver).unwrap();
+    module.consts.values().map(Literal::size).sum()
+}
+
+/// Optimised for size, integers that a model dequantizes stay integers, and answers are the same.
+#[test]
+fn dequantized_weights_stay_narrow_in_small_programs() {
+    let weights = tensor(DType::I8, &[64, 1024], vec![7; 64 * 1024]);
+    let mut module = Module::default();
+    let mut b = FuncBuilder::new(&mut module, "main");
+    let x = b.param("x", TensorType::new(DType::F32, vec![Expr::i64(3), Expr::i64(64)]));
+    let w = b.constant(weights);
+    let w = b.emit1(Op::Cast(DType::F32), &[w]).unwrap();
+    let y = b.emit1(Op::MatMul, &[x, w]).unwrap();
+    b.finish(vec![y], vec!["y".into()]);
+    let fast = Options::new(CpuTarget::host());
+    let small = Options { optimize_for: OptimizeFor::Size, ..fast.clone() };
+    assert_eq!(constant_bytes(&module, &small), 64 * 1024);
+    assert_eq!(constant_bytes(&module, &fast), 4 * 64 * 1024);
+    let args = [f32s(&[3, 64], 3)];
+    let answers = [&fast, &small].map(|o| run_with(o, &module, &args).unwrap().remove(0));
+    assert_eq!(answers[0], answers[1]);
 }

@@ -340,15 +340,20 @@ fn an_instrument_sees_every_call_and_can_skip_it() {
     struct Log(Vec<String>);
     impl Instrument for Log {
         fn before(&mut self, call: &CallEvent<'_>) -> Result<Verdict, Error> {
-            self.0
-                .push(format!("{}@{} {} {:?}", call.function, call.instr, call.callee, call.args));
-            if call.args.first().is_some_and(|arg| arg.as_int() == Some(13)) {
+            self.0.push(format!(
+                "{}@{} {} {:?}",
+                call.function(),
+                call.instr(),
+                call.callee(),
+                call.args()
+            ));
+            if call.args().first().is_some_and(|arg| arg.as_int() == Some(13)) {
                 return Err(Error::value_error("thirteen"));
             }
-            Ok(if call.callee == "fail" { Verdict::Skip } else { Verdict::Run })
+            Ok(if call.callee() == "fail" { Verdict::Skip } else { Verdict::Run })
         }
         fn after(&mut self, call: &CallEvent<'_>, result: AnyView<'_>) -> Result<(), Error> {
-            self.0.push(format!("{} = {result:?}", call.callee));
+            self.0.push(format!("{} = {result:?}", call.callee()));
             Ok(())
         }
     }
