@@ -47,7 +47,7 @@ fn generated(at: u64, json: &Json) -> Array {
     let start = (at + 1).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let number = |i: u64| {
         let x = i.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(start);
-        let x = (x ^ x >> 32).wrapping_mul(0x94D0_49BB_1331_11EB);
+        let x = (x ^ (x >> 32)).wrapping_mul(0x94D0_49BB_1331_11EB);
         (low + (high - low) * ((x >> 40) as f64 / f64::from(1 << 24))) as f32
     };
     let count = shape.iter().product::<i64>() as u64;
