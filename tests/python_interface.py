@@ -137,6 +137,36 @@ def foreign_types():
         assert y.numpy().dtype == x.dtype and (np.asarray(y) == x + x).all(), y.numpy()
 
 
+def values_of_data_types():
+    """Values of Relay's data types are tuples of the constructor's number and the fields."""
+    text = """#[version = "0.0.5"]
+type List[A] {
+  Cons(A, List[A]),
+  Nil,
+}
+
+def @main(%xs: List[Tensor[(2), float32]]) -> List[Tensor[(2), float32]] {
+  match (%xs) {
+    Cons(%x: Tensor[(2), float32], %rest: List[Tensor[(2), float32]]) => {
+      %0 = add(%x, %x);
+      %1 = @main(%rest);
+      Cons(%0, %1)
+    },
+    Nil => {
+      Nil
+    },
+  }
+}
+"""
+    given = (0, X[0, :2], (0, X[1, :2], (1,)))
+    for mode in ("bytecode", "compiled", "tiered"):
+        session = reflex.load(text.encode(), format="relay").session(mode)
+        number, first, (_, second, (nil,)) = session["main"](given)
+        assert (number, nil) == (0, 1)
+        assert (np.asarray(first) == 2 * X[0, :2]).all() and (np.asarray(second) == 2 * X[1, :2]).all()
+        assert "ffi.Array" in raises(TypeError, session["main"], X)
+
+
 def names_that_python_lacks():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "names.onnx")
@@ -246,6 +276,7 @@ def main():
     functions_know_their_parameters(program.session())
     scalars()
     foreign_types()
+    values_of_data_types()
     names_that_python_lacks()
     files()
     programs()

@@ -1,18 +1,21 @@
 //! Relay text, end to end: every case of `tests/relay_text/cases` compiles, and gives TVM's answers in
-//! every mode. `record.py` in that folder records them.
+//! every mode; so do the networks of `tests/relay_text/zoo`, from TVM's own collection. `record.py` in
+//! that folder records them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use reflex::stats::Difference;
-use reflex::{Array, DType, Engine, ErrorKind, Feed, Mode, ModelFormat, ModelSource};
+use reflex::{
+    Any, Array, DType, Engine, ErrorKind, Feed, Mode, ModelFormat, ModelSource, Tensor, Tuple,
+};
 use serde_json::Value as Json;
 
 const RTOL: f64 = 1e-4;
 const ATOL: f64 = 1e-5;
 
-fn files() -> Vec<PathBuf> {
-    let entries = fs::read_dir("tests/relay_text/cases").expect("the cases");
+fn files(folder: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("the cases");
     let paths = entries.map(|entry| entry.expect("an entry").path());
     let mut files: Vec<PathBuf> =
         paths.filter(|path| path.extension().is_some_and(|e| e == "relay")).collect();
@@ -33,6 +36,51 @@ fn array(json: &Json) -> Array {
     };
     let values = json["values"].as_array().expect("values");
     Array { dtype, shape, data: values.iter().flat_map(bytes).collect() }
+}
+
+/// Input number `at` of a network: numbers between bounds, as `generated` of `record.py` has them.
+fn generated(at: u64, json: &Json) -> Array {
+    let dims = json["shape"].as_array().expect("a shape");
+    let shape: Vec<i64> = dims.iter().map(|d| d.as_i64().expect("a dimension")).collect();
+    let bound = |key: &str| json[key].as_f64().expect("a bound");
+    let (low, high) = (bound("from"), bound("to"));
+    let start = (at + 1).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let number = |i: u64| {
+        let x = i.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(start);
+        let x = (x ^ (x >> 32)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (low + (high - low) * ((x >> 40) as f64 / f64::from(1 << 24))) as f32
+    };
+    let count = shape.iter().product::<i64>() as u64;
+    let data = (1..=count).flat_map(|i| number(i).to_le_bytes()).collect();
+    Array { dtype: DType::F32, shape, data }
+}
+
+/// A network has its parameters as inputs. All modes run the same program.
+#[test]
+fn networks_of_tvms_collection_give_its_answers() {
+    let files = files("tests/relay_text/zoo");
+    for path in &files {
+        let text = fs::read_to_string(path.with_extension("json")).expect("the answers");
+        let case: Json = serde_json::from_str(&text).expect("JSON");
+        let program = Engine::new().and_then(|e| e.load(path)).expect("a program");
+        let inputs = program.signature("main").expect("a signature").inputs;
+        let values = (0..).zip(case["inputs"].as_array().expect("inputs"));
+        let names = inputs.iter().map(|port| port.name.clone());
+        let feed: Feed = names.zip(values.map(|(at, value)| generated(at, value))).collect();
+        let prepared = program.prepare("main", &feed).expect("inputs that fit");
+        let expected: Vec<Array> =
+            case["outputs"].as_array().expect("outputs").iter().map(array).collect();
+        for mode in Mode::ALL {
+            let mut session = program.session(mode).expect("a session");
+            let outputs = session.call(&prepared).and_then(|o| o.arrays()).expect("answers");
+            assert_eq!(outputs.len(), expected.len(), "{}", path.display());
+            for ((name, found), expected) in outputs.iter().zip(&expected) {
+                let difference = Difference::of(found, expected, RTOL, ATOL).expect("numbers");
+                assert!(difference.matches(), "{}, {mode}, {name}: {difference:?}", path.display());
+            }
+        }
+    }
+    assert!(files.len() >= 5, "only {} networks were run", files.len());
 }
 
 fn check(path: &Path, mode: Mode) -> Result<(), String> {
@@ -72,7 +120,7 @@ fn check(path: &Path, mode: Mode) -> Result<(), String> {
 
 #[test]
 fn compiled_texts_give_the_answers_of_tvm() {
-    let (files, mut wrong) = (files(), vec![]);
+    let (files, mut wrong) = (files("tests/relay_text/cases"), vec![]);
     for path in &files {
         for mode in Mode::ALL {
             wrong.extend(check(path, mode).err());
@@ -80,6 +128,94 @@ fn compiled_texts_give_the_answers_of_tvm() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(files.len() >= 16, "only {} cases were run", files.len());
+}
+
+/// `@doubled` maps over a list, `@weigh` folds a tree and takes a tuple with it.
+const DATA: &str = r#"#[version = "0.0.5"]
+type List[A] {
+  Cons(A, List[A]),
+  Nil,
+}
+type Tree[A] {
+  Leaf(A),
+  Node(Tree[A], Tree[A]),
+}
+
+def @doubled(%xs: List[Tensor[(2), float32]]) -> List[Tensor[(2), float32]] {
+  match (%xs) {
+    Cons(%x: Tensor[(2), float32], %rest: List[Tensor[(2), float32]]) => {
+      %0 = add(%x, %x);
+      %1 = @doubled(%rest);
+      Cons(%0, %1)
+    },
+    Nil => {
+      Nil
+    },
+  }
+}
+
+def @sum(%t: Tree[Tensor[(2), float32]]) -> Tensor[(2), float32] {
+  match (%t) {
+    Leaf(%x1: Tensor[(2), float32]) => {
+      %x1
+    },
+    Node(%left: Tree[Tensor[(2), float32]], %right: Tree[Tensor[(2), float32]]) => {
+      %2 = @sum(%left);
+      %3 = @sum(%right);
+      add(%2, %3)
+    },
+  }
+}
+
+def @main(%given: (Tree[Tensor[(2), float32]], List[Tensor[(2), float32]])) {
+  %4 = %given.0;
+  %5 = %given.1;
+  %6 = @sum(%4);
+  %7 = @doubled(%5);
+  (%6, %7)
+}
+"#;
+
+/// Values of data types nest in values of callers, both ways: tuples of the constructor's number and the
+/// fields.
+#[test]
+fn values_of_data_types_pass_between_caller_and_program() {
+    let value = |tag: i64, fields: Vec<Any>| -> Any {
+        let tag = std::iter::once(Any::from(tag));
+        Tuple::new(tag.chain(fields).collect::<Vec<_>>()).into()
+    };
+    let pair = |x: f32| Any::from(Tensor::from_slice(&[2], &[x, x]).expect("a tensor"));
+    let list = |numbers: &[f32]| {
+        numbers.iter().rev().fold(value(1, vec![]), |rest, x| value(0, vec![pair(*x), rest]))
+    };
+    let leaf = |x: f32| value(0, vec![pair(x)]);
+    let tree = value(1, vec![value(1, vec![leaf(1.0), leaf(2.0)]), leaf(4.0)]);
+    let program = Engine::new().expect("an engine");
+    let program = program.load(ModelSource::bytes(ModelFormat::Relay, DATA)).expect("a program");
+    for mode in Mode::ALL {
+        let mut session = program.session(mode).expect("a session");
+        for numbers in [&[][..], &[3.0], &[1.0, -2.0, 5.0]] {
+            let given = Tuple::new([tree.clone(), list(numbers)]);
+            let answer = session.call_values("main", &[given.into()]).expect("an answer");
+            let answer = answer.downcast_ref::<Tuple>().expect("a tuple").to_vec();
+            assert_eq!(answer.len(), 2, "{mode}: a tuple has no number in front");
+            assert_eq!(shown(&answer[0]), "[7.0, 7.0]", "{mode}");
+            let doubled: Vec<f32> = numbers.iter().map(|x| 2.0 * x).collect();
+            assert_eq!(shown(&answer[1]), shown(&list(&doubled)), "{mode}");
+        }
+        let error = session.call_values("main", &[pair(0.0)]).expect_err("a tensor").to_string();
+        assert!(error.contains("ffi.Array"), "{mode}: {error}");
+    }
+}
+
+fn shown(value: &Any) -> String {
+    if let Some(items) = value.downcast_ref::<Tuple>() {
+        return format!("({})", items.iter().map(shown).collect::<Vec<_>>().join(", "));
+    }
+    match value.downcast_ref::<Tensor>() {
+        Some(tensor) => format!("{:?}", tensor.to_vec::<f32>().expect("floats")),
+        None => value.view().as_int().map_or("?".to_owned(), |tag| tag.to_string()),
+    }
 }
 
 const TEXT: &str = "#[version = \"0.0.5\"]\n\

@@ -2,5 +2,6 @@
 
 pub mod device;
 pub mod heap;
+mod live;
 pub mod pool;
 pub(crate) mod workspace;

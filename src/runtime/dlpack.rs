@@ -255,7 +255,7 @@ unsafe fn import(dl: &DLTensor, owner: impl FnOnce() -> Owner) -> Result<Tensor,
     Ok(unsafe {
         match strides {
             Some(strides) => tensor::strided(location, shape, strides, dl.dtype, owner()),
-            None => tensor::compact(location, shape, dl.dtype, owner()),
+            None => tensor::compact(location, shape, dl.dtype, owner),
         }
     })
 }

@@ -10,6 +10,7 @@
 
 use std::any::Any as StdAny;
 use std::ffi::c_void;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -160,16 +161,18 @@ pub(crate) struct DataLocation {
     pub(crate) byte_offset: u64,
 }
 
-/// A compact tensor over the data at `location`, kept alive by `owner`.
+/// A compact tensor over the data at `location`, kept alive by what `owner` gives. It is asked when
+/// there is an object, so that no owner has to be dropped if there is none: one that lay on the stack for
+/// that would be written in words and copied in vectors, for which the processor waits.
 ///
 /// # Safety
-/// `owner` keeps [`byte_size`] bytes at `location` alive.
+/// The owner keeps [`byte_size`] bytes at `location` alive.
 #[inline(always)]
 pub(crate) unsafe fn compact(
     location: DataLocation,
     shape: &[i64],
     dtype: DType,
-    owner: Owner,
+    owner: impl FnOnce() -> Owner,
 ) -> Tensor {
     let rank = shape.len();
     Tensor(make(rank, |tail| {
@@ -187,8 +190,16 @@ pub(crate) unsafe fn compact(
             // Overflow needs a dimension of 0 elsewhere; then no element is addressed.
             stride = stride.wrapping_mul(shape[dim]);
         }
-        Cell { dl: describe(location, rank, dtype, dims.as_ptr(), strides.as_ptr()), owner }
+        let dl = describe(location, rank, dtype, dims.as_ptr(), strides.as_ptr());
+        Cell { dl, owner: owner() }
     }))
+}
+
+/// A block as an owner. One for which no object can be made stays allocated.
+#[inline(always)]
+fn owned(block: OwnedBlock) -> impl FnOnce() -> Owner {
+    let block = ManuallyDrop::new(block);
+    || Owner::Block(ManuallyDrop::into_inner(block))
 }
 
 /// A tensor over the data at `location` with any strides.
@@ -285,7 +296,7 @@ impl Tensor {
     fn on_block(block: OwnedBlock, device: DLDevice, shape: &[i64], dtype: DType) -> Tensor {
         let location = DataLocation { data: block.data().as_ptr().cast(), device, byte_offset: 0 };
         // SAFETY: the caller passes a block with at least the tensor's bytes, and the owner keeps it.
-        unsafe { compact(location, shape, dtype, Owner::Block(block)) }
+        unsafe { compact(location, shape, dtype, owned(block)) }
     }
 
     /// A CPU tensor of zeros.
@@ -331,13 +342,14 @@ impl Tensor {
         require_room(shape, dtype, offset, storage.size())?;
         let data = storage.data().as_ptr().cast();
         let location = DataLocation { data, device: storage.device(), byte_offset: offset as u64 };
-        let owner = Owner::Object(storage.object().clone());
+        let owner = || Owner::Object(storage.object().clone());
         // SAFETY: the bytes are inside the storage, checked above.
         Ok(unsafe { compact(location, shape, dtype, owner) })
     }
 
     /// A compact tensor at `offset` bytes into `bytes` of its own from `allocator`, whose values are
     /// unspecified: one on a storage to which nothing else refers. The memory counts as that of `device`.
+    #[inline]
     pub fn on_own_storage(
         (allocator, device): (&'static dyn DeviceAllocator, DLDevice),
         bytes: usize,
@@ -350,7 +362,7 @@ impl Tensor {
         let data = block.data().as_ptr().cast();
         let location = DataLocation { data, device, byte_offset: offset as u64 };
         // SAFETY: the bytes are inside the block, checked above.
-        Ok(unsafe { compact(location, shape, dtype, Owner::Block(block)) })
+        Ok(unsafe { compact(location, shape, dtype, owned(block)) })
     }
 
     /// A compact CPU tensor over memory that `keeper` keeps alive, such as a mapped
@@ -369,7 +381,7 @@ impl Tensor {
         let location =
             DataLocation { data: data.as_ptr().cast(), device: DLDevice::CPU, byte_offset: 0 };
         // SAFETY: the caller vouches that `keeper` keeps the tensor's bytes at `data` alive.
-        Ok(unsafe { compact(location, shape, dtype, Owner::Host(keeper)) })
+        Ok(unsafe { compact(location, shape, dtype, || Owner::Host(keeper)) })
     }
 
     /// The same data with another shape of as many elements.
@@ -401,7 +413,7 @@ impl Tensor {
         let DLTensor { data, device, byte_offset, .. } = *self.dl();
         let location = DataLocation { data, device, byte_offset: byte_offset + offset as u64 };
         // SAFETY: callers check that the view is inside this tensor.
-        unsafe { compact(location, shape, dtype, Owner::Object(self.0.clone())) }
+        unsafe { compact(location, shape, dtype, || Owner::Object(self.0.clone())) }
     }
 
     fn require_compact(&self, verb: &str) -> Result<(), Error> {

@@ -42,6 +42,7 @@ impl Devices {
     }
 
     /// Device `index`; -1 is the host.
+    #[inline]
     pub fn get(&self, index: i64) -> Result<DLDevice, Error> {
         if index == -1 {
             return Ok(DLDevice::CPU);

@@ -391,6 +391,7 @@ impl Placement {
     ///
     /// # Safety
     /// `state` is live, and nothing else refers to its devices.
+    #[inline]
     pub unsafe fn of(state: *mut State, index: i64) -> Result<Placement, Error> {
         // SAFETY: see `# Safety`.
         unsafe {
@@ -400,6 +401,7 @@ impl Placement {
     }
 
     /// On the host the allocator is of the session's kind, elsewhere it is the device's.
+    #[inline]
     fn on(kind: AllocatorKind, device: DLDevice) -> Result<Placement, Error> {
         let allocator = match device.is_cpu() {
             true => kind.on_cpu(),

@@ -198,6 +198,86 @@ fn errors_have_lines_and_columns() {
     }
 }
 
+/// Weights of depthwise convolutions with channels last, as TVM's MobileNet has them.
+#[test]
+fn depthwise_weights_may_begin_with_spatial_axes() {
+    let text = "#[version = \"0.0.5\"]\n\
+                def @main(%x: Tensor[(1, 2, 2, 2), float32], %w: Tensor[(2, 2, 2, 1), float32]) {\n  \
+                nn.conv2d(%x, %w, padding=[0, 0, 0, 0], groups=2, channels=2, kernel_size=[2, 2], \
+                data_layout=\"NHWC\", kernel_layout=\"HWOI\")\n}\n";
+    let numbers = |first: u8| -> Vec<Json> { (first..first + 8).map(Json::from).collect() };
+    let case = serde_json::json!({
+        "inputs": [
+            {"dtype": "float32", "shape": [1, 2, 2, 2], "values": numbers(0)},
+            {"dtype": "float32", "shape": [2, 2, 2, 1], "values": numbers(1)},
+        ],
+        "outputs": [{"dtype": "float32", "shape": [1, 1, 1, 2], "values": [68, 100]}],
+    });
+    let module = RelayText::read(text, "t").unwrap().lower().unwrap_or_else(|e| panic!("{e}"));
+    check("depthwise", &module, &case).unwrap();
+    let other = text.replace("HWOI", "WHOI");
+    let error = RelayText::read(&other, "t").unwrap().lower().unwrap_err().to_string();
+    assert!(error.contains("layout WHOI is not supported"), "{error}");
+}
+
+/// Adaptive pools have windows that their results' sizes divide the extents into.
+#[test]
+fn adaptive_pools_divide_their_extents() {
+    let cases = [
+        (
+            "nn.adaptive_avg_pool2d",
+            "(1, 1, 2, 4)",
+            "output_size=[1, 2]",
+            vec![1, 1, 1, 2],
+            vec![2.5, 4.5],
+        ),
+        (
+            "nn.adaptive_max_pool1d",
+            "(1, 2, 4)",
+            "output_size=[2]",
+            vec![1, 2, 2],
+            vec![1., 3., 5., 7.],
+        ),
+        (
+            "nn.adaptive_avg_pool3d",
+            "(1, 1, 2, 2, 2)",
+            "output_size=[1, 1, 1]",
+            vec![1; 5],
+            vec![3.5],
+        ),
+        (
+            "nn.adaptive_max_pool2d",
+            "(1, 2, 2, 2)",
+            "output_size=[2, 1], layout=\"NHWC\"",
+            vec![1, 2, 1, 2],
+            vec![2., 3., 6., 7.],
+        ),
+    ];
+    for (name, shape, attrs, dims, values) in cases {
+        let text = format!(
+            "#[version = \"0.0.5\"]\ndef @main(%x: Tensor[{shape}, float32]) {{\n  {name}(%x, {attrs})\n}}\n"
+        );
+        let extents: Vec<i64> =
+            shape.trim_matches(['(', ')']).split(", ").map(|n| n.parse().unwrap()).collect();
+        let case = serde_json::json!({
+            "inputs": [{
+                "dtype": "float32",
+                "shape": extents,
+                "values": (0..8).collect::<Vec<_>>(),
+            }],
+            "outputs": [{"dtype": "float32", "shape": dims, "values": values}],
+        });
+        let module = RelayText::read(&text, "t").unwrap().lower().unwrap_or_else(|e| panic!("{e}"));
+        check(name, &module, &case).unwrap();
+    }
+    let error = refused("", "nn.adaptive_avg_pool1d(%x, output_size=[3, 1])");
+    assert!(error.contains("`output_size` has 1 numbers"), "{error}");
+    let text = "#[version = \"0.0.5\"]\ndef @main(%x: Tensor[(1, 1, 4), float32]) {\n  \
+                nn.adaptive_avg_pool1d(%x, output_size=[3])\n}\n";
+    let error = RelayText::read(text, "t").unwrap().lower().unwrap_err().to_string();
+    assert!(error.contains("does not divide the extents"), "{error}");
+}
+
 /// Neither depth nor size of a text, its types or its branches ends in anything but an error.
 #[test]
 fn hostile_texts_are_refused() {

@@ -19,6 +19,7 @@ use std::cell::RefCell;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::live::{self, Reserve};
 use crate::abi::DLDevice;
 use crate::error::Error;
 
@@ -76,6 +77,12 @@ pub trait DeviceAllocator: Send + Sync {
 
     /// A block of at least `bytes`, aligned to [`ALIGNMENT`].
     fn allocate(&self, bytes: usize) -> Result<Block, Error>;
+
+    /// A free block of [`class_size`] bytes, if one is at hand for a small request. Its address alone
+    /// passes through a register, where a [`Block`] passes through memory.
+    fn recycle(&self, _bytes: usize) -> Option<NonNull<u8>> {
+        None
+    }
 
     /// Releases a block.
     ///
@@ -147,12 +154,9 @@ impl std::str::FromStr for AllocatorKind {
 pub static CPU: Cpu = Cpu { kind: AllocatorKind::Pooled };
 static CPU_NAIVE: Cpu = Cpu { kind: AllocatorKind::Naive };
 
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static PEAK_LIVE: AtomicUsize = AtomicUsize::new(0);
 static RESIDENT: AtomicUsize = AtomicUsize::new(0);
 static PEAK_RESIDENT: AtomicUsize = AtomicUsize::new(0);
 static CACHE_LIMIT: AtomicUsize = AtomicUsize::new(256 << 20);
-static MEMORY_LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 /// Bytes that each thread may cache whatever the high-water mark.
 const SMALL_CACHE: usize = 1 << 20;
 
@@ -171,7 +175,7 @@ pub(super) fn cache_limit() -> usize {
 /// Bounds the memory in use at once over all threads: beyond it, allocations fail with a
 /// `MemoryError`. There is no bound at first.
 pub fn set_memory_limit(bytes: usize) {
-    MEMORY_LIMIT.store(bytes, Ordering::Relaxed);
+    live::set_limit(bytes);
 }
 
 impl DeviceAllocator for Cpu {
@@ -181,6 +185,10 @@ impl DeviceAllocator for Cpu {
 
     #[inline]
     fn allocate(&self, bytes: usize) -> Result<Block, Error> {
+        if let Some(data) = self.recycle(bytes) {
+            let size = class_size(bytes);
+            return Ok(Block { data, size, capacity: size });
+        }
         let reservation = Reservation::of(bytes)?;
         let class = reservation.0;
         let cached = match self.kind {
@@ -196,14 +204,30 @@ impl DeviceAllocator for Cpu {
         }
     }
 
+    /// A small block whose bytes this thread's reserve has: no count is touched that other threads touch.
+    #[inline]
+    fn recycle(&self, bytes: usize) -> Option<NonNull<u8>> {
+        if bytes > live::SMALL || self.kind == AllocatorKind::Naive {
+            return None;
+        }
+        let class = Class::of(bytes);
+        CACHE.try_with(|cache| cache.borrow_mut().recycle(class)).ok()?
+    }
+
     #[inline]
     unsafe fn release(&self, block: Block) {
-        LIVE.fetch_sub(block.size, Ordering::Relaxed);
         let class = Class::of(block.capacity);
-        let cached = self.kind == AllocatorKind::Pooled
-            && CACHE
-                .try_with(|cache| cache.borrow_mut().release(class, block.data))
-                .unwrap_or(false);
+        let pooled = self.kind == AllocatorKind::Pooled;
+        let cached = CACHE.try_with(|cache| {
+            let mut cache = cache.borrow_mut();
+            cache.reserve.put(block.size);
+            pooled && cache.release(class, block.data)
+        });
+        // A thread that is shutting down has no cache any more.
+        let cached = cached.unwrap_or_else(|_| {
+            live::subtract(block.size);
+            false
+        });
         if !cached {
             // SAFETY: the caller releases the block, which was allocated with its class's size.
             unsafe { release_to_system(block.data, block.capacity) };
@@ -218,8 +242,8 @@ impl DeviceAllocator for Cpu {
 
     fn statistics(&self) -> Statistics {
         Statistics {
-            live: LIVE.load(Ordering::Relaxed),
-            peak_live: PEAK_LIVE.load(Ordering::Relaxed),
+            live: live::total(),
+            peak_live: live::peak(),
             resident: RESIDENT.load(Ordering::Relaxed),
             peak_resident: PEAK_RESIDENT.load(Ordering::Relaxed),
         }
@@ -233,7 +257,7 @@ fn exhausted(bytes: usize) -> Error {
 
 #[cold]
 fn over_limit(bytes: usize) -> Error {
-    let limit = MEMORY_LIMIT.load(Ordering::Relaxed);
+    let limit = live::limit();
     let what = format!("{bytes} more bytes of tensor data exceed the limit of {limit} bytes");
     Error::new("MemoryError", what)
 }
@@ -250,15 +274,7 @@ impl Reservation {
             return Err(exhausted(bytes));
         }
         let class = Class::of(bytes);
-        let live = LIVE.fetch_add(class.size, Ordering::Relaxed) + class.size;
-        if live > MEMORY_LIMIT.load(Ordering::Relaxed) {
-            LIVE.fetch_sub(class.size, Ordering::Relaxed);
-            return Err(over_limit(bytes));
-        }
-        if live > PEAK_LIVE.load(Ordering::Relaxed) {
-            PEAK_LIVE.fetch_max(live, Ordering::Relaxed);
-        }
-        Ok(Reservation(class))
+        if live::add(class.size) { Ok(Reservation(class)) } else { Err(over_limit(bytes)) }
     }
 
     /// The size class of the request, in bytes.
@@ -269,7 +285,7 @@ impl Reservation {
     /// Ends the reservation.
     #[inline]
     pub(super) fn end(self) {
-        LIVE.fetch_sub(self.0.size, Ordering::Relaxed);
+        live::subtract(self.0.size);
     }
 
     /// Ends the reservation, since the system has no memory for it.
@@ -279,6 +295,12 @@ impl Reservation {
         self.end();
         error
     }
+}
+
+/// Bytes of the block that [`DeviceAllocator::recycle`] finds for a request.
+#[inline]
+pub fn class_size(bytes: usize) -> usize {
+    Class::of(bytes).size
 }
 
 /// A size class: the size that blocks are rounded up to, and the index of its free list.
@@ -292,7 +314,10 @@ impl Class {
     /// The smallest class that fits `bytes`, which is at most [`MAX_BLOCK`].
     #[inline]
     fn of(bytes: usize) -> Class {
-        let bytes = bytes.max(ALIGNMENT);
+        if bytes <= ALIGNMENT {
+            let index = ALIGNMENT.ilog2() as usize * CLASSES_PER_DOUBLING;
+            return Class { index, size: ALIGNMENT };
+        }
         let power = bytes.next_power_of_two();
         let step = (power / (2 * CLASSES_PER_DOUBLING)).max(ALIGNMENT);
         // The step is a power of two, which the compiler cannot know: no division.
@@ -314,6 +339,7 @@ struct Cache {
     peak: usize,
     /// Times that the cache was trimmed for a new block.
     trims: u32,
+    reserve: Reserve,
 }
 
 thread_local! {
@@ -321,7 +347,15 @@ thread_local! {
 }
 
 impl Cache {
-    const EMPTY: Cache = Cache { heads: [None; CLASSES], bytes: 0, peak: 0, trims: 0 };
+    const EMPTY: Cache =
+        Cache { heads: [None; CLASSES], bytes: 0, peak: 0, trims: 0, reserve: Reserve::EMPTY };
+
+    /// A free block of the class, if the reserve has its bytes.
+    #[inline]
+    fn recycle(&mut self, class: Class) -> Option<NonNull<u8>> {
+        self.heads[class.index]?;
+        if self.reserve.take(class.size) { self.pop(class) } else { None }
+    }
 
     /// A free block of the class, or the best fit, with its size.
     #[inline]
@@ -331,7 +365,7 @@ impl Cache {
             None if class.size < BEST_FIT_MIN => None,
             None => {
                 let resident = RESIDENT.load(Ordering::Relaxed);
-                self.best_fit(class, resident, PEAK_LIVE.load(Ordering::Relaxed))
+                self.best_fit(class, resident, live::peak())
             }
         }
     }
@@ -390,7 +424,7 @@ impl Cache {
     /// Caches a released block; returns false if that would exceed the limit.
     #[inline]
     fn release(&mut self, class: Class, block: NonNull<u8>) -> bool {
-        let (peak, live) = (PEAK_LIVE.load(Ordering::Relaxed), LIVE.load(Ordering::Relaxed));
+        let (peak, live) = (live::peak(), live::upper_bound());
         let headroom = (2 * peak).saturating_sub(live).max(SMALL_CACHE);
         let limit = CACHE_LIMIT.load(Ordering::Relaxed).min(headroom);
         if self.bytes + class.size > limit {
@@ -451,7 +485,7 @@ fn excess(size: usize, resident: usize, peak: usize) -> usize {
 /// more than a quarter.
 #[cold]
 pub(super) fn trim_for(size: usize) {
-    let peak = PEAK_LIVE.load(Ordering::Relaxed);
+    let peak = live::peak();
     let excess = excess(size, RESIDENT.load(Ordering::Relaxed), peak);
     if excess > 0 {
         // A thread that is shutting down has no cache any more.
@@ -526,7 +560,12 @@ impl std::fmt::Debug for dyn DeviceAllocator {
 
 impl OwnedBlock {
     /// Allocates at least `bytes` from `allocator`.
+    #[inline]
     pub fn new(allocator: &'static dyn DeviceAllocator, bytes: usize) -> Result<OwnedBlock, Error> {
+        if let Some(data) = allocator.recycle(bytes) {
+            let size = class_size(bytes);
+            return Ok(OwnedBlock { block: Block { data, size, capacity: size }, allocator });
+        }
         Ok(OwnedBlock { block: allocator.allocate(bytes)?, allocator })
     }
 

@@ -1,6 +1,7 @@
 //! The runtime's costs of one dispatch: values, calls, headers, launches.
 
 use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use reflex_runtime::alloc::device::CPU;
@@ -32,6 +33,20 @@ fn objects(c: &mut Criterion) {
     });
     c.bench_function("tensor/empty_16k", |b| {
         b.iter(|| Tensor::empty(black_box(&shape), DType::F32));
+    });
+    c.bench_function("tensor/empty_64", |b| b.iter(|| Tensor::empty(black_box(&[16]), DType::F32)));
+    // Another thread that does the same should not matter.
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                drop(Tensor::empty(black_box(&[16]), DType::F32));
+            }
+        });
+        c.bench_function("tensor/empty_64_on_two_threads", |b| {
+            b.iter(|| Tensor::empty(black_box(&[16]), DType::F32));
+        });
+        done.store(true, Ordering::Relaxed);
     });
     c.bench_function("storage/new_1m", |b| b.iter(|| Storage::new(&CPU, black_box(1 << 20))));
     c.bench_function("fp/enter_and_leave", |b| b.iter(FpEnv::enter));

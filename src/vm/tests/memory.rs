@@ -1,7 +1,7 @@
 //! The memory that a program whose sizes never repeat leaves resident. The numbers are the
 //! process's, so this is the only test of its binary.
 
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 
 use reflex_runtime::alloc::device::{self, AllocatorKind, CPU, DeviceAllocator};
 use reflex_runtime::dtype::DType;
@@ -40,9 +40,54 @@ fn session(allocator: AllocatorKind) -> Session {
     Session::new(&Arc::new(program), Options { allocator, ..Options::default() }).unwrap()
 }
 
+/// Threads keep the bytes of small blocks that they released in the process's count: neither what is
+/// told to be in use nor the limit includes them.
+fn small_blocks_of_threads_are_counted_exactly() {
+    const THREADS: usize = 3;
+    const BYTES: usize = 64;
+    let make = |count: usize| -> Result<Vec<Tensor>, _> {
+        (0..count).map(|_| Tensor::empty(&[BYTES as i64], DType::U8)).collect()
+    };
+    let (dropped, checked) = (Barrier::new(THREADS + 1), Barrier::new(THREADS + 1));
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                for count in [1, 700, 3000] {
+                    drop(make(count).unwrap());
+                }
+                let kept = make(2).unwrap();
+                dropped.wait();
+                checked.wait();
+                // There is a limit now.
+                drop(kept);
+                drop(make(4).unwrap());
+            });
+        }
+        dropped.wait();
+        let kept = 2 * THREADS * BYTES;
+        assert_eq!(CPU.statistics().live, kept);
+        device::set_memory_limit(kept + 10 * BYTES);
+        let all = make(10).unwrap();
+        assert_eq!(CPU.statistics().live, kept + 10 * BYTES);
+        assert!(make(1).unwrap_err().to_string().contains("exceed the limit"));
+        drop(all);
+        device::set_memory_limit(kept + 4 * THREADS * BYTES);
+        checked.wait();
+    });
+    assert_eq!(CPU.statistics().live, 0);
+    device::set_memory_limit(usize::MAX);
+    drop(make(100).unwrap());
+    let peak = CPU.statistics().peak_live;
+    (0..100).for_each(|_| drop(make(100).unwrap()));
+    assert_eq!((CPU.statistics().live, CPU.statistics().peak_live), (0, peak));
+}
+
 #[test]
 #[cfg_attr(miri, ignore = "too much memory for Miri")]
 fn four_hundred_sizes_leave_at_most_twice_the_largest_working_set() {
+    small_blocks_of_threads_are_counted_exactly();
+    CPU.trim();
+
     let mut s = session(AllocatorKind::Pooled);
     for step in 1..=SIZES {
         // Up and down, so that small sizes come after large ones.

@@ -28,14 +28,10 @@ impl FuncLowerer<'_, '_, '_> {
             "nn.max_pool1d" | "nn.avg_pool1d" => self.pool(call, 1)?,
             "nn.max_pool2d" | "nn.avg_pool2d" => self.pool(call, 2)?,
             "nn.max_pool3d" | "nn.avg_pool3d" => self.pool(call, 3)?,
-            "nn.global_max_pool2d" => self.global_pool(call, ReduceKind::Max)?,
-            "nn.global_avg_pool2d" => self.global_pool(call, ReduceKind::Mean)?,
-            "nn.adaptive_avg_pool2d" => {
-                if call.ints("output_size")? != Some(vec![1, 1]) {
-                    return Err(call.refuse("an `output_size` other than [1, 1] is not supported"));
-                }
-                self.global_pool(call, ReduceKind::Mean)?
-            }
+            "nn.global_max_pool2d" | "nn.global_avg_pool2d" => self.global_pool(call, 2)?,
+            "nn.adaptive_max_pool1d" | "nn.adaptive_avg_pool1d" => self.adaptive_pool(call, 1)?,
+            "nn.adaptive_max_pool2d" | "nn.adaptive_avg_pool2d" => self.adaptive_pool(call, 2)?,
+            "nn.adaptive_max_pool3d" | "nn.adaptive_avg_pool3d" => self.adaptive_pool(call, 3)?,
             _ => return Ok(None),
         };
         Ok(Some(self.term(value)))
@@ -144,19 +140,26 @@ impl FuncLowerer<'_, '_, '_> {
         let [x, w] = self.conv_operands(call, axes)?;
         let layout = self.axis_order(call, "data_layout", axes)?;
         let geometry = self.geometry(call, axes)?;
-        // Weights are output channels first, or spatial axes first.
+        // Weights are output channels first, or spatial axes first; of the latter, those of depthwise
+        // convolutions have their output channels before the input's.
         let names = match axes {
-            1 => ["OIW", "WIO"],
-            2 => ["OIHW", "HWIO"],
-            _ => ["OIDHW", "DHWIO"],
+            1 => ["OIW", "WIO", "WOI"],
+            2 => ["OIHW", "HWIO", "HWOI"],
+            _ => ["OIDHW", "DHWIO", "DHWOI"],
         };
-        let w = match call.text("kernel_layout", names[0])? {
-            name if name == names[0] => w,
-            name if name == names[1] => {
-                let perm = [axes + 1, axes].into_iter().chain(0..axes).collect();
+        let found = call.text("kernel_layout", names[0])?;
+        let channels = match names.iter().position(|name| *name == found) {
+            Some(0) => None,
+            Some(1) => Some([axes + 1, axes]),
+            Some(_) => Some([axes, axes + 1]),
+            None => return Err(call.refuse(&format!("layout {found} is not supported"))),
+        };
+        let w = match channels {
+            None => w,
+            Some(channels) => {
+                let perm = channels.into_iter().chain(0..axes).collect();
                 self.emit(call, Op::Transpose(perm), &[w])?
             }
-            other => return Err(call.refuse(&format!("layout {other} is not supported"))),
         };
         let x = self.channels_first(call, x, layout)?;
         let y = self.emit(call, Op::Conv(geometry), &[x, w])?;
@@ -205,18 +208,63 @@ impl FuncLowerer<'_, '_, '_> {
         self.back(call, y, layout)
     }
 
-    fn global_pool(&mut self, call: &mut OpCall<'_>, kind: ReduceKind) -> Result<Value> {
+    /// The maximum or mean over all spatial axes.
+    fn global_pool(&mut self, call: &mut OpCall<'_>, axes: usize) -> Result<Value> {
         let [x] = self.operands(call)?;
-        let layout = self.axis_order(call, "layout", 2)?;
+        let layout = self.axis_order(call, "layout", axes)?;
         call.ignore(&["out_layout"]);
-        if self.rank(x) != 4 {
-            return Err(call.refuse("the operand has 4 axes"));
+        if self.rank(x) != axes + 2 {
+            return Err(call.refuse(&format!("the operand has {} axes", axes + 2)));
         }
-        let axes = match layout {
-            Layout::ChannelsFirst => vec![2, 3],
-            Layout::ChannelsLast => vec![1, 2],
+        let kind = match call.name.contains("max") {
+            true => ReduceKind::Max,
+            false => ReduceKind::Mean,
         };
+        let first = match layout {
+            Layout::ChannelsFirst => 2,
+            Layout::ChannelsLast => 1,
+        };
+        let axes = (first..first + axes).collect();
         self.emit(call, Op::Reduce { kind, axes, keep_dims: true }, &[x])
+    }
+
+    /// A pool whose windows follow from the size of its result, which divides the extents.
+    fn adaptive_pool(&mut self, call: &mut OpCall<'_>, axes: usize) -> Result<Value> {
+        let sizes = call.ints("output_size")?.filter(|sizes| sizes.len() == axes);
+        let Some(sizes) = sizes else {
+            return Err(call.refuse(&format!("`output_size` has {axes} numbers")));
+        };
+        if sizes.iter().all(|&size| size == 1) {
+            return self.global_pool(call, axes);
+        }
+        let [x] = self.operands(call)?;
+        let layout = self.axis_order(call, "layout", axes)?;
+        call.ignore(&["out_layout"]);
+        let x = self.channels_first(call, x, layout)?;
+        let extents = self.shape(x).into_iter().skip(2).map(|extent| extent.as_int());
+        let windows = extents.zip(&sizes).map(|(extent, &size)| {
+            extent.filter(|extent| size > 0 && extent % size == 0).map(|extent| extent / size)
+        });
+        let windows: Option<Vec<i64>> = windows.collect();
+        let Some(windows) = windows.filter(|windows| windows.len() == axes) else {
+            return Err(
+                call.refuse("an `output_size` that does not divide the extents is not supported")
+            );
+        };
+        let pool = PoolAttrs {
+            kind: match call.name.contains("max") {
+                true => PoolKind::Max { indices: false },
+                false => PoolKind::Average { count_pads: false },
+            },
+            kernel: windows.clone(),
+            strides: windows,
+            pads_begin: vec![0; axes],
+            pads_end: vec![0; axes],
+            dilations: vec![1; axes],
+            ceil: false,
+        };
+        let y = self.emit(call, Op::Pool(pool), &[x])?;
+        self.back(call, y, layout)
     }
 
     /// A tensor of the shape and type of another, filled with a number.

@@ -1,0 +1,146 @@
+//! The count of the bytes in use, over all threads, and its limit.
+//!
+//! A thread that makes and drops small tensors would touch the process's count twice for each. So the
+//! bytes of small blocks that a thread releases stay in the count as the thread's *reserve*, from which
+//! its next allocations take. A reserve is a counter that only its thread writes, and is bounded. What is
+//! in use is the count less all reserves, which is exact. While there is a limit, nothing is taken
+//! from reserves, and those that are left count as free: an allocation fails if and only if the bytes in
+//! use would exceed the limit.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Largest block that reserves count.
+pub(super) const SMALL: usize = 1 << 10;
+/// Most bytes in a reserve.
+const MOST: usize = 64 << 10;
+
+/// Bytes in use or in reserves.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// The most that was ever in `COUNT`.
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+/// `usize::MAX` if there is none.
+static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
+static RESERVES: Mutex<Reserves> = Mutex::new(Reserves { all: Vec::new(), unused: Vec::new() });
+
+/// The counters of all threads, and of those the ones whose threads have ended. As many are made as
+/// threads ever had one at once, and kept for the process's life.
+struct Reserves {
+    all: Vec<&'static AtomicUsize>,
+    unused: Vec<&'static AtomicUsize>,
+}
+
+/// Bounds the bytes in use.
+pub(super) fn set_limit(bytes: usize) {
+    LIMIT.store(bytes, Ordering::Relaxed);
+}
+
+/// The limit, `usize::MAX` if there is none.
+#[inline]
+pub(super) fn limit() -> usize {
+    LIMIT.load(Ordering::Relaxed)
+}
+
+/// The bytes in use; exact unless other threads allocate meanwhile.
+pub(super) fn total() -> usize {
+    in_use(COUNT.load(Ordering::Relaxed))
+}
+
+/// At least the bytes in use: reserves are not subtracted.
+#[inline]
+pub(super) fn upper_bound() -> usize {
+    COUNT.load(Ordering::Relaxed)
+}
+
+/// The high-water mark of the bytes in use, reserves of other sizes included.
+#[inline]
+pub(super) fn peak() -> usize {
+    PEAK.load(Ordering::Relaxed)
+}
+
+/// Counts bytes as in use, unless that exceeds the limit.
+#[inline]
+pub(super) fn add(bytes: usize) -> bool {
+    let count = COUNT.fetch_add(bytes, Ordering::Relaxed) + bytes;
+    let limit = limit();
+    if count > limit && in_use(count) > limit {
+        subtract(bytes);
+        return false;
+    }
+    if count > peak() {
+        PEAK.fetch_max(count, Ordering::Relaxed);
+    }
+    true
+}
+
+/// Ends the use of bytes that [`add`] counted.
+#[inline]
+pub(super) fn subtract(bytes: usize) {
+    COUNT.fetch_sub(bytes, Ordering::Relaxed);
+}
+
+/// A count less all reserves.
+#[cold]
+fn in_use(count: usize) -> usize {
+    // Nothing can panic while the lock is held but for want of memory, which leaves the lists whole.
+    let reserves = RESERVES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let held = |counter: &&AtomicUsize| counter.load(Ordering::Relaxed);
+    // A thread may have moved bytes from its reserve meanwhile.
+    count.saturating_sub(reserves.all.iter().map(held).sum())
+}
+
+/// The reserve of a thread.
+pub(super) struct Reserve(Option<&'static AtomicUsize>);
+
+impl Reserve {
+    pub(super) const EMPTY: Reserve = Reserve(None);
+
+    /// Takes bytes for a block; returns false if there are too few, or if there is a limit.
+    #[inline]
+    pub(super) fn take(&mut self, bytes: usize) -> bool {
+        let Some(counter) = self.0 else { return false };
+        let rest = counter.load(Ordering::Relaxed).checked_sub(bytes);
+        match rest.filter(|_| limit() == usize::MAX) {
+            Some(rest) => {
+                counter.store(rest, Ordering::Relaxed);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Ends the use of a block's bytes, which stay in the reserve if they are few.
+    #[inline]
+    pub(super) fn put(&mut self, bytes: usize) {
+        if bytes > SMALL || limit() != usize::MAX {
+            return subtract(bytes);
+        }
+        let counter = *self.0.get_or_insert_with(counter);
+        let held = counter.load(Ordering::Relaxed) + bytes;
+        if held <= MOST {
+            return counter.store(held, Ordering::Relaxed);
+        }
+        counter.store(0, Ordering::Relaxed);
+        subtract(held);
+    }
+}
+
+impl Drop for Reserve {
+    fn drop(&mut self) {
+        let Some(counter) = self.0.take() else { return };
+        subtract(counter.swap(0, Ordering::Relaxed));
+        RESERVES.lock().unwrap_or_else(std::sync::PoisonError::into_inner).unused.push(counter);
+    }
+}
+
+/// A counter for this thread, which is 0.
+#[cold]
+fn counter() -> &'static AtomicUsize {
+    let mut reserves = RESERVES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let Some(counter) = reserves.unused.pop() {
+        return counter;
+    }
+    let counter: &'static AtomicUsize = Box::leak(Box::new(AtomicUsize::new(0)));
+    reserves.all.push(counter);
+    counter
+}
