@@ -99,17 +99,25 @@ fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
 pub struct Driver {
     folder: PathBuf,
     engine: Engine,
+    /// Its kernels are replaced at every call.
+    swapping: Engine,
 }
 
 impl Driver {
     /// Works in a folder of its own, where compiled kernels stay.
     pub fn new(folder: &Path) -> Driver {
-        let engine = Engine::builder().cache(folder.join("cache")).build();
-        Driver { folder: folder.to_owned(), engine: engine.expect("the default options are sound") }
+        let engine = |policy: &str| {
+            let policy = policy.parse().expect("a policy");
+            let engine = Engine::builder().cache(folder.join("cache")).tier(policy).build();
+            engine.expect("the options are sound")
+        };
+        let (plain, swapping) = (engine(""), engine("kernels=tiered,kernel-swaps=forced"));
+        Driver { folder: folder.to_owned(), engine: plain, swapping }
     }
 
     /// A damaged model is refused with an error, or is loaded, and its functions run in every mode to
-    /// a result or an error.
+    /// a result or an error. If it is compiled here, results are the same where Cranelift's kernels and
+    /// LLVM's take turns.
     pub fn model(&self, case: &Case<'_>) -> Reached {
         let path = self.folder.join("case").with_extension(case.ending);
         // A new file: what is still mapped of the last one stays as it is.
@@ -130,27 +138,45 @@ impl Driver {
         black_box((program.as_text(), program.stats()));
         match case.calls {
             Calls::Left => Reached::Verified,
-            Calls::Made => self.calls(&program),
-        }
-    }
-
-    fn calls(&self, program: &Program) -> Reached {
-        let mut reached = Reached::Verified;
-        for func in program.functions() {
-            let Some(feed) = program.signature(&func).ok().and_then(|s| feed(&s)) else { continue };
-            let Ok(prepared) = program.prepare(&func, &feed) else { continue };
-            for mode in Mode::ALL {
-                let Ok(mut session) = program.session(mode) else { continue };
-                session.set_fuel(Some(FUEL));
-                reached = Reached::Ran;
-                match session.call(&prepared).and_then(|outputs| outputs.arrays()) {
-                    Ok(arrays) => black_box(arrays.iter().map(|(_, a)| a.to_f64().len()).sum()),
-                    Err(error) => black_box(error.to_string().len()),
-                };
+            Calls::Made => {
+                // Without LLVM there is one generator only.
+                let swapping = (case.ending != "so").then(|| self.swapping.load(&path));
+                calls(&program, swapping.and_then(reflex::Result::ok).as_ref())
             }
         }
-        reached
     }
+}
+
+/// Calls every function in every mode, also of `swapping`, if there is one.
+fn calls(program: &Program, swapping: Option<&Program>) -> Reached {
+    let mut reached = Reached::Verified;
+    for func in program.functions() {
+        let Some(feed) = program.signature(&func).ok().and_then(|s| feed(&s)) else { continue };
+        for mode in Mode::ALL {
+            let Some(outcome) = call(program, &func, &feed, mode) else { continue };
+            reached = Reached::Ran;
+            let other = swapping.and_then(|other| call(other, &func, &feed, mode));
+            if let (Ok(arrays), Some(Ok(others))) = (&outcome, &other) {
+                let same = arrays.iter().zip(others).all(|(a, b)| a.1.data == b.1.data);
+                assert!(same && arrays.len() == others.len(), "{func}, {mode}: other kernels");
+            }
+            black_box(outcome.map_or_else(|e| e.to_string().len(), |arrays| arrays.len()));
+        }
+    }
+    reached
+}
+
+/// The results of a call, or its error; `None` if it cannot be made.
+fn call(
+    program: &Program,
+    func: &str,
+    feed: &Feed,
+    mode: Mode,
+) -> Option<reflex::Result<Vec<(String, Array)>>> {
+    let prepared = program.prepare(func, feed).ok()?;
+    let mut session = program.session(mode).ok()?;
+    session.set_fuel(Some(FUEL));
+    Some(session.call(&prepared).and_then(|outputs| outputs.arrays()))
 }
 
 /// Inputs for a function, if they are small enough.

@@ -11,22 +11,25 @@ use reflex_lower::codegen_process::ProcessCodegen;
 use reflex_lower::compile::{self, Compiled, Report, Toolchain};
 use reflex_lower::kernel_cache::{self, KernelCache};
 use reflex_lower::optimize_for::OptimizeFor;
+use reflex_lower::pipeline::Cpu;
 use reflex_lower::{pipeline, precision};
 use reflex_runtime::alloc::heap;
-use reflex_tir::codegen::Codegen;
+use reflex_tir::PrimFunc;
+use reflex_tir::codegen::{Codegen, Request, Response};
 use reflex_vm::executable::Executable;
 
 use crate::artifact::tvm_signatures;
 use crate::dump;
 use crate::error::{Error, ErrorKind, Result};
 use crate::install;
+use crate::kernels::tiered::Urgency;
 use crate::options::{ExecutionOptions, Precision, Progress, TargetDevice, TargetSelection};
 use crate::passes::Pipeline;
-use crate::program::compiled::{self, Interface, ObjectRetention};
+use crate::program::compiled::{self, Interface, ObjectRetention, Upgrade};
 use crate::program::loaded::{LoadedProgram, verified};
 use crate::program::shape_variant::{self, InputShapes};
 use crate::signature::Signature;
-use crate::tier_policy::KernelGenerator;
+use crate::tier_policy::{KernelGenerator, KernelSwaps};
 
 /// The ending of the names of kernels in host memory that a program for a GPU has.
 const COMPANION_SUFFIX: &str = ".gpu";
@@ -74,11 +77,17 @@ impl Compiler {
         };
         let cache = open(generator.identity());
         let cache = match generator {
-            Generator::Baseline { .. } => cache.map(KernelCache::unnoted),
+            Generator::Baseline { .. } | Generator::Tiered(_) => cache.map(KernelCache::unnoted),
             _ => cache,
         };
         // Kernels that LLVM made while it was there run faster.
-        let preferred = generator.is_stand_in().then(|| open(None)).flatten();
+        let swaps = self.execution.policy.kernel_swaps;
+        let preferred = match &generator {
+            // There are both to swap.
+            Generator::Tiered(_) if swaps == KernelSwaps::Forced => None,
+            Generator::Tiered(first) => open(first.llvm.identity()).map(KernelCache::unnoted),
+            _ => generator.is_stand_in().then(|| open(None)).flatten(),
+        };
         let progress = |p: compile::Progress<'_>| self.progress.report("kernels", p.done, p.total);
         let observer = self.pipeline.watched(&pipeline::NoObserver);
         let tools = Toolchain {
@@ -105,7 +114,15 @@ impl Compiler {
         for kernel in &compiled.on_cpu {
             tracing::warn!(%kernel, "the device has no code for a kernel: the CPU runs it");
         }
-        let program = compiled::load(compiled, interface, &self.target, &self.execution, retention);
+        let upgrade = match &generator {
+            Generator::Tiered(first) => {
+                let cache = open(first.llvm.identity());
+                Some(self.upgrade(first.llvm.clone(), options.clone(), cache))
+            }
+            _ => None,
+        };
+        let (target, execution) = (&self.target, &self.execution);
+        let program = compiled::load(compiled, interface, target, execution, retention, upgrade);
         heap::trim();
         program
     }
@@ -118,6 +135,7 @@ impl Compiler {
         let compiled = Compiled {
             executable: Executable::clone(&executable),
             kernels: cpus.into_iter().map(|cpu| (cpu, vec![])).collect(),
+            sources: vec![],
             device: vec![],
             on_cpu: vec![],
             operations: BTreeMap::new(),
@@ -125,7 +143,34 @@ impl Compiler {
         };
         let interface = Interface { signatures, variants: vec![] };
         let retention = ObjectRetention::Keep;
-        compiled::load(compiled, interface, &self.target, &self.execution, retention)
+        compiled::load(compiled, interface, &self.target, &self.execution, retention, None)
+    }
+
+    /// Returns what compiles kernels again by LLVM, into the cache that LLVM's kernels have.
+    fn upgrade(
+        &self,
+        process: Arc<ProcessCodegen>,
+        options: pipeline::Options,
+        cache: Option<KernelCache>,
+    ) -> Upgrade {
+        // Processes of its own, which have the priority of the threads that wait for them.
+        let awaited = Generator::process();
+        let recompile = move |kernel: &PrimFunc, cpu: &Cpu, urgency: Urgency| {
+            let codegen = match urgency {
+                Urgency::Background => process.as_ref(),
+                Urgency::Awaited => &awaited,
+            };
+            let tools = Toolchain {
+                codegen,
+                cache: cache.as_ref(),
+                preferred: None,
+                observer: &pipeline::NoObserver,
+                progress: &|_| {},
+            };
+            let compiled = compile::compile_kernel(kernel, cpu, &options, &tools);
+            compiled.map_err(|error| error.to_string())
+        };
+        Upgrade { recompile: Box::new(recompile), swaps: self.execution.policy.kernel_swaps }
     }
 
     /// Returns the PTX of a module's kernels, by name and in the order of their first calls: of all, or
@@ -152,8 +197,16 @@ impl Compiler {
         }
         let process = match self.execution.policy.kernels {
             KernelGenerator::Cranelift => return Generator::Baseline { absence: None },
-            KernelGenerator::Auto | KernelGenerator::Llvm => Generator::process(),
+            KernelGenerator::Tiered | KernelGenerator::Auto | KernelGenerator::Llvm => {
+                Generator::process()
+            }
         };
+        if self.execution.policy.kernels == KernelGenerator::Tiered
+            && self.can_be_tiered()
+            && process.absence().is_none()
+        {
+            return Generator::Tiered(CraneliftFirst { llvm: Arc::new(process) });
+        }
         match process.absence() {
             // Only LLVM has code for a GPU.
             Some(reason)
@@ -166,6 +219,14 @@ impl Compiler {
         }
     }
 
+    /// Returns true where both generators give the same bits, and kernels run as they are compiled: not
+    /// on matrix registers, which only LLVM uses, nor on a GPU, nor for an artifact of several levels.
+    fn can_be_tiered(&self) -> bool {
+        let TargetSelection { host, levels, schedule_for, device } = &self.target;
+        let uses_matrices = host.features.iter().any(|feature| feature.starts_with("amx"));
+        levels.is_empty() && schedule_for.is_none() && device.is_none() && !uses_matrices
+    }
+
     /// Returns why kernels are baseline; `None` if they are not.
     pub(crate) fn baseline_reason(&self) -> Option<String> {
         let consequence = "kernels are baseline: Cranelift compiles them, and they run slower";
@@ -176,7 +237,7 @@ impl Compiler {
             Generator::Baseline { absence: None } => {
                 Some(format!("{consequence}; the tier policy says kernels=cranelift"))
             }
-            Generator::Given(_) | Generator::Process(_) => None,
+            Generator::Given(_) | Generator::Process(_) | Generator::Tiered(_) => None,
         }
     }
 
@@ -199,7 +260,13 @@ impl Compiler {
         let levels = best.into_iter().copied().collect();
         let (host, schedule_for) = (host.clone(), schedule_for.clone());
         let target = TargetSelection { host, levels, schedule_for, device: device.clone() };
-        Compiler { progress: Progress::silent(), target, shapes: vec![], ..self.clone() }
+        let mut execution = self.execution.clone();
+        if execution.policy.kernels == KernelGenerator::Tiered {
+            // It is compiled in the background, to be faster than what it replaces.
+            execution.policy.kernels = KernelGenerator::Auto;
+        }
+        let progress = Progress::silent();
+        Compiler { progress, target, execution, shapes: vec![], ..self.clone() }
     }
 
     /// Returns the compiler of programs for a GPU that are saved beside those of this one.
@@ -254,11 +321,27 @@ enum Generator {
     Given(Arc<dyn Codegen>),
     /// LLVM, in the process `reflex-codegen`.
     Process(ProcessCodegen),
+    /// Cranelift, and then LLVM.
+    Tiered(CraneliftFirst),
     /// Cranelift.
     Baseline {
         /// Why there is no LLVM, where the policy would have it.
         absence: Option<String>,
     },
+}
+
+/// Cranelift, and LLVM for what Cranelift refuses.
+struct CraneliftFirst {
+    llvm: Arc<ProcessCodegen>,
+}
+
+impl Codegen for CraneliftFirst {
+    fn compile(&self, request: &Request) -> Response {
+        match CraneliftCodegen.compile(request) {
+            Response::Failed { .. } => self.llvm.compile(request),
+            answer => answer,
+        }
+    }
 }
 
 impl Generator {
@@ -270,6 +353,7 @@ impl Generator {
         match self {
             Generator::Given(codegen) => codegen.as_ref(),
             Generator::Process(process) => process,
+            Generator::Tiered(first) => first,
             Generator::Baseline { .. } => &CraneliftCodegen,
         }
     }
@@ -280,7 +364,7 @@ impl Generator {
         match self {
             Generator::Given(_) => Some("in process"),
             Generator::Process(process) => process.identity(),
-            Generator::Baseline { .. } => Some(&reflex_baseline::IDENTITY),
+            Generator::Baseline { .. } | Generator::Tiered(_) => Some(&reflex_baseline::IDENTITY),
         }
     }
 

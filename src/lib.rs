@@ -128,6 +128,7 @@ pub use array::{Array, Feed};
 pub use engine::{Engine, EngineBuilder};
 pub use error::{Error, ErrorKind, Result};
 pub use global_func::get_global_func;
+pub use kernels::tiered::KernelState;
 pub use library_function::library_function;
 pub use model_info::{ModelInfo, ValueInfo};
 pub use model_source::{ModelFormat, ModelSource};
@@ -158,7 +159,7 @@ pub use session::io_binding::IoBinding;
 pub use session::outputs::Outputs;
 pub use session::timing::{Timing, TimingOptions};
 pub use signature::{Dim, Signature, TensorInfo};
-pub use tier_policy::{KernelGenerator, SavedCode, Specialise, TierPolicy, Tiering};
+pub use tier_policy::{KernelGenerator, KernelSwaps, SavedCode, Specialise, TierPolicy, Tiering};
 pub use tier_report::{TierDetail, TierReport};
 
 /// The README's examples.

@@ -35,10 +35,23 @@ pub enum KernelGenerator {
     /// LLVM where `reflex-codegen` is installed or named, Cranelift elsewhere.
     #[default]
     Auto,
+    /// Cranelift first, so that calls begin soon; LLVM's kernels replace them in the background, those
+    /// first that calls spend most work in. An error where `reflex-codegen` is not installed.
+    Tiered,
     /// Cranelift, in process: models load sooner and their kernels run slower.
     Cranelift,
     /// LLVM; an error where `reflex-codegen` is not installed.
     Llvm,
+}
+
+/// The moment at which LLVM's kernels replace Cranelift's, where there are both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KernelSwaps {
+    /// Once they are compiled.
+    #[default]
+    WhenReady,
+    /// At every call, from one to the other and back: slow, to test with.
+    Forced,
 }
 
 /// The rules by which programs are compiled to machine code: hot counters, limits, and shape
@@ -60,7 +73,8 @@ pub enum KernelGenerator {
 /// | `shape-calls` | calls with the same shapes before these are specialised |
 /// | `shape-ms` | milliseconds that these calls took together, at least |
 /// | `shape-stream-calls` | calls that are enough whatever time they took |
-/// | `kernels` | code generator of kernels: `auto`, `cranelift` or `llvm` |
+/// | `kernels` | code generator of kernels: `auto`, `tiered`, `cranelift` or `llvm` |
+/// | `kernel-swaps` | kernels of `tiered` are replaced `when-ready`, or `forced`: at every call, to test with |
 /// | `specialise` | `if-faster`, or `always`: also where the specialised program is not faster |
 ///
 /// ```
@@ -81,6 +95,8 @@ pub struct TierPolicy {
     pub saved_code: SavedCode,
     /// The code generator of kernels.
     pub kernels: KernelGenerator,
+    /// The moment at which kernels are replaced.
+    pub kernel_swaps: KernelSwaps,
     /// The hot counter: entries that make a function or a loop hot.
     pub threshold: u32,
     /// Time per operation of its function that hot code waits before it is recorded, where
@@ -126,6 +142,7 @@ impl Default for TierPolicy {
             tiering: Tiering::On,
             saved_code: SavedCode::Use,
             kernels: KernelGenerator::Auto,
+            kernel_swaps: KernelSwaps::WhenReady,
             threshold: usual.threshold,
             record_delay: usual.record_delay,
             exit_threshold: usual.exit_threshold,
@@ -209,9 +226,17 @@ impl TierPolicy {
             "kernels" => {
                 self.kernels = match value {
                     "auto" => KernelGenerator::Auto,
+                    "tiered" => KernelGenerator::Tiered,
                     "cranelift" => KernelGenerator::Cranelift,
                     "llvm" => KernelGenerator::Llvm,
-                    _ => return Err(wrong(key, value, "auto, cranelift or llvm")),
+                    _ => return Err(wrong(key, value, "auto, tiered, cranelift or llvm")),
+                }
+            }
+            "kernel-swaps" => {
+                self.kernel_swaps = match value {
+                    "when-ready" => KernelSwaps::WhenReady,
+                    "forced" => KernelSwaps::Forced,
+                    _ => return Err(wrong(key, value, "when-ready or forced")),
                 }
             }
             "shapes" => self.max_shapes = number(key, value)?,
@@ -227,7 +252,7 @@ impl TierPolicy {
             }
             _ => {
                 let keys = "threshold, delay, exits, attempts, trace-ops, code-cache, compile, saved-code, \
-                            kernels, shapes, shape-calls, shape-stream-calls, shape-ms, specialise";
+                            kernels, kernel-swaps, shapes, shape-calls, shape-stream-calls, shape-ms, specialise";
                 return Err(Error::input(format!("no key {key:?} of a tier policy; {keys}")));
             }
         }
@@ -315,8 +340,12 @@ impl fmt::Display for TierPolicy {
         }
         match self.kernels {
             KernelGenerator::Auto => {}
+            KernelGenerator::Tiered => parts.push("kernels=tiered".to_owned()),
             KernelGenerator::Cranelift => parts.push("kernels=cranelift".to_owned()),
             KernelGenerator::Llvm => parts.push("kernels=llvm".to_owned()),
+        }
+        if self.kernel_swaps == KernelSwaps::Forced {
+            parts.push("kernel-swaps=forced".to_owned());
         }
         if self.tiering == Tiering::Off {
             parts.push("off".to_owned());
@@ -338,6 +367,7 @@ mod tests {
             "threshold=7,delay=30",
             "kernels=cranelift",
             "kernels=llvm,off",
+            "kernels=tiered,kernel-swaps=forced",
             "threshold=7,exits=9,attempts=1,trace-ops=100,code-cache=2048,shapes=1,shape-calls=2,shape-stream-calls=5,shape-ms=3,specialise=always,compile=sync,saved-code=ignore",
         ];
         for text in texts {
@@ -358,7 +388,8 @@ mod tests {
             ("threshold=-1", "threshold=-1"),
             ("compile=later", "background or sync"),
             ("saved-code=maybe", "use or ignore"),
-            ("kernels=gcc", "auto, cranelift or llvm"),
+            ("kernels=gcc", "auto, tiered, cranelift or llvm"),
+            ("kernel-swaps=often", "when-ready or forced"),
         ] {
             let error = text.parse::<TierPolicy>().unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");

@@ -303,7 +303,7 @@ const LAYOUTS: [Layout; 20] = [
         dir: "jit/codemem",
         layers: &[
             "error gdb jitdump perf_map",
-            "imports pages",
+            "call_cells imports pages",
             "object_file",
             "link",
             "resolve",

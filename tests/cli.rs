@@ -249,6 +249,13 @@ fn ab_reports_a_ratio_with_its_interval() {
     let text = reflex(dir.path(), &args);
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
     assert!(text.contains("compiled / bytecode: ") && text.contains('█'), "{text}");
+    let generators = "kernels=cranelift,kernels=llvm";
+    let args = ["bench", "add.onnx", "--ab", generators, "--min-time", "0.02", "--json"];
+    let compared = json(&reflex(dir.path(), &args));
+    assert_eq!(
+        (&compared["a"]["name"], &compared["b"]["name"]),
+        (&serde_json::json!("kernels=cranelift"), &serde_json::json!("kernels=llvm"))
+    );
     refused(&reflex(dir.path(), &["bench", "add.onnx", "--ab", "tiered"]), &["--ab", "two modes"]);
 }
 

@@ -9,7 +9,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use reflex::stats::Difference;
-use reflex::{Engine, Level, Mode, Program, numpy};
+use reflex::{Array, Engine, KernelTier, Level, Mode, Program, numpy};
 
 const RTOL: f64 = 1e-3;
 const ATOL: f64 = 1e-4;
@@ -72,6 +72,47 @@ fn answers(model: &str, program: &Program) {
         }
     }
 }
+
+/// The bits of every output of every case, in mode `bytecode`.
+fn bits(model: &str, program: &Program) -> Vec<(String, Vec<u64>)> {
+    let Some((_, refs)) = common::data() else { return vec![] };
+    let mut session = program.session(Mode::Bytecode).expect("a session");
+    let mut all = vec![];
+    for file in common::references(&refs, model) {
+        for case in numpy::read_cases(&file).expect("readable") {
+            let prepared = program.prepare("main", &case.inputs).expect("fits");
+            let outputs = session.call(&prepared).expect("runs").arrays().expect("arrays");
+            let bits = |array: &Array| array.to_f64().iter().map(|v| v.to_bits()).collect();
+            all.extend(outputs.iter().map(|(name, array)| (name.clone(), bits(array))));
+        }
+    }
+    all
+}
+
+/// Cranelift's kernels alone give ONNX Runtime's answers, and the bits of LLVM's kernels.
+fn check_baseline(model: &str) {
+    let Some((models, _)) = common::data() else { return };
+    let load = |policy: &str| {
+        let engine = Engine::builder().tier(policy.parse().expect("a policy")).build();
+        let path = models.join(format!("{model}.onnx"));
+        engine.expect("an engine").load(path).expect("loads")
+    };
+    let baseline = load("kernels=cranelift");
+    answers(model, &baseline);
+    let tiers = baseline.kernels().expect("compiled here");
+    assert!(tiers.iter().all(|(_, tier)| *tier == KernelTier::Baseline), "{tiers:?}");
+    assert!(bits(model, &baseline) == bits(model, &load("kernels=llvm")), "{model}: other bits");
+}
+
+macro_rules! baseline { ($($name:ident)*) => {
+    mod baseline { $(
+        #[test]
+        fn $name() {
+            super::check_baseline(stringify!($name));
+        }
+    )* }
+} }
+baseline! { silero_vad oww_melspec oww_hey_jarvis surfaces_mlp surfaces_tree ppocr_cls }
 
 macro_rules! models { ($($name:ident)*) => { $(
     mod $name {

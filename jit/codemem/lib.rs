@@ -2,7 +2,8 @@
 //!
 //! `pages` owns executable memory and keeps it W^X; `relocate` loads relocatable x86-64 ELF objects
 //! into it; `elf` writes shared libraries that `dlopen` and TVM's loader accept; `imports` is the
-//! closed list of symbols that kernels may ask for; `perf_map` and `jitdump` tell `perf` what was
+//! closed list of symbols that kernels may ask for; `call_cells` has calls whose code can be
+//! replaced; `perf_map` and `jitdump` tell `perf` what was
 //! loaded, `gdb` the debugger. Loader and writer share one linker (`link`), so a kernel that loads
 //! from memory also loads from an artifact, with the same symbol rules.
 //!
@@ -12,6 +13,7 @@
 //!
 //! Decision: docs/decisions/0018-relocatable-objects.md
 
+pub mod call_cells;
 pub mod elf;
 mod elf_writer;
 mod error;

@@ -159,6 +159,7 @@ impl Parts {
             library: Arc::new(library),
             signatures: Arc::new(metadata.signatures),
             device: DLDevice::CPU,
+            tiered: None,
             on_cpu: [].into(),
             objects: None,
             imports: imports.into(),

@@ -87,6 +87,7 @@ pub(crate) fn link(
     };
     let resources = Resources {
         device: DLDevice::CPU,
+        tiered: None,
         on_cpu: [].into(),
         library: Arc::new(Kernels(Sources(library.map(LegacyKernels)))),
         signatures: Arc::new(signatures(&exec)),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use reflex::{
     Engine, EngineBuilder, FileAccess, Level, Mode, ModelSource, OptimizeFor, Pipeline, Precision,
-    Program, Result,
+    Program, Result, TierPolicy,
 };
 
 use super::progress;
@@ -104,10 +104,18 @@ impl EngineArgs {
         if let Some(gpu) = &self.schedule_for {
             builder = builder.schedule_for(gpu);
         }
-        if let Some(policy) = &self.tier {
-            builder = builder.tier(policy.parse().map_err(|e: reflex::Error| e.at("--tier"))?);
+        if self.tier.is_some() {
+            builder = builder.tier(self.policy()?);
         }
         Ok(builder)
+    }
+
+    /// Returns the tier policy: that of the options, or of the environment.
+    pub fn policy(&self) -> Result<TierPolicy> {
+        match &self.tier {
+            Some(policy) => policy.parse().map_err(|e: reflex::Error| e.at("--tier")),
+            None => TierPolicy::of_environment(),
+        }
     }
 
     /// Returns the device, as it was given.

@@ -1,13 +1,15 @@
 //! `reflex bench`: modes interleaved in one process, feeds cycled call by call.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use reflex::remote::RemoteProgram;
 use reflex::stats::Latency;
-use reflex::{Error, Feed, Mode, Prepared, Program, Result, numpy};
+use reflex::{Error, Feed, KernelGenerator, Mode, Prepared, Program, Result, TierPolicy, numpy};
 use serde::Serialize;
 
 use super::args::{EngineArgs, note_baseline};
@@ -27,10 +29,11 @@ pub struct BenchArgs {
     /// Modes to measure.
     #[arg(long, default_value = "bytecode,compiled,tiered", value_delimiter = ',')]
     modes: Vec<Mode>,
-    /// Compare two modes instead: ratio with a confidence interval, percentiles, histogram.
+    /// Compare two modes instead, or two code generators of kernels in mode `tiered`, as in
+    /// kernels=cranelift,kernels=llvm: ratio with a confidence interval, percentiles, histogram.
     #[arg(long, value_delimiter = ',', num_args = 1, value_name = "A,B",
         conflicts_with_all = ["modes", "remote", "tracker"])]
-    ab: Vec<Mode>,
+    ab: Vec<Compared>,
     /// Draw the comparison's histogram to a file.
     #[arg(long, value_name = "FILE", requires = "ab")]
     svg: Option<PathBuf>,
@@ -59,6 +62,62 @@ struct Row {
     rss_peak_mb: f64,
 }
 
+/// A thing that `--ab` compares.
+#[derive(Clone)]
+enum Compared {
+    /// A mode, with the kernels of the tier policy.
+    Mode(Mode),
+    /// A code generator of kernels, as it was written.
+    Kernels(KernelGenerator, String),
+}
+
+impl FromStr for Compared {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Compared> {
+        match text.starts_with("kernels=") {
+            true => Ok(Compared::Kernels(text.parse::<TierPolicy>()?.kernels, text.to_owned())),
+            false => Ok(Compared::Mode(text.parse().map_err(|e: String| Error::input(e))?)),
+        }
+    }
+}
+
+/// One side of a comparison.
+struct Side {
+    name: String,
+    program: Program,
+    mode: Mode,
+    load_ms: f64,
+}
+
+impl Side {
+    /// Makes one side: with `program`, which took `load_ms`, or with one whose kernels come from another
+    /// code generator.
+    fn load(args: &BenchArgs, side: &Compared, program: &Program, load_ms: f64) -> Result<Side> {
+        match side {
+            &Compared::Mode(mode) => {
+                let (name, program) = (mode.to_string(), program.fork()?);
+                Ok(Side { name, program, mode, load_ms })
+            }
+            Compared::Kernels(kernels, name) => {
+                let mut policy = args.engine.policy()?;
+                policy.kernels = *kernels;
+                let start = Instant::now();
+                let engine = args.engine.builder()?.tier(policy).build()?;
+                let program = engine.load(args.engine.source(&args.model))?;
+                let load_ms = start.elapsed().as_secs_f64() * 1e3;
+                Ok(Side { name: name.clone(), program, mode: Mode::Tiered, load_ms })
+            }
+        }
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
 /// Most calls measured per mode.
 const MAX_CALLS: usize = 200_000;
 
@@ -73,25 +132,34 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     let program = args.engine.load(&args.model)?;
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
     let feeds = feeds(args, &program)?;
-    let open = |mode: Mode| {
-        let measured = MeasuredMode::open(&program, mode, load_ms, &feeds);
-        measured.map_err(|e| args.inputs.explain(e, &program, "main").at(args.model.display()))
+    let open = |program: &Program, mode: Mode, load_ms: f64| {
+        let measured = MeasuredMode::open(program, mode, load_ms, &feeds);
+        measured.map_err(|e| args.inputs.explain(e, program, "main").at(args.model.display()))
     };
-    match args.ab[..] {
+    match &args.ab[..] {
         [] => {}
         [a, b] => {
+            let side = |compared| Side::load(args, compared, &program, load_ms);
             let options = Comparing {
-                modes: [a, b],
+                sides: [side(a)?, side(b)?],
                 min_time: args.min_time,
                 svg: args.svg.as_deref(),
                 format: Format::of(args.json),
             };
+            let open = |side: &Side| open(&side.program, side.mode, side.load_ms);
             return compare::run(&options, open, &feeds);
         }
-        _ => return Err(Error::input("--ab takes two modes, as in --ab bytecode,tiered")),
+        _ => {
+            return Err(Error::input(
+                "--ab takes two modes or code generators, as in --ab bytecode,tiered",
+            ));
+        }
     }
-    let mut measured =
-        args.modes.iter().map(|mode| open(*mode)).collect::<Result<Vec<MeasuredMode>>>()?;
+    let mut measured = args
+        .modes
+        .iter()
+        .map(|mode| open(&program, *mode, load_ms))
+        .collect::<Result<Vec<MeasuredMode>>>()?;
     measure(&mut measured, &feeds, args.min_time)?;
     report(measured, Format::of(args.json));
     Ok(ExitCode::SUCCESS)

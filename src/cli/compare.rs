@@ -1,16 +1,17 @@
-//! `reflex bench --ab A,B`: two modes interleaved, their ratio with a confidence interval, and a
+//! `reflex bench --ab A,B`: two modes or code generators interleaved, their ratio with a confidence interval, and a
 //! spin loop next to them as a control for the machine's own jitter.
 //!
 //! Modes are measured in rounds, each with sessions opened anew, the other one first: where their
 //! code and data lie makes a per cent or two of difference, also between a mode and itself.
 
+use std::fmt::Display;
 use std::hint::{black_box, spin_loop};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use reflex::stats::{Comparison, Histogram, Latency};
-use reflex::{Error, Mode, Prepared, Result};
+use reflex::{Error, Prepared, Result};
 use serde::Serialize;
 
 use super::measured_mode::MeasuredMode;
@@ -45,9 +46,10 @@ struct Side {
 }
 
 /// Options of a comparison.
-pub struct Comparing<'a> {
-    pub modes: [Mode; 2],
-    /// Seconds to measure each mode.
+pub struct Comparing<'a, S> {
+    /// Each prints its name.
+    pub sides: [S; 2],
+    /// Seconds to measure each side.
     pub min_time: f64,
     /// File for the histogram.
     pub svg: Option<&'a Path>,
@@ -60,16 +62,16 @@ struct Samples {
     control: Vec<f64>,
 }
 
-/// Compares two modes, in sessions that `open` warms up, and reports.
-pub fn run(
-    options: &Comparing<'_>,
-    open: impl FnMut(Mode) -> Result<MeasuredMode>,
+/// Compares two sides, in sessions that `open` warms up, and reports.
+pub fn run<S: Display>(
+    options: &Comparing<'_, S>,
+    open: impl FnMut(&S) -> Result<MeasuredMode>,
     feeds: &[Prepared],
 ) -> Result<ExitCode> {
     let Samples { rounds, control } = measure(options, open, feeds)?;
     let all = |side: usize| rounds.iter().flat_map(|r| r[side].iter().copied()).collect();
     let samples: [Vec<f64>; 3] = [all(0), all(1), control];
-    let [a, b] = options.modes.map(|mode| mode.to_string());
+    let [a, b] = options.sides.each_ref().map(ToString::to_string);
     let names = [a, b, "spin loop".to_string()];
     let none = || Error::input("no calls were measured");
     let side = |k: usize| -> Result<Side> {
@@ -97,12 +99,11 @@ pub fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-fn measure(
-    options: &Comparing<'_>,
-    mut open: impl FnMut(Mode) -> Result<MeasuredMode>,
+fn measure<S>(
+    options: &Comparing<'_, S>,
+    mut open: impl FnMut(&S) -> Result<MeasuredMode>,
     feeds: &[Prepared],
 ) -> Result<Samples> {
-    let modes = options.modes;
     let budget = Duration::from_secs_f64(options.min_time.max(0.0)) * 3 / ROUNDS as u32;
     let progress = progress::bar();
     let mut rounds: Vec<[Vec<f64>; 2]> = vec![];
@@ -111,7 +112,7 @@ fn measure(
     for round in 0..ROUNDS {
         progress.report("rounds of fresh sessions", round, ROUNDS);
         let first = round % 2;
-        let (one, other) = (open(modes[first])?, open(modes[1 - first])?);
+        let (one, other) = (open(&options.sides[first])?, open(&options.sides[1 - first])?);
         let mut sides = if first == 0 { [one, other] } else { [other, one] };
         let control = match &mut control {
             Some(control) => control,

@@ -47,7 +47,8 @@ struct View {
     /// Sizes and counts.
     #[arg(long)]
     stats: bool,
-    /// Kernels, with the code generator of each.
+    /// Kernels, with the code generator of each; where they are replaced while calls go on, after a
+    /// run of `main` and with the reason.
     #[arg(long)]
     kernel_tiers: bool,
     /// State of the tiers after some runs: traces, guards, side exits, evictions, bailouts.
@@ -92,10 +93,7 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode> {
         View { python: true, .. } => engine.load(args.engine.source(&args.model))?.as_python(),
         View { rust: true, .. } => engine.load(args.engine.source(&args.model))?.as_rust(),
         View { stats: true, .. } => engine.load(args.engine.source(&args.model))?.stats(),
-        View { kernel_tiers: true, .. } => {
-            let kernels = engine.load(args.engine.source(&args.model))?.kernels()?;
-            kernels.iter().map(|(name, tier)| format!("{tier:10} {name}\n")).collect()
-        }
+        View { kernel_tiers: true, .. } => kernels(&engine, args)?,
         View { tiers: true, .. } | View { tiers_code: true, .. } => {
             let tiers = tiers(&engine, args)?;
             match args.json {
@@ -113,6 +111,20 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode> {
     };
     println!("{}", text.trim_end());
     Ok(ExitCode::SUCCESS)
+}
+
+/// Lists the kernels with their tiers, those that are replaced after a run of `main`.
+fn kernels(engine: &Engine, args: &InspectArgs) -> Result<String> {
+    let program = engine.load(args.engine.source(&args.model))?;
+    if program.kernel_states().is_empty() {
+        let kernels = program.kernels()?;
+        return Ok(kernels.iter().map(|(name, tier)| format!("{tier:10} {name}\n")).collect());
+    }
+    let prepared = program.prepare("main", &args.inputs.feed(&program, "main")?)?;
+    let mut session = program.session(args.mode)?;
+    session.call(&prepared)?;
+    program.wait_for_kernels();
+    Ok(program.kernel_states().iter().map(|kernel| format!("{kernel}\n")).collect())
 }
 
 /// Reports the state of the tiers after runs of `main`.

@@ -1,6 +1,7 @@
 //! Kernels that this process compiled, in executable memory.
 
 use std::collections::HashMap;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use reflex_codemem::imports::Imports;
@@ -28,21 +29,33 @@ const SLOTS: [(&str, &str); 3] = [
     ("__TVMBackendFreeWorkspace", "TVMBackendFreeWorkspace"),
 ];
 
-/// Loaded kernels, by name.
-pub(crate) struct JitKernels(HashMap<String, Kernel>);
-
-struct Kernel {
-    packed: Function,
-    raw: Option<RawKernel>,
+/// Loads objects of code generators, and reports them to the profilers that `REFLEX_JIT_SYMBOLS`
+/// lists (`perf`, `jitdump`).
+pub(super) struct KernelLoader {
+    space: Arc<CodeSpace>,
+    imports: Imports,
+    perf: Option<PerfMap>,
+    dump: Option<&'static JitDump>,
 }
 
-impl JitKernels {
-    /// Loads the objects of a code generator, found by their names without `suffix`. Reports them
-    /// to the profilers that `REFLEX_JIT_SYMBOLS` lists (`perf`, `jitdump`).
-    pub(crate) fn load(objects: &[ObjectFile], suffix: &str) -> Result<JitKernels> {
-        let failed = |e: &dyn std::fmt::Display| Error::new(ErrorKind::Compile, e.to_string());
+/// A kernel in executable memory, as long as `object` lives.
+#[derive(Clone)]
+pub(super) struct LoadedKernel {
+    pub(super) object: Arc<LoadedObject>,
+    /// The packed entry, which does not interpret its first argument.
+    pub(super) packed: SafeCall,
+    /// The raw entry that the object's signature describes.
+    pub(super) raw: Option<NonNull<u8>>,
+}
+
+// SAFETY: the raw entry is the address of immutable code, which `object` keeps mapped.
+unsafe impl Send for LoadedKernel {}
+// SAFETY: as for Send: shared use only reads the address.
+unsafe impl Sync for LoadedKernel {}
+
+impl KernelLoader {
+    pub(super) fn new() -> Result<KernelLoader> {
         let space = CodeSpace::shared().map_err(|e| failed(&e))?;
-        let imports = imports();
         let wanted = std::env::var("REFLEX_JIT_SYMBOLS").unwrap_or_default();
         let wants = |name: &str| wanted.split(',').any(|word| word.trim() == name);
         let perf = match wants("perf") {
@@ -53,30 +66,59 @@ impl JitKernels {
             true => Some(JitDump::of_process().map_err(|e| failed(&e))?),
             false => None,
         };
+        Ok(KernelLoader { space, imports: imports(), perf, dump })
+    }
+
+    pub(super) fn space(&self) -> &Arc<CodeSpace> {
+        &self.space
+    }
+
+    pub(super) fn load(&self, object: &ObjectFile) -> Result<LoadedKernel> {
+        let name = &object.signature.name;
+        let loaded = LoadedObject::load(&self.space, name, &object.elf, &self.imports);
+        let loaded = Arc::new(loaded.map_err(|e| failed(&format!("kernel {name}: {e}")))?);
+        if let Some(map) = &self.perf {
+            map.add(loaded.functions()).map_err(|e| failed(&e))?;
+        }
+        if let Some(dump) = self.dump {
+            // SAFETY: the object has just been loaded, with these functions.
+            unsafe { dump.add(loaded.functions()) }.map_err(|e| failed(&e))?;
+        }
+        let entry = loaded.symbol(&format!("{PACKED_PREFIX}{name}"));
+        let entry = entry.ok_or_else(|| failed(&format!("kernel {name}: no packed entry")))?;
+        let raw = loaded.symbol(&format!("{RAW_PREFIX}{name}"));
+        // SAFETY: the symbol with this prefix in an object of our code generator is a packed entry
+        // (tir::abi), which the object keeps mapped.
+        let packed = unsafe { std::mem::transmute::<*mut u8, SafeCall>(entry.as_ptr()) };
+        Ok(LoadedKernel { object: loaded, packed, raw })
+    }
+}
+
+fn failed(e: &dyn std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Compile, e.to_string())
+}
+
+/// Loaded kernels, by name.
+pub(crate) struct JitKernels(HashMap<String, Kernel>);
+
+struct Kernel {
+    packed: Function,
+    raw: Option<RawKernel>,
+}
+
+impl JitKernels {
+    /// Loads the objects of a code generator, found by their names without `suffix`.
+    pub(crate) fn load(objects: &[ObjectFile], suffix: &str) -> Result<JitKernels> {
+        let loader = KernelLoader::new()?;
         let mut functions = HashMap::new();
         for object in objects {
             let name = &object.signature.name;
-            let loaded = LoadedObject::load(&space, name, &object.elf, &imports);
-            let loaded = Arc::new(loaded.map_err(|e| failed(&format!("kernel {name}: {e}")))?);
-            if let Some(map) = &perf {
-                map.add(loaded.functions()).map_err(|e| failed(&e))?;
-            }
-            if let Some(dump) = dump {
-                // SAFETY: the object has just been loaded, with these functions.
-                unsafe { dump.add(loaded.functions()) }.map_err(|e| failed(&e))?;
-            }
-            let entry = loaded.symbol(&format!("{PACKED_PREFIX}{name}"));
-            let entry = entry.ok_or_else(|| failed(&format!("kernel {name}: no packed entry")))?;
-            let raw = loaded.symbol(&format!("{RAW_PREFIX}{name}"));
+            let LoadedKernel { object: loaded, packed, raw } = loader.load(object)?;
             // SAFETY: the symbol with this prefix in an object of our code generator is the raw
             // entry that its signature describes (tir::abi); the packed one keeps the code mapped.
             let raw = raw.and_then(|raw| unsafe { raw_kernel(raw.as_ptr(), &object.signature) });
-            // SAFETY: the symbol with this prefix in an object of our code generator is a
-            // packed entry (tir::abi); the function keeps the code mapped.
-            let packed = unsafe {
-                let call = std::mem::transmute::<*mut u8, SafeCall>(entry.as_ptr());
-                Function::from_native(call, loaded)
-            };
+            // SAFETY: a packed entry follows the convention, and the function keeps the code mapped.
+            let packed = unsafe { Function::from_native(packed, loaded) };
             let name = name.strip_suffix(suffix).unwrap_or(name);
             functions.insert(name.to_owned(), Kernel { packed, raw });
         }

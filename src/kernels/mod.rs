@@ -4,3 +4,4 @@ pub(crate) mod device;
 pub(crate) mod jit;
 pub(crate) mod objects;
 pub(crate) mod raw_entry;
+pub(crate) mod tiered;

@@ -33,6 +33,8 @@ pub struct Compiled {
     pub executable: Executable,
     /// The kernels for each CPU, the lowest first.
     pub kernels: Vec<(Cpu, Vec<ObjectFile>)>,
+    /// The functions of these kernels before they were scheduled, in the same order.
+    pub sources: Vec<PrimFunc>,
     /// The kernels that run on a GPU; the others work on host memory.
     pub device: Vec<DeviceFunction>,
     /// The kernels without code for the GPU, which the CPU runs.
@@ -122,13 +124,21 @@ pub fn compile(
     });
     let mut objects = objects.collect::<Result<Vec<_>, LowerError>>()?.into_iter();
     let of_cpu = |cpu: &Cpu| (cpu.clone(), objects.by_ref().take(kernels.len()).collect());
-    let kernels = options.cpus.iter().map(of_cpu).collect();
+    let objects_by_cpu = options.cpus.iter().map(of_cpu).collect();
     if let Some(cache) = tools.cache.filter(|_| !report.generated.is_empty()) {
         cache.prune();
     }
     report.kernels = start.elapsed();
     let executable = code.executable;
-    Ok(Compiled { executable, kernels, device, on_cpu, operations, report })
+    Ok(Compiled {
+        executable,
+        kernels: objects_by_cpu,
+        sources: kernels,
+        device,
+        on_cpu,
+        operations,
+        report,
+    })
 }
 
 /// Kernels by where they run.
@@ -272,6 +282,16 @@ fn compile_all(kernels: &[PrimFunc], options: &Options, tools: &Toolchain<'_>) -
         return outcomes.swap_remove(at).into_iter().collect();
     }
     outcomes.into_iter().flatten().collect()
+}
+
+/// Compiles one of [`Compiled::sources`], or finds it in the cache.
+pub fn compile_kernel(
+    kernel: &PrimFunc,
+    cpu: &Cpu,
+    options: &Options,
+    tools: &Toolchain<'_>,
+) -> Result<ObjectFile, LowerError> {
+    compile_one(kernel, cpu, options, tools).map(|(object, _)| object)
 }
 
 fn compile_one(kernel: &PrimFunc, cpu: &Cpu, options: &Options, tools: &Toolchain<'_>) -> Outcome {

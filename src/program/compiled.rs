@@ -4,9 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use reflex_lower::compile::Compiled;
+use reflex_lower::pipeline::Cpu;
 use reflex_runtime::abi::DLDevice;
 use reflex_runtime::device;
 use reflex_runtime::error::Error as Raised;
+use reflex_tir::PrimFunc;
+use reflex_tir::codegen::{KernelTier, ObjectFile};
+use reflex_vm::load::Library;
 
 use super::loaded::{LoadedProgram, Resources, verified};
 use super::shape_variant::NamedVariant;
@@ -15,8 +19,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::kernels::device::DeviceCodes;
 use crate::kernels::jit::JitKernels;
 use crate::kernels::objects::KernelObjects;
+use crate::kernels::tiered::{self, Recompile, Urgency};
 use crate::options::{ExecutionOptions, TargetDevice, TargetSelection};
 use crate::signature::Signature;
+use crate::tier_policy::KernelSwaps;
+
+/// The size of a dimension that is not known, to compare kernels by.
+const USUAL_DIM: u64 = 64;
 
 /// The use of a program's object files after its kernels are loaded.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,6 +42,16 @@ pub(crate) struct Interface {
     pub(crate) variants: Vec<NamedVariant>,
 }
 
+/// Compiles one function again.
+type CompileKernel =
+    Box<dyn Fn(&PrimFunc, &Cpu, Urgency) -> std::result::Result<ObjectFile, String> + Send + Sync>;
+
+/// Better code for kernels in the background.
+pub(crate) struct Upgrade {
+    pub(crate) recompile: CompileKernel,
+    pub(crate) swaps: KernelSwaps,
+}
+
 /// Loads a compiled program, with the kernels for the highest CPU that `host` can run.
 pub(crate) fn load(
     compiled: Compiled,
@@ -40,15 +59,35 @@ pub(crate) fn load(
     target: &TargetSelection,
     execution: &ExecutionOptions,
     retention: ObjectRetention,
+    upgrade: Option<Upgrade>,
 ) -> Result<LoadedProgram> {
     let host = &target.host;
     let best = compiled.kernels.iter().rposition(|(cpu, _)| host.runs(&cpu.target));
     let (cpu, objects) = &compiled.kernels[best.unwrap_or(0)];
-    let kernels = JitKernels::load(objects, &cpu.suffix)?;
+    let is_baseline = |object: &ObjectFile| object.tier == KernelTier::Baseline;
+    let replaced = match upgrade.filter(|_| objects.iter().any(is_baseline)) {
+        Some(upgrade) => {
+            let (sources, cpu) = (compiled.sources, cpu.clone());
+            let operations = &compiled.operations;
+            // Dimensions that only a call knows count the same everywhere.
+            let count = |name: &str| operations.get(name)?.count(|_, _| Some(USUAL_DIM));
+            let suffix = cpu.suffix.clone();
+            let recompile =
+                Recompile::new(move |at, urgency| (upgrade.recompile)(&sources[at], &cpu, urgency));
+            let work = |name: &str| count(name).unwrap_or(0);
+            Some(tiered::start(objects, &suffix, work, recompile, upgrade.swaps)?)
+        }
+        None => None,
+    };
+    let library: Arc<dyn Library + Send + Sync> = match &replaced {
+        Some(replaced) => replaced.clone(),
+        None => Arc::new(JitKernels::load(objects, &cpu.suffix)?),
+    };
     let missing_features = missing_features(&cpu.target.features, host);
     let failed = |e: Raised| Error::new(ErrorKind::Unsupported, e.message());
     let mut resources = Resources {
-        library: Arc::new(kernels),
+        library,
+        tiered: replaced,
         device: DLDevice::CPU,
         on_cpu: compiled.on_cpu.as_slice().into(),
         signatures: Arc::new(interface.signatures),

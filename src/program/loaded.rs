@@ -1,5 +1,6 @@
 //! A loaded program: bytecode linked to its kernels, and the tier that its sessions share.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
@@ -19,7 +20,8 @@ use super::shape_variant::{NamedVariant, ShapeVariant};
 use crate::disassemble;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernels::device::{DeviceCodes, DeviceKernels, needs_device};
-use crate::kernels::objects::KernelObjects;
+use crate::kernels::objects::{ByCpu, KernelObjects};
+use crate::kernels::tiered::TieredKernels;
 use crate::options::{ExecutionOptions, Mode, SessionOptions, devices};
 use crate::session::plain::{PlainOptions, PlainSession};
 use crate::signature::{KernelOperations, Signature};
@@ -44,6 +46,8 @@ pub(crate) struct LoadedProgram {
 pub(crate) struct Resources {
     /// The packed functions that the VM links by name.
     pub(crate) library: Arc<dyn load::Library + Send + Sync>,
+    /// That library, if its kernels are replaced while calls go on.
+    pub(crate) tiered: Option<Arc<TieredKernels>>,
     /// The device that it computes on.
     pub(crate) device: DLDevice,
     /// Kernels that the CPU runs, as the device has no code for them.
@@ -114,7 +118,11 @@ impl LoadedProgram {
         let link = |v: &NamedVariant| v.link(|name| vm.find(name)).ok_or_else(|| lacking(v));
         let variants = resources.variants.iter().map(link).collect::<Result<_>>()?;
         let companion = None;
-        Ok(LoadedProgram { vm: Arc::new(vm), resources, variants, tier, bailouts, companion })
+        let vm = Arc::new(vm);
+        if let Some(tiered) = &resources.tiered {
+            tiered.serve(&vm);
+        }
+        Ok(LoadedProgram { vm, resources, variants, tier, bailouts, companion })
     }
 
     /// Links the same bytecode again: kernels and constants are shared, tiers start empty.
@@ -139,6 +147,20 @@ impl LoadedProgram {
     /// Returns the variants of its functions for known shapes.
     pub(crate) fn variants(&self) -> &Arc<[ShapeVariant]> {
         &self.variants
+    }
+
+    /// Returns the kernels as object files, the best that there are; `None` if this process did not
+    /// compile them.
+    pub(crate) fn objects(&self) -> Result<Option<Cow<'_, ByCpu>>> {
+        let Some(objects) = &self.resources.objects else { return Ok(None) };
+        let mut list = objects.read()?;
+        let Some(tiered) = &self.resources.tiered else { return Ok(Some(list)) };
+        for object in list.to_mut().iter_mut().flat_map(|(_, objects)| objects) {
+            if let Some(better) = tiered.replacement(&object.signature.name) {
+                *object = better;
+            }
+        }
+        Ok(Some(list))
     }
 
     pub(crate) fn executable(&self) -> &Verified<Executable> {
@@ -182,7 +204,8 @@ impl LoadedProgram {
             self.bailouts.get_or_init(|| self.vm.compile_ahead_of_time());
         }
         let allocator = options.allocator;
-        let options = PlainOptions { mode, tier, allocator, devices, threads: *threads };
+        let kernels = self.resources.tiered.clone();
+        let options = PlainOptions { mode, tier, kernels, allocator, devices, threads: *threads };
         PlainSession::open(&self.vm, options)
     }
 

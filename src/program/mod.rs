@@ -24,6 +24,7 @@ use crate::artifact::writer::{self, Contents};
 use crate::disassemble;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernels::objects::ByCpu;
+use crate::kernels::tiered::KernelState;
 use crate::model_info::ModelInfo;
 use crate::model_source::ModelFormat;
 use crate::options::{Mode, SessionOptions};
@@ -243,7 +244,10 @@ impl Program {
     pub fn save(&self, path: impl AsRef<Path>) -> Result<u64> {
         Program::check_save_path(&path)?;
         let resources = self.loaded.resources();
-        let objects = resources.objects.as_ref().ok_or_else(|| {
+        if let Some(tiered) = &resources.tiered {
+            tiered.wait_for_all();
+        }
+        let kernels = self.loaded.objects()?.ok_or_else(|| {
             let text = match &resources.listing {
                 None => "a .so is compiled already; compile the model itself",
                 Some(_) => {
@@ -253,7 +257,6 @@ impl Program {
             Error::new(ErrorKind::Unsupported, text)
         })?;
         let exec = verified(writer::aligned(self.loaded.executable())?)?;
-        let kernels = objects.read()?;
         let saved_code = match resources.device_code {
             None => Some(self.machine_code(exec.clone())?),
             Some(_) => None,
@@ -428,7 +431,38 @@ impl Program {
             let why = "the kernels of a library or of another device do not say what compiled them";
             Error::new(ErrorKind::Unsupported, why)
         })?;
+        if let Some(tiered) = &self.loaded.resources().tiered {
+            let states = tiered.states().into_iter();
+            return Ok(states.map(|state| (state.name, state.tier)).collect());
+        }
         Ok(objects.tiers().map(|(name, tier)| (name.to_owned(), tier)).collect())
+    }
+
+    /// Returns the kernels whose code is replaced while calls go on, with their tiers and why they are in
+    /// them; none unless the tier policy says `kernels=tiered` and a kernel was not in the cache.
+    ///
+    /// ```
+    /// let program = reflex::Engine::new()?.load("examples/softmax.py")?;
+    /// for kernel in program.kernel_states() {
+    ///     println!("{kernel}");
+    /// }
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn kernel_states(&self) -> Vec<KernelState> {
+        self.loaded.resources().tiered.as_ref().map_or(vec![], |tiered| tiered.states())
+    }
+
+    /// Waits until no kernel that was called waits for better code.
+    ///
+    /// ```
+    /// let program = reflex::Engine::new()?.load("examples/softmax.py")?;
+    /// program.wait_for_kernels();
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn wait_for_kernels(&self) {
+        if let Some(tiered) = &self.loaded.resources().tiered {
+            tiered.wait();
+        }
     }
 
     /// Returns the assembly of a kernel.
@@ -441,11 +475,10 @@ impl Program {
     /// # Ok::<(), reflex::Error>(())
     /// ```
     pub fn assembly(&self, func: &str) -> Result<String> {
-        let objects = self.loaded.resources().objects.as_deref().ok_or_else(|| {
+        let list = self.loaded.objects()?.ok_or_else(|| {
             let why = "this program has no objects; see Engine::assembly for a .so";
             Error::new(ErrorKind::Unsupported, why)
         })?;
-        let list = objects.read()?;
         let objects = || list.iter().flat_map(|(_, objects)| objects);
         let names = || objects().map(|o| o.signature.name.as_str()).collect::<Vec<_>>();
         let object = objects().find(|o| o.signature.name == func).ok_or_else(|| {

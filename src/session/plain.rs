@@ -17,6 +17,7 @@ use reflex_vm::tier::Tier;
 
 use super::stream::SessionStream;
 use crate::error::{Error, ErrorKind, Result};
+use crate::kernels::tiered::TieredKernels;
 use crate::options::Mode;
 
 fn raised(error: reflex_runtime::error::Error) -> Error {
@@ -30,6 +31,7 @@ const MAX_WARM_UP: usize = 100_000;
 pub(crate) struct PlainSession {
     pub(super) vm: vm::Session,
     tier: Option<Arc<CraneliftTier>>,
+    kernels: Option<Arc<TieredKernels>>,
     threads: usize,
     /// Of a program for a device that is no CPU.
     stream: Option<Arc<SessionStream>>,
@@ -77,6 +79,8 @@ impl PlainReentry {
 pub(crate) struct PlainOptions {
     pub(crate) mode: Mode,
     pub(crate) tier: Option<Arc<CraneliftTier>>,
+    /// Kernels that are replaced while calls go on.
+    pub(crate) kernels: Option<Arc<TieredKernels>>,
     pub(crate) allocator: AllocatorKind,
     pub(crate) devices: Devices,
     /// Threads for parallel kernels, the caller's included.
@@ -85,7 +89,7 @@ pub(crate) struct PlainOptions {
 
 impl PlainSession {
     pub(crate) fn open(program: &Arc<Program>, options: PlainOptions) -> Result<PlainSession> {
-        let PlainOptions { mode, tier, allocator, devices, threads } = options;
+        let PlainOptions { mode, tier, kernels, allocator, devices, threads } = options;
         let mode = match mode {
             Mode::Bytecode => ExecutionMode::Bytecode,
             Mode::Compiled => ExecutionMode::Compiled,
@@ -95,7 +99,7 @@ impl PlainSession {
         let vm = vm::Session::new(program, options)
             .map_err(|e| Error::new(ErrorKind::Run, e.message()))?;
         let stream = SessionStream::open(program.device()).map_err(raised)?;
-        Ok(PlainSession { vm, tier, threads, stream: stream.map(Arc::new) })
+        Ok(PlainSession { vm, tier, kernels, threads, stream: stream.map(Arc::new) })
     }
 
     /// Calls a function.
@@ -120,6 +124,9 @@ impl PlainSession {
         if code.is_some_and(|code| code.calls_builtins_only) {
             // No kernel runs, so nothing depends on threads or the floating-point state.
             return Ok(self.vm.call_into(func, args, result)?);
+        }
+        if let Some(kernels) = &self.kernels {
+            kernels.exchange_all();
         }
         self.enter(|vm| vm.call_into(func, args, result))
     }
@@ -168,7 +175,8 @@ impl PlainSession {
         body(&mut self.vm).map_err(Error::from)
     }
 
-    /// Calls a function until its tier compiles nothing more. Returns the number of calls.
+    /// Calls a function until its tier compiles nothing more, with kernels that nothing better comes for.
+    /// Returns the number of calls.
     pub(super) fn warm_up(&mut self, func: u32, args: &[AnyView<'_>]) -> Result<usize> {
         let placed;
         let args = match self.stream.clone() {
@@ -180,9 +188,16 @@ impl PlainSession {
             }
         };
         let call = |vm: &mut vm::Session| vm.call_func(func, args).map(drop);
-        let tier = self.tier.clone().filter(|_| self.vm.mode() == ExecutionMode::Tiered);
-        let Some(tier) = tier else { return self.enter(call).map(|()| 1) };
+        let kernels = self.kernels.clone();
         let mut calls = 0;
+        if let Some(kernels) = kernels {
+            // The first call says which kernels are needed.
+            self.enter(call)?;
+            calls = 1;
+            kernels.wait();
+        }
+        let tier = self.tier.clone().filter(|_| self.vm.mode() == ExecutionMode::Tiered);
+        let Some(tier) = tier else { return self.enter(call).map(|()| calls + 1) };
         loop {
             let before = tier.progress();
             // Finished code is installed when its entry is hot again.

@@ -16,12 +16,11 @@
 //! native code is entered), and hazard pointers (native code calls native code, so each
 //! call would publish its callee).
 
+use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence, fence};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-
-use crate::tier::Compiled;
 
 /// A session as a participant: the epoch that it pins, which is the one in which its run began or
 /// it was last quiescent; zero between runs. On a cache line of its own: it is written in each run.
@@ -43,7 +42,7 @@ struct Retired {
     /// The epoch that every pinned session must have reached; none if the barrier failed, so that
     /// no pin tells.
     epoch: Option<u64>,
-    _code: Vec<Compiled>,
+    _code: Box<dyn Any + Send>,
 }
 
 impl Epochs {
@@ -111,10 +110,7 @@ impl Epochs {
     /// its pin before that, and the barrier makes the write visible to every later reader of the
     /// pins; the pin is less than the new epoch, since a session that reads the new epoch also
     /// sees the changed cells.
-    pub fn retire(&self, code: Vec<Compiled>) {
-        if code.is_empty() {
-            return;
-        }
+    pub fn retire(&self, code: Box<dyn Any + Send>) {
         let epoch = self.current.fetch_add(1, Ordering::SeqCst) + 1;
         fence(Ordering::SeqCst);
         let visible = self.fences || membarrier::all_threads();
@@ -179,11 +175,10 @@ mod tests {
     use super::*;
 
     /// Stand-in for code, and a weak reference that tells if it is still kept.
-    fn code() -> (Vec<Compiled>, std::sync::Weak<()>) {
+    fn code() -> (Box<dyn Any + Send>, std::sync::Weak<()>) {
         let owner = Arc::new(());
         let kept = Arc::downgrade(&owner);
-        // SAFETY: the test never calls the code, so a null address is never entered.
-        (vec![unsafe { Compiled::new(std::ptr::null(), owner) }], kept)
+        (Box::new(owner), kept)
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! It holds the decoded code, the constants, the packed functions, the code cells and what tiers
 //! keep, but no running state. [`crate::load`] makes it.
 
+use std::any::Any as StdAny;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -243,7 +244,17 @@ impl Program {
     /// any more: no cell, and no other code that is not retired with it. It is freed when no
     /// session can be inside.
     pub fn retire(&self, codes: &[CodePtr]) {
-        self.epochs.retire(self.remove_retained(codes));
+        let code = self.remove_retained(codes);
+        if !code.is_empty() {
+            self.epochs.retire(Box::new(code));
+        }
+    }
+
+    /// Releases a kernel's code, which no entry that the program was loaded with leads to any more. It
+    /// is dropped when no session can be inside by a raw entry.
+    pub fn retire_kernel(&self, code: Arc<dyn StdAny + Send + Sync>) {
+        self.epochs.retire(Box::new(code));
+        self.epochs.reclaim();
     }
 
     /// Code that was retained under these addresses, and is so no longer.
