@@ -421,6 +421,24 @@ fn calls_in_tiered_mode_are_batches() {
     let replays: Vec<u64> = report.ready.iter().map(|(_, _, replays)| *replays).collect();
     assert_eq!(replays, [4, 4], "{report}");
 
+    // Several results, in one tuple.
+    let reduce = "tests/cuda_check/programs/reduce.py";
+    let (here, there) = (program("cpu", reduce), program("cuda:0", reduce));
+    let mut expected = here.session(Mode::Bytecode).unwrap();
+    let mut several = there.session(Mode::Tiered).unwrap();
+    let results = |value: &reflex::Any| -> Vec<Vec<f32>> {
+        let tuple = value.downcast_ref::<reflex::Tuple>().expect("a tuple");
+        let tensor = |item: &reflex::Any| item.downcast_ref::<Tensor>().unwrap().to_host().unwrap();
+        tuple.iter().map(|item| tensor(item).to_vec::<f32>().unwrap()).collect()
+    };
+    for call in 0..8 {
+        let args = [tensor(&[19, 37], call).into()];
+        let answer = expected.call_index(main, AnyView::slice(&args)).unwrap();
+        let found = several.call_index(main, AnyView::slice(&args)).unwrap();
+        assert_eq!(results(&found), results(&answer), "call {call}");
+    }
+    assert_eq!(several.batches().ready.len(), 1, "{}", several.batches());
+
     // An instrument, a deadline or fuel see every call: nothing is replayed.
     session.set_fuel(Some(1 << 20));
     let args = [tensor(&[4, 8], 1).into(), tensor(&[8, 5], 2).into()];

@@ -24,7 +24,7 @@ pub(crate) struct Graph {
     /// Launches whose parameters the graph does not have yet.
     stale: Vec<usize>,
     arena: Arena,
-    /// What errors call it.
+    /// Its name in errors.
     name: Arc<str>,
 }
 

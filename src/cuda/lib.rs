@@ -4,7 +4,7 @@
 //! error by name ([`driver`]), so programs for CPUs run where there is none. Only this crate names
 //! `cudarc`; the others see [`reflex_runtime::device::Device`].
 //!
-//! No GPU has run this yet: tests load a stand-in for the driver (`tests/libcuda`).
+//! Tests load a stand-in for the driver (`tests/libcuda`); `./x cuda-check` runs it on a GPU.
 //!
 //! Decision: docs/decisions/0059-cuda-driver.md
 

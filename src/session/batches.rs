@@ -26,7 +26,7 @@ const BEFORE: u32 = 3;
 const MOST: usize = 32;
 
 /// Builtins whose effect follows from shapes alone, or that wait for values, which spoils a recording.
-const BUILTINS: [&str; 20] = [
+const BUILTINS: [&str; 21] = [
     "vm.builtin.alloc_shape_heap",
     "vm.builtin.alloc_storage",
     "vm.builtin.alloc_tensor",
@@ -38,6 +38,7 @@ const BUILTINS: [&str; 20] = [
     "vm.builtin.ensure_zero_offset",
     "vm.builtin.make_prim_value",
     "vm.builtin.make_shape",
+    "vm.builtin.make_tuple",
     "vm.builtin.match_prim_value",
     "vm.builtin.match_shape",
     "vm.builtin.null_value",
@@ -49,7 +50,7 @@ const BUILTINS: [&str; 20] = [
     "vm.builtin.tuple_reset_item",
 ];
 
-/// What a program calls beside kernels and such builtins, whose effect may be anything.
+/// Names a function of unknown effect that a program calls: no kernel, and no such builtin.
 pub(crate) fn impurity(
     executable: &Executable,
     is_kernel: impl Fn(&str) -> bool,
@@ -128,7 +129,7 @@ enum Template {
     Tuple(Vec<Template>),
 }
 
-/// What became of the calls of a session on a device: a line for each function and combination of shapes.
+/// The calls of a session on a device as batches: a line for each function and combination of shapes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchReport {
     /// Calls that are batches: the function's number, launches, replays.

@@ -192,7 +192,7 @@ impl PlainSession {
         ran
     }
 
-    /// What became of calls as batches.
+    /// The calls that are batches, and those that cannot be.
     pub(super) fn batch_report(&self) -> BatchReport {
         self.batches.as_ref().map(Batches::report).unwrap_or_default()
     }

@@ -193,7 +193,7 @@ fn follow(
     }
 }
 
-/// What PyTorch reaches on the device, where the machine's Python has it.
+/// Figures of PyTorch on the device, where the machine's Python has it.
 fn anchors(pack: &Pack) -> Vec<PartResult> {
     #[derive(Deserialize)]
     struct Anchor {

@@ -45,6 +45,9 @@ enum Command {
     Import {
         /// The file that `check` wrote.
         report: PathBuf,
+        /// The day of the check, such as 2026-11-26.
+        #[arg(long)]
+        date: String,
         /// The record to write.
         #[arg(long, default_value = "benches/record/cuda.md")]
         record: PathBuf,
@@ -55,8 +58,8 @@ fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Pack(args) => pack::pack(&args).map(|()| ExitCode::SUCCESS),
         Command::Check(args) => check::check(&args),
-        Command::Import { report, record } => {
-            import::import(&report, &record).map(|()| ExitCode::SUCCESS)
+        Command::Import { report, date, record } => {
+            import::import(&report, &record, &date).map(|()| ExitCode::SUCCESS)
         }
     };
     done.unwrap_or_else(|why| {

@@ -30,7 +30,7 @@ const REACH: [(&str, &str, &str, Option<&str>); 10] = [
 ];
 
 /// Reads a report and writes the record.
-pub fn import(report: &Path, record: &Path) -> Result<(), String> {
+pub fn import(report: &Path, record: &Path, date: &str) -> Result<(), String> {
     let wrong = |why: String| format!("{}: {why}", report.display());
     let text = std::fs::read(report).map_err(|e| wrong(e.to_string()))?;
     let found: Report = serde_json::from_slice(&text).map_err(|e| wrong(e.to_string()))?;
@@ -45,7 +45,7 @@ pub fn import(report: &Path, record: &Path) -> Result<(), String> {
         std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
     };
     write(&record.with_file_name(CONFIRMED), confirmed(&found))?;
-    write(record, page(&found))
+    write(record, page(&found, date))
 }
 
 /// The file beside the record with the probes that passed.
@@ -62,9 +62,10 @@ fn confirmed(report: &Report) -> String {
 }
 
 /// The record of a report.
-fn page(report: &Report) -> String {
+fn page(report: &Report, date: &str) -> String {
     let mut page = String::from("# CUDA: what a device has shown\n\n");
-    let _ = writeln!(page, "By `./x cuda-import`, of a report of Reflex {}.\n", report.reflex);
+    let _ =
+        writeln!(page, "By `./x cuda-import`, of a report of Reflex {}, {date}.\n", report.reflex);
     let _ = writeln!(page, "{report}");
     let skipped = report.results.iter().filter(|result| result.status == Status::Skipped);
     let skipped: Vec<&str> = skipped.map(|result| result.name.as_str()).collect();

@@ -227,8 +227,19 @@ impl Writer {
     ) -> Result<(), String> {
         let cases = numpy::read_cases(&refs.join(format!("{inputs}.npz"))).map_err(text)?;
         let case = cases.into_iter().next().ok_or_else(|| format!("{inputs}: no case"))?;
+        // Programs for the shapes of the inputs: whoever deploys a model to a GPU knows them.
+        let shapes: Vec<(String, Vec<i64>)> =
+            case.inputs.iter().map(|(name, array)| (name.clone(), array.shape.clone())).collect();
+        let engine =
+            |builder: reflex::EngineBuilder| builder.shapes(shapes.clone()).build().map_err(text);
+        let gpu = engine(Engine::builder().device(GPU))?;
+        let oracle = engine(Engine::builder().schedule_for(GPU))?;
+        let general =
+            [std::mem::replace(&mut self.gpu, gpu), std::mem::replace(&mut self.oracle, oracle)];
         let inputs = self.stored(case.inputs)?;
-        self.add(name, ModelSource::from(model), inputs, true)
+        let added = self.add(name, ModelSource::from(model), inputs, true);
+        [self.gpu, self.oracle] = general;
+        added
     }
 
     fn add_node_case(&mut self, name: &str, folder: &Path) -> Result<(), String> {
@@ -296,14 +307,18 @@ impl Writer {
 
     /// A probe with the interpreter's results.
     fn probe(&mut self, form: String, ptx: String, arch: Option<Arch>) -> Result<Probe, String> {
-        let expected = probes::expect(&form, &ptx, arch)?;
-        let bytes: Vec<u8> = expected.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let expected = self.write(&bytes)?;
+        let words = probes::expect(&form, &ptx, arch)?;
+        let hash = probes::hash_of(&form, &words);
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let expected = match bytes.len() <= SHOWN {
+            true => Some(self.write(&bytes)?),
+            false => None,
+        };
         let capability = arch.map(|arch| match arch {
             Arch::Sm80 => (8, 0),
             Arch::Sm90a => (9, 0),
         });
-        Ok(Probe { form, ptx, expected, capability })
+        Ok(Probe { form, ptx, hash, expected, capability })
     }
 
     /// Adds the probes, the manifest and the program.

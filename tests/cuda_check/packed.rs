@@ -37,8 +37,11 @@ pub struct Probe {
     pub form: String,
     /// A module with the kernel `probe`.
     pub ptx: String,
-    /// The words that threads write, in the data file. What they read follows from the form.
-    pub expected: Span,
+    /// BLAKE3 of the words that threads write, all NaNs being the same. What they read follows from the
+    /// form.
+    pub hash: String,
+    /// The words, in the data file, where they are few.
+    pub expected: Option<Span>,
     /// The compute capability that alone gives these words; every one where there is none.
     pub capability: Option<(u32, u32)>,
 }

@@ -5,7 +5,7 @@
 //! memory from an arena that is the batch's own from then on. A device makes one object of the launches;
 //! replaying it changes the addresses of arguments and results alone.
 //!
-//! What a batch cannot hold spoils the recording, with a reason: waits of the host, copies, fills.
+//! Waits of the host, copies and fills spoil the recording, with a reason: a batch cannot hold them.
 //!
 //! Decision: docs/decisions/0074-batches.md
 
@@ -83,7 +83,7 @@ impl Arena {
     }
 }
 
-/// What a call enqueued.
+/// The launches that a call enqueued.
 #[derive(Debug)]
 pub struct Recorded {
     /// The launches, in order.

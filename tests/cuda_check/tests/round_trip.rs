@@ -95,6 +95,12 @@ fn failures_are_told(pack: &Path, out: &Path, driver: &Path) {
     let last = other.len() - 16;
     other[last] ^= 4;
     std::fs::write(&path, other).expect("writes");
+    let manifest = pack.join("pack.json");
+    let packed = std::fs::read_to_string(&manifest).expect("the manifest");
+    let mut changed: serde_json::Value = serde_json::from_str(&packed).expect("JSON");
+    let probe = changed["probes"].as_array_mut().and_then(|list| list.last_mut()).expect("a probe");
+    probe["hash"] = "another".into();
+    std::fs::write(&manifest, changed.to_string()).expect("writes");
     let (code, said) = check(pack, out, driver, "");
     assert_eq!(code, Some(1), "{said}");
     let found = report(out);
@@ -112,7 +118,7 @@ fn figures_of_no_gpu_are_refused(out: &Path, found: &serde_json::Value) {
         let (file, record) = (out.join("import.json"), out.join("record.md"));
         std::fs::write(&file, report.to_string()).expect("writes");
         let mut command = Command::new(TOOL);
-        run(command.arg("import").arg(&file).arg("--record").arg(record))
+        run(command.args(["import", "--date", "2026-11-26"]).arg(&file).arg("--record").arg(record))
     };
     let (code, said) = import(found);
     assert_eq!(code, Some(2), "{said}");

@@ -37,4 +37,4 @@ sum
   step  reduce: bind k0_1 of reduce_half_6 to threadIdx.x
   step  reduce: tree_reduce reduce k0_1 of reduce
   step  reduce: bind i0 to blockIdx.x
-  stage reduce: row reduction; not transpose: not a move to another axis; not map: not a map over an axis; not gemm: not a contraction
+  stage reduce: row reduction; not transpose: not a move to another axis; not map: not a map over an axis; not gemm, split-k: not a contraction; not gemm: not a contraction

@@ -37,6 +37,12 @@ impl Machine<'_> {
             }
             Bulk::Store { from, map, coordinates } => {
                 let map = self.map(site, *map)?;
+                let negative = |src: &Src| (self.read(site.warp, *src)[site.lane] as i32) < 0;
+                if coordinates.iter().any(negative) {
+                    // An H100 ends the kernel with an illegal instruction, and loads such boxes.
+                    let problem = "a box that is stored begins before the tensor";
+                    return Err(self.fault(site, FaultKind::Operand { problem }));
+                }
                 let pieces = self.pieces(site, &map, *from, coordinates)?;
                 for (at, _, size) in &pieces {
                     self.fenced(site, *at, *size)?;
@@ -104,6 +110,9 @@ impl Machine<'_> {
         let aligned = if map.swizzle == Swizzle::None { 16 } else { 128 };
         let problem = if first.len() != map.dims.len() {
             "the coordinates do not fit the tensor map"
+        } else if first[0] * i64::from(map.element) % 16 != 0 {
+            // An H100 ends the kernel with an illegal instruction.
+            "the innermost coordinate of a box is no multiple of 16 bytes"
         } else if !base.is_multiple_of(aligned) {
             "the address of a box in shared memory is not aligned"
         } else {

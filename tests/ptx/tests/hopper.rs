@@ -199,34 +199,39 @@ fn generic_writes_need_a_fence_before_bulk_stores() {
 fn boxes_beyond_a_tensor_are_zero() {
     let body = "mov.u32 %r2, dyn; ld.param.u64 %rd2, [p]; add.s32 %r5, %r2, 512;
         mbarrier.init.shared.b64 [%r5], 1;
-        mbarrier.arrive.expect_tx.shared.b64 _, [%r5], 64;
+        mbarrier.arrive.expect_tx.shared.b64 _, [%r5], 128;
         cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes
-            [%r2], [%rd2, {-1, 1}], [%r5];
+            [%r2], [%rd2, {FIRST, 1}], [%r5];
         W: mbarrier.try_wait.parity.shared.b64 %p1, [%r5], 0; @!%p1 bra W;
         ld.param.u64 %rd3, [q]; mov.u32 %r6, 0;
         L: add.s32 %r7, %r2, %r6; ld.shared.u32 %r8, [%r7]; cvt.u64.u32 %rd4, %r6;
         add.s64 %rd5, %rd3, %rd4; st.global.u32 [%rd5], %r8; add.s32 %r6, %r6, 4;
-        setp.lt.u32 %p2, %r6, 64; @%p2 bra L;";
-    let mut run = Run::body(body);
-    run.shared = 1024;
-    let values: Vec<u8> = (1..=9_u32).flat_map(u32::to_le_bytes).collect();
-    let (tensor, out) = (run.bytes(&values), run.empty(64));
-    // Three rows of three; the box has four by four and begins left of the second row.
-    let map = TensorMap {
-        address: tensor,
-        element: 4,
-        dims: vec![3, 3],
-        strides: vec![12],
-        extents: vec![4, 4],
-        swizzle: Swizzle::None,
+        setp.lt.u32 %p2, %r6, 128; @%p2 bra L;";
+    let go = |first: &str| {
+        let mut run = Run::body(&body.replace("FIRST", first));
+        run.shared = 1024;
+        let values: Vec<u8> = (1..=12_u32).flat_map(u32::to_le_bytes).collect();
+        let (tensor, out) = (run.bytes(&values), run.empty(128));
+        // Three rows of three, of which each has a fourth element behind it; the box has eight by four
+        // and begins left of the second row.
+        let map = TensorMap {
+            address: tensor,
+            element: 4,
+            dims: vec![3, 3],
+            strides: vec![16],
+            extents: vec![8, 4],
+            swizzle: Swizzle::None,
+        };
+        let map = run.bytes(&map.to_bytes());
+        let params = run.params().u64(map).u64(out).u32(0);
+        let options = LaunchOptions { arch: Arch::Sm90a, ..LaunchOptions::default() };
+        run.go("k", [1; 3], [1; 3], params, &options).map(|_| run.read(out, 128))
     };
-    let map = run.bytes(&map.to_bytes());
-    let params = run.params().u64(map).u64(out).u32(0);
-    let options = LaunchOptions { arch: Arch::Sm90a, ..LaunchOptions::default() };
-    run.go("k", [1; 3], [1; 3], params, &options).unwrap_or_else(|f| panic!("{f}"));
-    let wanted = [0, 4, 5, 6, 0, 7, 8, 9, 0, 0, 0, 0, 0, 0, 0, 0_u32];
-    assert_eq!(
-        run.read(out, 64),
-        wanted.into_iter().flat_map(u32::to_le_bytes).collect::<Vec<u8>>()
-    );
+    let mut wanted = [0_u32; 32];
+    wanted[4..7].copy_from_slice(&[5, 6, 7]);
+    wanted[12..15].copy_from_slice(&[9, 10, 11]);
+    let wanted: Vec<u8> = wanted.into_iter().flat_map(u32::to_le_bytes).collect();
+    assert_eq!(go("-4").unwrap_or_else(|f| panic!("{f}")), wanted);
+    let fault = go("-1").expect_err("a box that begins between 16 bytes");
+    assert!(matches!(fault.kind, FaultKind::Operand { .. }), "{fault}");
 }

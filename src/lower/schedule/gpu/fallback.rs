@@ -8,8 +8,8 @@ use crate::schedule::core::nest::Nest;
 use crate::schedule::core::primitives::{
     StageLoops, collapse_loops, note_steps, scheduled, with_schedule,
 };
-use crate::schedule::gpu::Work;
 use crate::schedule::gpu::grid::{accumulate, bind_grid};
+use crate::schedule::gpu::work::Work;
 
 /// The launch of a stage with a thread for each result. A reduction is the thread's own, in order,
 /// in a register, and so is its epilogue.

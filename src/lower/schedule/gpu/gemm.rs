@@ -26,15 +26,14 @@ use crate::schedule::core::affine::{linear, mentions};
 use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::stage::{Axis, Stage};
-use crate::schedule::gpu::Work;
 use crate::schedule::gpu::grid::{Grid, THREADS, blocks, count, decoded, guarded, threads};
-use crate::schedule::gpu::split_reduction::work_store;
+use crate::schedule::gpu::work::Work;
 
 /// Steps of the reduction between two barriers.
 const DEPTH: i64 = 16;
 /// Elements of a row that a thread loads at once.
 const VECTOR: i64 = 4;
-/// Steps that are written out.
+/// Steps of an unrolled loop.
 const UNROLLED: i64 = 4;
 /// The fewest rows or columns that are worth a tile.
 const LEAST: i64 = 16;
@@ -87,7 +86,7 @@ pub fn gemm(nest: &mut Nest<'_>, work: &Work) -> Result<Stmt, Refusal> {
     let tiles = Tiles::new(nest, tiling);
     let depth = Analyzer::new().simplify(&count(&work.stage.reduce).ceildiv(DEPTH));
     let steps = Steps { first: Expr::i64(0), groups: depth };
-    let store = |result| work_store(&work.stage, work.epilogue.as_ref(), result);
+    let store = |result| work.store(result);
     Ok(product.launch(nest, &tiles, &product.batch, &steps, &store))
 }
 
@@ -133,7 +132,7 @@ pub fn gemm_split_k(nest: &mut Nest<'_>, work: &Work) -> Result<Stmt, Refusal> {
             let start = Stmt::store(acc, vec![], Expr::float(0.0, DType::F32));
             let result = Expr::load(acc, vec![], DType::F32);
             let places = product.places(&position);
-            let (buffer, indices, value) = work_store(stage, work.epilogue.as_ref(), result);
+            let (buffer, indices, value) = work.store(result);
             let place = |e: &Expr| e.substitute(&|v| places.get(&v).cloned());
             let store = Stmt::store(buffer, indices.iter().map(place).collect(), place(&value));
             let body = Stmt::Seq(vec![start, sum, store]);

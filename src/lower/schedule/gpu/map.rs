@@ -6,8 +6,8 @@ use crate::schedule::core::access::{contiguous, widest};
 use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::primitives::{collapse_loops, scheduled};
-use crate::schedule::gpu::Work;
 use crate::schedule::gpu::grid::bind_grid;
+use crate::schedule::gpu::work::Work;
 
 /// The launch of a map whose rows are whole vectors.
 pub fn map(nest: &mut Nest<'_>, work: &Work) -> Result<Stmt, Refusal> {

@@ -27,6 +27,7 @@ mod row_reduction;
 mod rows;
 mod split_reduction;
 mod transpose;
+mod work;
 
 use std::collections::HashSet;
 
@@ -44,6 +45,7 @@ use crate::schedule::gpu::row_reduction::row_reduction;
 use crate::schedule::gpu::rows::rows;
 use crate::schedule::gpu::split_reduction::split_reduction;
 use crate::schedule::gpu::transpose::transpose;
+use crate::schedule::gpu::work::Work;
 use crate::schedule::inline::{inline_stages, store_transposed};
 
 /// The launches of a kernel.
@@ -120,23 +122,6 @@ fn launch(
             };
             decisions.push(Decision { stage: "loops".to_owned(), rule, refused });
             stmt
-        }
-    }
-}
-
-/// A stage to launch, and what is computed of its results where they are made; both without axes of
-/// extent 1.
-struct Work {
-    stage: Stage,
-    epilogue: Option<Stage>,
-}
-
-impl Work {
-    /// The stage, for a rule that knows no epilogues.
-    fn alone(&self) -> Result<&Stage, Refusal> {
-        match self.epilogue {
-            None => Ok(&self.stage),
-            Some(_) => Err(Refusal::Epilogue),
         }
     }
 }

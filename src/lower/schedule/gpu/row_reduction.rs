@@ -10,8 +10,8 @@ use crate::schedule::core::access::contiguous;
 use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::primitives::scheduled;
-use crate::schedule::gpu::Work;
 use crate::schedule::gpu::grid::{THREADS, accumulate};
+use crate::schedule::gpu::work::Work;
 use crate::schedule::rows::reduction::merged_loops;
 
 /// The shortest axis that threads share, in warps.

@@ -10,13 +10,13 @@
 
 use reflex_tir::arith::Analyzer;
 use reflex_tir::thread::WARP;
-use reflex_tir::{BinOp, Buffer, Expr, ExprKind, ForKind, Intrin, Scope, Stmt};
+use reflex_tir::{BinOp, Expr, ExprKind, ForKind, Intrin, Scope, Stmt};
 
 use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::stage::{Stage, loads_of};
-use crate::schedule::gpu::Work;
 use crate::schedule::gpu::grid::{blocks, count, decoded, guarded, threads};
+use crate::schedule::gpu::work::Work;
 
 /// More results than this keep a GPU busy with a thread each.
 const MOST_RESULTS: i64 = 1 << 16;
@@ -26,7 +26,7 @@ const EACH: i64 = 8;
 
 /// The launch of a long reduction.
 pub fn split_reduction(nest: &mut Nest<'_>, work: &Work) -> Result<Stmt, Refusal> {
-    let Work { stage, epilogue } = work;
+    let stage = &work.stage;
     let Some(init) = stage.init.clone() else { return Err(Refusal::NothingToReduce) };
     let dtype = nest.func.buffers[stage.buffer].dtype;
     let combine = combiner(stage).ok_or(Refusal::NotAssociative)?;
@@ -76,8 +76,7 @@ pub fn split_reduction(nest: &mut Nest<'_>, work: &Work) -> Result<Stmt, Refusal
         }
         list.push(threads(nest, [1, WARP], &mut |_, _, tx| {
             let places = decoded(&stage.spatial, &result(&tx));
-            let (buffer, indices, value) =
-                work_store(stage, epilogue.as_ref(), element(vec![Expr::i64(0), tx.clone()]));
+            let (buffer, indices, value) = work.store(element(vec![Expr::i64(0), tx.clone()]));
             let place = |e: &Expr| e.substitute(&|v| places.get(&v).cloned());
             let store = Stmt::store(buffer, indices.iter().map(place).collect(), place(&value));
             guarded(result(&tx).lt(results.clone()), store)
@@ -85,19 +84,6 @@ pub fn split_reduction(nest: &mut Nest<'_>, work: &Work) -> Result<Stmt, Refusal
         Stmt::Seq(list)
     });
     Ok(launch)
-}
-
-/// Where a result goes and as what, over the axes of the stage.
-pub fn work_store(
-    stage: &Stage,
-    epilogue: Option<&Stage>,
-    result: Expr,
-) -> (Buffer, Vec<Expr>, Expr) {
-    let Some(next) = epilogue else { return (stage.buffer, stage.indices.clone(), result) };
-    let axis = |var| next.spatial.iter().position(|axis| axis.var == var);
-    let next = next.substitute(&|var| Some(stage.spatial[axis(var)?].var.into()));
-    let value = next.value.replace_loads(stage.buffer, &mut |_, _| result.clone());
-    (next.buffer, next.indices, value)
 }
 
 /// The operation that combines two parts of the stage's reduction, from its identity.

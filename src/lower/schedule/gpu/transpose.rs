@@ -13,8 +13,8 @@ use crate::schedule::core::affine::mentions;
 use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::stage::{Axis, Stage};
-use crate::schedule::gpu::Work;
 use crate::schedule::gpu::grid::{Grid, threads};
+use crate::schedule::gpu::work::Work;
 
 /// Rows and columns of a tile.
 const TILE: i64 = 32;
