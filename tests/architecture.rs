@@ -329,7 +329,11 @@ const LAYOUTS: [Layout; 20] = [
         ],
         circle: 3,
     },
-    Layout { dir: "jit/baseline", layers: &["error target", "unit", "emit", "cpu"], circle: 1 },
+    Layout {
+        dir: "jit/baseline",
+        layers: &["effort error", "target", "unit", "emit", "cpu"],
+        circle: 1,
+    },
     Layout { dir: "jit/llvm", layers: &["error passes process", "emit", "cpu nvptx"], circle: 1 },
     Layout {
         dir: "tests/ptx",
