@@ -155,6 +155,7 @@ pub use reflex_vm::instrument::{CallEvent, Instrument, Verdict};
 pub use reflex_vm::profile::Profile;
 pub use reflex_vm::session::{Canceller, SavedResult};
 pub use session::Session;
+pub use session::batches::BatchReport;
 pub use session::io_binding::IoBinding;
 pub use session::outputs::Outputs;
 pub use session::timing::{Timing, TimingOptions};

@@ -386,3 +386,88 @@ fn a_session_is_in_the_order_of_the_hosts_stream() {
         assert_eq!(found == expected, is_known, "a stream that is unknown waits for nothing");
     }
 }
+
+/// Calls with arguments of the same shapes become batches, whose answers are the interpreter's: with
+/// other arguments in other places, results that are kept, and shapes by turns.
+#[test]
+fn calls_in_tiered_mode_are_batches() {
+    use reflex::{AnyView, Engine, Mode, Tensor};
+    let _driver = Driver::load();
+    let program = |device: &str, model: &str| {
+        Engine::builder().device(device).build().unwrap().load(model).unwrap()
+    };
+    let tensor = |shape: &[i64], seed: usize| {
+        let count: i64 = shape.iter().product();
+        let value = |i: i64| ((i as usize * 37 + seed * 11) % 29) as f32 * 0.125 - 1.5;
+        Tensor::from_slice(shape, &(0..count).map(value).collect::<Vec<f32>>()).unwrap()
+    };
+    let (here, there) = (program("cpu", MLP), program("cuda:0", MLP));
+    let mut expected = here.session(Mode::Bytecode).unwrap();
+    let mut session = there.session(Mode::Tiered).unwrap();
+    let (main, mut kept) = (session.function_index("main").unwrap(), vec![]);
+    for call in 0..16 {
+        let rows = if call % 2 == 0 { 4 } else { 7 };
+        let args = [tensor(&[rows, 8], call).into(), tensor(&[8, 5], 3 * call).into()];
+        let answer = expected.call_index(main, AnyView::slice(&args)).unwrap();
+        let answer = answer.downcast_ref::<Tensor>().unwrap().to_vec::<f32>().unwrap();
+        let found = session.call_index(main, AnyView::slice(&args)).unwrap();
+        kept.push((found.downcast_ref::<Tensor>().unwrap().clone(), answer));
+    }
+    for (call, (found, answer)) in kept.iter().enumerate() {
+        let found = found.to_host().unwrap().to_vec::<f32>().unwrap();
+        assert_eq!(found, *answer, "call {call}");
+    }
+    let report = session.batches();
+    let replays: Vec<u64> = report.ready.iter().map(|(_, _, replays)| *replays).collect();
+    assert_eq!(replays, [4, 4], "{report}");
+
+    // An instrument, a deadline or fuel see every call: nothing is replayed.
+    session.set_fuel(Some(1 << 20));
+    let args = [tensor(&[4, 8], 1).into(), tensor(&[8, 5], 2).into()];
+    session.call_index(main, AnyView::slice(&args)).unwrap();
+    assert_eq!(session.batches(), report);
+    // Other modes have none.
+    let mut session = there.session(Mode::Bytecode).unwrap();
+    for _ in 0..6 {
+        session.call_index(main, AnyView::slice(&args)).unwrap();
+    }
+    assert!(session.batches().ready.is_empty());
+}
+
+/// A program that looks at values is interpreted, and says why.
+#[test]
+fn calls_that_wait_are_no_batches() {
+    use reflex::{Array, DType, Engine, Feed, Mode};
+    let _driver = Driver::load();
+    let text = "from tvm.script import ir as I
+from tvm.script import relax as R
+
+@I.ir_module
+class Module:
+    @R.function
+    def main(c: R.Tensor((), dtype=\"bool\"), x: R.Tensor((4,), dtype=\"float32\")) -> R.Tensor((4,), dtype=\"float32\"):
+        if c:
+            y: R.Tensor((4,), dtype=\"float32\") = R.add(x, x)
+        else:
+            y: R.Tensor((4,), dtype=\"float32\") = R.negative(x)
+        return y
+";
+    let source = reflex::ModelSource::bytes(reflex::ModelFormat::Script, text);
+    let program = Engine::builder().device("cuda:0").build().unwrap().load(source).unwrap();
+    let mut session = program.session(Mode::Tiered).unwrap();
+    for call in 0..8 {
+        let condition =
+            Array { dtype: DType::BOOL, shape: vec![], data: vec![u8::from(call % 3 == 0)] };
+        let x = Array::of(&[4], &[1.0_f32, -2.0, 3.0, 0.5]).unwrap();
+        let feed = Feed::from([("c".to_owned(), condition), ("x".to_owned(), x)]);
+        let prepared = program.prepare("main", &feed).unwrap();
+        let outputs = session.call(&prepared).unwrap().arrays().unwrap();
+        let y = outputs[0].1.to_vec::<f32>().unwrap();
+        let expected = if call % 3 == 0 { [2.0, -4.0, 6.0, 1.0] } else { [-1.0, 2.0, -3.0, -0.5] };
+        assert_eq!(y, expected, "call {call}");
+    }
+    let report = session.batches();
+    assert!(report.ready.is_empty(), "{report}");
+    assert_eq!(report.refused.len(), 1, "{report}");
+    assert_eq!(report.refused[0].1, "condition");
+}

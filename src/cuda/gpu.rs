@@ -8,12 +8,14 @@ use cudarc::driver::sys::{self, CUcontext, CUdevice_attribute as Attribute, CUev
 use parking_lot::Mutex;
 use reflex_runtime::abi::DLDevice;
 use reflex_runtime::alloc::device::DeviceAllocator;
+use reflex_runtime::device::batch::{Arena, Batch, Recorded, arena, spoil};
 use reflex_runtime::device::{
     self, DEVICE_LOST, Device, Event, KernelSpec, LoadedKernels, Properties, Stream,
 };
 use reflex_runtime::error::Error;
 
 use crate::call::{Failure, cu};
+use crate::graph::Graph;
 use crate::module::Module;
 use crate::pool::Pool;
 use crate::staging::Staging;
@@ -288,6 +290,7 @@ impl Device for &'static Gpu {
         from: *const u8,
         bytes: usize,
     ) -> Result<(), Error> {
+        spoil(self.id, "copy from the host");
         let state = self.stream(stream)?;
         self.enter()?;
         // SAFETY: the caller passes two ranges of so many bytes.
@@ -318,6 +321,7 @@ impl Device for &'static Gpu {
         from: *const u8,
         bytes: usize,
     ) -> Result<(), Error> {
+        spoil(self.id, "copy within the device");
         let state = self.stream(stream)?;
         self.enter()?;
         let (to, from) = (to.addr() as u64, from.addr() as u64);
@@ -334,6 +338,7 @@ impl Device for &'static Gpu {
         from: *const u8,
         bytes: usize,
     ) -> Result<(), Error> {
+        spoil(self.id, "copy from another device");
         let unknown = || Error::value_error(format!("{peer} is no open CUDA device"));
         let theirs = OPEN.lock().get(&peer.device_id).copied();
         let theirs = theirs.filter(|gpu| gpu.id == peer).ok_or_else(unknown)?;
@@ -353,11 +358,20 @@ impl Device for &'static Gpu {
         value: u8,
         bytes: usize,
     ) -> Result<(), Error> {
+        spoil(self.id, "fill");
         let state = self.stream(stream)?;
         self.enter()?;
         // SAFETY: the caller passes a range of so many bytes of the device.
         unsafe { cu!(cuMemsetD8Async(to.addr() as u64, value, bytes, state.raw())) }
             .map_err(|why| self.stream_error(why, &state))
+    }
+
+    fn batch(&self, stream: Stream, recorded: Recorded) -> Result<Box<dyn Batch>, Error> {
+        Ok(Box::new(Graph::new(self, stream, recorded)?))
+    }
+
+    fn end_arena(&self, arena: Arena) {
+        self.pool.adopt(arena.owner());
     }
 
     fn load(&self, text: &str, kernels: &[KernelSpec]) -> Result<Box<dyn LoadedKernels>, Error> {
@@ -390,7 +404,9 @@ impl DeviceAllocator for Gpu {
     }
 
     fn allocate(&self, bytes: usize) -> Result<reflex_runtime::alloc::device::Block, Error> {
-        self.pool.allocate(self, bytes, device::current_stream(self.id))
+        let stream = device::current_stream(self.id);
+        let owner = arena(self.id).map_or(stream, Arena::owner);
+        self.pool.allocate(self, bytes, stream, owner)
     }
 
     unsafe fn release(&self, block: reflex_runtime::alloc::device::Block) {

@@ -18,6 +18,7 @@ mod call;
 pub mod driver;
 mod facts;
 mod gpu;
+mod graph;
 mod launches;
 mod module;
 mod pool;

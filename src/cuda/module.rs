@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{CUfunction, CUfunction_attribute as Attribute, CUjit_option, CUmodule};
 use reflex_runtime::alloc::device::DeviceAllocator;
+use reflex_runtime::device::batch::{RecordedLaunch, note_launch};
 use reflex_runtime::device::{KernelSpec, Launch, LoadedKernels, Stream};
 use reflex_runtime::error::Error;
 
@@ -187,6 +188,14 @@ impl LoadedKernels for Module {
             cu!(cuLaunchKernel(function, gx, gy, gz, bx, by, bz, shared, state.raw(), list, none))
         }
         .map_err(|why| named(self.gpu.stream_error(why, &state)))?;
+        note_launch(DeviceAllocator::device(self.gpu), || RecordedLaunch {
+            kernel: function.expose_provenance() as u64,
+            grid: launch.grid,
+            block: launch.block,
+            shared_bytes: launch.shared_bytes,
+            params: launch.params.to_vec(),
+            addresses: launch.addresses,
+        });
         state.launches.lock().add(&kernel.name);
         if synchronous() { self.gpu.wait_for(&state) } else { Ok(()) }
     }

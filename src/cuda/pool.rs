@@ -12,6 +12,7 @@ use std::ptr::NonNull;
 use parking_lot::Mutex;
 use reflex_runtime::alloc::device::{Block, Statistics};
 use reflex_runtime::device::Stream;
+use reflex_runtime::device::batch::Arena;
 use reflex_runtime::error::Error;
 
 use crate::call::{Failure, cu};
@@ -77,8 +78,14 @@ impl Pool {
         (address - start <= live.bytes as u64).then_some(live.stream)
     }
 
-    /// A block in the order of a stream.
-    pub(crate) fn allocate(&self, gpu: &Gpu, bytes: usize, stream: Stream) -> Result<Block, Error> {
+    /// A block in the order of a stream, for that stream or an arena.
+    pub(crate) fn allocate(
+        &self,
+        gpu: &Gpu,
+        bytes: usize,
+        stream: Stream,
+        owner: Stream,
+    ) -> Result<Block, Error> {
         gpu.enter()?;
         gpu.stream(stream)?;
         let mut state = self.0.lock();
@@ -93,14 +100,14 @@ impl Pool {
             let id = reflex_runtime::alloc::device::DeviceAllocator::device(gpu);
             return Err(Error::new("MemoryError", format!("{id}: {text}")));
         }
-        let address = match state.take(stream, size).or_else(|| state.take(NONE, size)) {
+        let address = match state.take(owner, size).or_else(|| state.take(NONE, size)) {
             Some(address) => address,
             None => state.allocate_new(gpu, size, stream)?,
         };
         let counts = &mut state.counts;
         counts.live += size;
         counts.peak_live = counts.peak_live.max(counts.live);
-        state.live.insert(address, Live { bytes: size, stream });
+        state.live.insert(address, Live { bytes: size, stream: owner });
         let data = NonNull::new(std::ptr::without_provenance_mut(address as usize));
         let data = data.ok_or_else(|| Error::new("MemoryError", "the driver's block is null"))?;
         Ok(Block { data, size, capacity: size })
@@ -114,7 +121,7 @@ impl Pool {
         state.free.entry(stream).or_default().entry(bytes).or_default().push(address);
     }
 
-    /// Takes over the blocks of a stream that has ended and has no work left.
+    /// Takes over the blocks of a stream, or an arena, that has ended and has no work left.
     pub(crate) fn adopt(&self, ended: Stream) {
         let mut state = self.0.lock();
         for (bytes, blocks) in state.free.remove(&ended).unwrap_or_default() {
@@ -173,8 +180,9 @@ impl State {
     ) -> Result<Option<u64>, Error> {
         let has =
             |blocks: &BTreeMap<usize, Vec<u64>>| blocks.get(&size).is_some_and(|b| !b.is_empty());
-        let Some(other) = self.free.iter().find(|(_, blocks)| has(blocks)).map(|(of, _)| *of)
-        else {
+        let lends = |of: &Stream| !Arena::is_owner(*of);
+        let mut others = self.free.iter().filter(|(of, blocks)| lends(of) && has(blocks));
+        let Some(other) = others.next().map(|(of, _)| *of) else {
             return Ok(None);
         };
         let (leads, waits) = (gpu.stream(other)?, gpu.stream(stream)?);
@@ -191,7 +199,8 @@ impl State {
 
     fn trim(&mut self, gpu: &Gpu) -> Result<(), Error> {
         gpu.wait_for_all()?;
-        for blocks in self.free.values_mut() {
+        // What an arena has is in use by its batch.
+        for (_, blocks) in self.free.iter_mut().filter(|(of, _)| !Arena::is_owner(**of)) {
             for (bytes, addresses) in std::mem::take(blocks) {
                 for address in addresses {
                     // SAFETY: the block is free, and no stream has work that uses it.

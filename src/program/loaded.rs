@@ -23,6 +23,7 @@ use crate::kernels::device::{DeviceCodes, DeviceKernels, needs_device};
 use crate::kernels::objects::{ByCpu, KernelObjects};
 use crate::kernels::tiered::TieredKernels;
 use crate::options::{ExecutionOptions, Mode, SessionOptions, devices};
+use crate::session::batches::impurity;
 use crate::session::plain::{PlainOptions, PlainSession};
 use crate::signature::{KernelOperations, Signature};
 use crate::tier_policy::{SavedCode, Tiering};
@@ -205,7 +206,14 @@ impl LoadedProgram {
         }
         let allocator = options.allocator;
         let kernels = self.resources.tiered.clone();
-        let options = PlainOptions { mode, tier, kernels, allocator, devices, threads: *threads };
+        let library = &self.resources.library;
+        let is_kernel = |name: &str| library.function(name).is_some();
+        let impurity = match self.resources.device.is_cpu() {
+            true => None,
+            false => impurity(self.vm.executable(), is_kernel),
+        };
+        let threads = *threads;
+        let options = PlainOptions { mode, tier, kernels, allocator, devices, threads, impurity };
         PlainSession::open(&self.vm, options)
     }
 

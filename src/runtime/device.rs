@@ -18,6 +18,7 @@ use crate::abi::DLDevice;
 use crate::alloc::device::DeviceAllocator;
 use crate::error::Error;
 
+pub mod batch;
 mod cpu;
 pub mod host_stream;
 pub mod waits;
@@ -79,6 +80,8 @@ pub struct Launch<'a> {
     pub shared_bytes: u32,
     /// The parameters, 64 bits each.
     pub params: &'a [u64],
+    /// The number of leading parameters that are addresses.
+    pub addresses: usize,
 }
 
 /// Kernels that a device has loaded. They are unloaded when this is dropped.
@@ -197,6 +200,17 @@ pub trait Device: Send + Sync {
         value: u8,
         bytes: usize,
     ) -> Result<(), Error>;
+
+    /// Makes one object of recorded launches, whose kernels stay loaded as long as it is there. They
+    /// are enqueued on this stream. The arena is the batch's until it is dropped.
+    fn batch(
+        &self,
+        stream: Stream,
+        recorded: batch::Recorded,
+    ) -> Result<Box<dyn batch::Batch>, Error>;
+
+    /// Takes back the memory of an arena that no work uses any more but what streams have enqueued.
+    fn end_arena(&self, arena: batch::Arena);
 
     /// Loads kernels from a text that the device compiles: PTX for CUDA.
     fn load(&self, text: &str, kernels: &[KernelSpec]) -> Result<Box<dyn LoadedKernels>, Error>;

@@ -9,12 +9,14 @@ use reflex_vm::session as vm;
 use crate::error::Result;
 use crate::prepared::Prepared;
 use crate::signature::{KernelOperations, OutputNames};
+use batches::BatchReport;
 use bound_call::BoundCall;
 use outputs::Outputs;
 use plain::{PlainReentry, PlainSession};
 use router::{Route, ShapeRouter};
 use slow_call::CallWatch;
 
+pub(crate) mod batches;
 mod bound_call;
 pub(crate) mod io_binding;
 pub(crate) mod outputs;
@@ -214,6 +216,19 @@ impl Session {
     /// ```
     pub fn synchronize(&self) -> Result<()> {
         self.plain.synchronize()
+    }
+
+    /// Returns what became of calls on a GPU as batches: in tiered mode, the launches of a call are
+    /// recorded for arguments of the same shapes, and replayed as one.
+    ///
+    /// ```
+    /// # use reflex::{Engine, Mode};
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
+    /// assert!(program.session(Mode::Tiered)?.batches().ready.is_empty(), "a CPU has none");
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn batches(&self) -> BatchReport {
+        self.plain.batch_report()
     }
 
     /// Returns the way back in for native code that a run of the session called: to the general

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use reflex_cranelift::CraneliftTier;
 use reflex_runtime::alloc::device::AllocatorKind;
+use reflex_runtime::error::Error as Raised;
 use reflex_runtime::fp::FpEnv;
 use reflex_runtime::threads::ThreadScope;
 use reflex_runtime::value::{Any, AnyView};
@@ -15,6 +16,7 @@ use reflex_vm::run_error::RunError;
 use reflex_vm::session as vm;
 use reflex_vm::tier::Tier;
 
+use super::batches::{BatchReport, Batches};
 use super::stream::SessionStream;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernels::tiered::TieredKernels;
@@ -33,6 +35,8 @@ pub(crate) struct PlainSession {
     tier: Option<Arc<CraneliftTier>>,
     kernels: Option<Arc<TieredKernels>>,
     threads: usize,
+    /// Calls on the stream that are enqueued as one, in tiered mode.
+    batches: Option<Batches>,
     /// Of a program for a device that is no CPU.
     stream: Option<Arc<SessionStream>>,
 }
@@ -85,11 +89,13 @@ pub(crate) struct PlainOptions {
     pub(crate) devices: Devices,
     /// Threads for parallel kernels, the caller's included.
     pub(crate) threads: usize,
+    /// Why launches of calls do not follow from the shapes of arguments, if they do not.
+    pub(crate) impurity: Option<String>,
 }
 
 impl PlainSession {
     pub(crate) fn open(program: &Arc<Program>, options: PlainOptions) -> Result<PlainSession> {
-        let PlainOptions { mode, tier, kernels, allocator, devices, threads } = options;
+        let PlainOptions { mode, tier, kernels, allocator, devices, threads, impurity } = options;
         let mode = match mode {
             Mode::Bytecode => ExecutionMode::Bytecode,
             Mode::Compiled => ExecutionMode::Compiled,
@@ -99,7 +105,10 @@ impl PlainSession {
         let vm = vm::Session::new(program, options)
             .map_err(|e| Error::new(ErrorKind::Run, e.message()))?;
         let stream = SessionStream::open(program.device()).map_err(raised)?;
-        Ok(PlainSession { vm, tier, kernels, threads, stream: stream.map(Arc::new) })
+        let of_mode = stream.as_ref().filter(|_| mode == ExecutionMode::Tiered);
+        let batches = of_mode.map(|stream| stream.batches(impurity));
+        let stream = stream.map(Arc::new);
+        Ok(PlainSession { vm, tier, kernels, threads, batches, stream })
     }
 
     /// Calls a function.
@@ -146,9 +155,46 @@ impl PlainSession {
             let _stream = stream.enter();
             stream.place(args).map_err(raised)?
         };
-        let ran = self.enter(|vm| vm.call_into(func, AnyView::slice(&placed.args), result));
+        let ran = self.run_on(stream, func, &placed.args, result);
         let left = stream.leave(placed).map_err(raised);
         ran.and(left)
+    }
+
+    /// Replays a call as a batch, or interprets it, and records it where it is time.
+    fn run_on(
+        &mut self,
+        stream: &SessionStream,
+        func: u32,
+        args: &[Any],
+        result: &mut Any,
+    ) -> Result<()> {
+        let watched = self.vm.has_limits();
+        let mut batches = self.batches.take();
+        let in_batches = batches.as_mut().filter(|_| !watched);
+        let replayed = in_batches.and_then(|batches| {
+            let _stream = stream.enter();
+            batches.replay(func, args)
+        });
+        let ran = match replayed {
+            Some(replayed) => replayed.map(|value| *result = value).map_err(raised),
+            None => self.enter(|vm| vm.call_into(func, AnyView::slice(args), result)),
+        };
+        if let Some(batches) = batches.as_mut().filter(|_| ran.is_ok() && !watched)
+            && batches.interpreted(func, args)
+        {
+            let _stream = stream.enter();
+            batches.record(func, args, |args| {
+                let call = |vm: &mut vm::Session| vm.call_func(func, AnyView::slice(args));
+                self.enter(call).map_err(|e| Raised::new("RuntimeError", e.to_string()))
+            });
+        }
+        self.batches = batches;
+        ran
+    }
+
+    /// What became of calls as batches.
+    pub(super) fn batch_report(&self) -> BatchReport {
+        self.batches.as_ref().map(Batches::report).unwrap_or_default()
     }
 
     /// Waits for the device's work, and reports its errors; on a CPU there is none.

@@ -9,6 +9,8 @@ use reflex_runtime::tensor::Tensor;
 use reflex_runtime::tensor::transfer::{follow, stream_of};
 use reflex_runtime::value::{Any, AnyView};
 
+use super::batches::Batches;
+
 /// A stream, which is ended when this is dropped.
 pub(super) struct SessionStream {
     device: &'static dyn Device,
@@ -29,6 +31,11 @@ impl SessionStream {
         }
         let device = device::get(id)?;
         Ok(Some(SessionStream { device, stream: device.create_stream()? }))
+    }
+
+    /// Calls on the stream that are enqueued as one: none so far.
+    pub(super) fn batches(&self, impurity: Option<String>) -> Batches {
+        Batches::new(self.device, self.stream, impurity)
     }
 
     /// Makes the stream this thread's.

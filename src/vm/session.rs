@@ -312,6 +312,15 @@ impl Session {
         body(self)
     }
 
+    /// Whether a limit or an instrument watches runs, or they are to stop.
+    pub fn has_limits(&self) -> bool {
+        let state = self.state();
+        self.has_fuel_limit()
+            || state.deadline.is_some()
+            || state.instrument.is_some()
+            || state.interrupt.load(Ordering::Relaxed) != 0
+    }
+
     /// Shows every call to `instrument`, until it is replaced or taken away.
     pub fn set_instrument(&mut self, instrument: Option<Box<dyn Instrument>>) {
         self.state_mut().instrument = instrument;

@@ -14,9 +14,9 @@ use reflex::Engine;
 use reflex_runtime::device::{DEVICE_LOST, Device};
 use serde::{Deserialize, Serialize};
 
-use crate::ceilings::{CEILINGS, Size};
+use crate::ceilings::{CEILINGS, Figures, Size};
 use crate::facts::Facts;
-use crate::packed::{Manifest, Pack};
+use crate::packed::{ANCHORS, Manifest, Pack, Probe};
 use crate::report::{Kind, PartResult, Report, Status, VERSION};
 use crate::{probes, programs};
 
@@ -57,7 +57,7 @@ const LOST: u8 = 4;
 
 /// Runs a folder, and writes the report.
 pub fn check(args: &CheckArgs) -> Result<ExitCode, String> {
-    let pack = Pack::open(&folder(args)?)?;
+    let mut pack = Pack::open(&folder(args)?)?;
     let device = match reflex_cuda::open(i32::from(args.device)) {
         Ok(device) => device,
         Err(why) => {
@@ -65,11 +65,17 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode, String> {
             return Ok(ExitCode::from(NO_DEVICE));
         }
     };
+    let capability = device.properties().compute_capability;
+    let fits = |probe: &Probe| probe.capability.is_none_or(|only| capability == Some(only));
+    pack.manifest.probes.retain(fits);
     if let Some(from) = args.worker_from {
         return work(&pack, device, args, from);
     }
     let facts = Facts::of(device)?;
-    let results = supervise(args, &pack.manifest)?;
+    let mut results = supervise(args, &pack.manifest)?;
+    if !facts.is_stand_in() {
+        results.extend(anchors(&pack));
+    }
     let reflex = pack.manifest.reflex.clone();
     let report = Report { version: VERSION, reflex, facts, results };
     write(&args.out, "report.json", &serde_json::to_string_pretty(&report).map_err(text)?)?;
@@ -107,7 +113,8 @@ fn parts(manifest: &Manifest) -> Vec<(Kind, String)> {
 }
 
 fn result(part: &(Kind, String), status: Status, detail: String) -> PartResult {
-    PartResult { kind: part.0, name: part.1.clone(), status, detail, figures: Default::default() }
+    let (kind, name, figures) = (part.0, part.1.clone(), Default::default());
+    PartResult { kind, name, status, detail, figures, hash: None }
 }
 
 /// The time that a part may take beyond the budget, which is looked at between parts.
@@ -186,6 +193,35 @@ fn follow(
     }
 }
 
+/// What PyTorch reaches on the device, where the machine's Python has it.
+fn anchors(pack: &Pack) -> Vec<PartResult> {
+    #[derive(Deserialize)]
+    struct Anchor {
+        name: String,
+        figures: Figures,
+    }
+    let python = Command::new("python3").arg(pack.path(ANCHORS)).output();
+    let output = match python {
+        Ok(output) => output,
+        Err(why) => {
+            eprintln!("reflex-cuda-check: no figures of PyTorch: python3: {why}");
+            return vec![];
+        }
+    };
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let last = said.lines().last().unwrap_or("it says nothing");
+        eprintln!("reflex-cuda-check: figures of PyTorch are missing: {last}");
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let anchors = text.lines().filter_map(|line| serde_json::from_str::<Anchor>(line).ok());
+    let pass = |a: Anchor| {
+        let part = (Kind::Anchor, a.name);
+        PartResult { figures: a.figures, ..result(&part, Status::Pass, String::new()) }
+    };
+    anchors.map(pass).collect()
+}
+
 fn start_worker(args: &CheckArgs, from: usize, left: Duration) -> Result<Child, String> {
     let own = std::env::current_exe().map_err(text)?;
     let mut command = Command::new(own);
@@ -215,7 +251,9 @@ fn work(
         let found = run_part(pack, device, &engine, size, at);
         let lost = device.synchronize(Default::default()).is_err_and(|e| e.kind() == DEVICE_LOST);
         let outcome = match found {
-            Ok(figures) => PartResult { figures, ..result(part, Status::Pass, String::new()) },
+            Ok((figures, hash)) => {
+                PartResult { figures, hash, ..result(part, Status::Pass, String::new()) }
+            }
             Err(detail) => result(part, Status::Fail, detail),
         };
         say(&Line::End(outcome))?;
@@ -238,15 +276,15 @@ fn run_part(
     engine: &Engine,
     size: Size,
     at: usize,
-) -> Result<std::collections::BTreeMap<String, f64>, String> {
+) -> Result<(Figures, Option<String>), String> {
     let Manifest { probes, cases, .. } = &pack.manifest;
     if let Some(probe) = probes.get(at) {
-        return probes::run(device, pack, probe).map(|()| Default::default());
+        return Ok((Figures::new(), Some(probes::run(device, pack, probe)?)));
     }
     let at = at - probes.len();
     if let Some(case) = cases.get(at) {
-        return programs::run(engine, pack, case).map(|()| Default::default());
+        return Ok((programs::run(engine, pack, case, device.id(), size)?, None));
     }
     let (_, measure) = CEILINGS[at - cases.len()];
-    measure(device, size).map_err(|e| e.message().to_string())
+    Ok((measure(device, size).map_err(|e| e.message().to_string())?, None))
 }

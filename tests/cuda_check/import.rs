@@ -41,7 +41,24 @@ pub fn import(report: &Path, record: &Path) -> Result<(), String> {
         let name = &found.facts.name;
         return Err(wrong(format!("{name} is no GPU: a stand-in's figures are no record")));
     }
-    std::fs::write(record, page(&found)).map_err(|e| format!("{}: {e}", record.display()))
+    let write = |path: &Path, text: String| {
+        std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+    };
+    write(&record.with_file_name(CONFIRMED), confirmed(&found))?;
+    write(record, page(&found))
+}
+
+/// The file beside the record with the probes that passed.
+pub const CONFIRMED: &str = "cuda-probes.txt";
+
+/// A line for each probe that passed: the hash of its results, and its form. A test holds the PTX
+/// interpreter to them.
+fn confirmed(report: &Report) -> String {
+    let head =
+        format!("# Results of single instructions on {}, by `./x cuda-import`.\n", report.facts);
+    let passed = report.results.iter().filter(|result| result.status == Status::Pass);
+    let lines = passed.filter_map(|r| Some(format!("{} {}\n", r.hash.as_deref()?, r.name)));
+    head + &lines.collect::<String>()
 }
 
 /// The record of a report.

@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use reflex::{Array, Engine, Feed, Mode, ModelFormat, ModelSource, Program, numpy};
+use reflex_ptx::Arch;
 
 use crate::compare::hash;
 use crate::packed::{
-    Case, DATA, Expected, Input, Manifest, Pack, Probe, Span, TensorType, VERSION, seeded,
+    ANCHORS, Case, DATA, Expected, Input, Manifest, Pack, Probe, Span, TensorType, VERSION, seeded,
 };
 use crate::probes;
 
@@ -53,6 +54,8 @@ struct Shape {
     name: &'static str,
     text: &'static str,
     inputs: &'static [(&'static str, &'static [i64])],
+    /// Extents that the text has names for, and the program is compiled for.
+    known: &'static [(&'static str, i64)],
     /// Whether an interpreter runs it in a moment.
     is_small: bool,
 }
@@ -63,34 +66,87 @@ const REDUCE: &str = include_str!("programs/reduce.py");
 const NORM: &str = include_str!("programs/norm.py");
 const CONV: &str = include_str!("programs/conv.py");
 
-/// Shapes of each class of schedules: whole tiles, tails, and one row.
-const SHAPES: [Shape; 10] = [
-    shape("matmul_ragged", MATMUL, &[("x", &[33, 17]), ("w", &[17, 65])], true),
-    shape("matmul_square", MATMUL, &[("x", &[512, 512]), ("w", &[512, 512])], false),
-    shape("matmul_row", MATMUL, &[("x", &[1, 1024]), ("w", &[1024, 768])], false),
-    shape("matmul_tails", MATMUL, &[("x", &[257, 129]), ("w", &[129, 511])], false),
-    shape("softmax_small", SOFTMAX, &[("x", &[5, 70])], true),
-    shape("softmax_rows", SOFTMAX, &[("x", &[1000, 777])], false),
-    shape("reduce_small", REDUCE, &[("x", &[19, 37])], true),
-    shape("reduce_large", REDUCE, &[("x", &[1023, 1025])], false),
-    shape("layer_norm", NORM, &[("x", &[513, 384]), ("g", &[384]), ("b", &[384])], false),
-    shape("conv_3x3", CONV, &[("x", &[1, 32, 28, 28]), ("w", &[64, 32, 3, 3])], false),
+/// Shapes of each class of schedules: whole tiles, tails, and one row; of known extents, and of any.
+const SHAPES: [Shape; 17] = [
+    shape("matmul_ragged", MATMUL, &[("x", &[33, 17]), ("w", &[17, 65])], &[], true),
+    shape("softmax_small", SOFTMAX, &[("x", &[5, 70])], &[], true),
+    shape("reduce_small", REDUCE, &[("x", &[19, 37])], &[], true),
+    shape("matmul_tails", MATMUL, &[("x", &[257, 129]), ("w", &[129, 511])], &[], false),
+    shape("softmax_rows", SOFTMAX, &[("x", &[1000, 777])], &[], false),
+    shape("reduce_large", REDUCE, &[("x", &[1023, 1025])], &[], false),
+    shape("layer_norm", NORM, &[("x", &[513, 384]), ("g", &[384]), ("b", &[384])], &[], false),
+    shape("matmul_square", MATMUL, &[("x", &[512, 512]), ("w", &[512, 512])], &cube(512), false),
+    shape(
+        "matmul_row",
+        MATMUL,
+        &[("x", &[1, 1024]), ("w", &[1024, 768])],
+        &[("m", 1), ("k", 1024), ("n", 768)],
+        false,
+    ),
+    shape(
+        "matmul_large",
+        MATMUL,
+        &[("x", &[2048, 2048]), ("w", &[2048, 2048])],
+        &cube(2048),
+        false,
+    ),
+    shape("matmul_any", MATMUL, &[("x", &[2048, 2048]), ("w", &[2048, 2048])], &[], false),
+    shape("softmax_large", SOFTMAX, &[("x", &[16384, 1024])], &[("m", 16384), ("n", 1024)], false),
+    shape("softmax_long", SOFTMAX, &[("x", &[256, 65536])], &[("m", 256), ("n", 65536)], false),
+    shape("softmax_any", SOFTMAX, &[("x", &[16384, 1024])], &[], false),
+    shape("reduce_larger", REDUCE, &[("x", &[4096, 4096])], &[("m", 4096), ("n", 4096)], false),
+    shape(
+        "layer_norm_large",
+        NORM,
+        &[("x", &[65536, 384]), ("g", &[384]), ("b", &[384])],
+        &[],
+        false,
+    ),
+    shape("conv_3x3", CONV, &[("x", &[1, 32, 28, 28]), ("w", &[64, 32, 3, 3])], &[], false),
 ];
+
+const fn cube(n: i64) -> [(&'static str, i64); 3] {
+    [("m", n), ("k", n), ("n", n)]
+}
 
 const fn shape(
     name: &'static str,
     text: &'static str,
     inputs: &'static [(&'static str, &'static [i64])],
+    known: &'static [(&'static str, i64)],
     is_small: bool,
 ) -> Shape {
-    Shape { name, text, inputs, is_small }
+    Shape { name, text, inputs, known, is_small }
+}
+
+impl Shape {
+    /// The text with the extents that are known.
+    fn text(&self) -> String {
+        let defines = |line: &&str| {
+            !self.known.iter().any(|(name, _)| line.starts_with(&format!("{name} = TypeVar(")))
+        };
+        let text: Vec<&str> = self.text.lines().filter(defines).collect();
+        let extent = |text: String, (name, n): &(&str, i64)| {
+            let before = ["(", " "].map(|left| format!("{left}{name}"));
+            before.iter().fold(text, |text, from| {
+                [",", ")"].iter().fold(text, |text, right| {
+                    text.replace(&format!("{from}{right}"), &format!("{}{n}{right}", &from[..1]))
+                })
+            })
+        };
+        self.known.iter().fold(text.join("\n"), extent)
+    }
 }
 
 /// Models with the file of their inputs, and whether an interpreter runs them in a moment.
-const MODELS: [(&str, &str, bool); 3] = [
+const MODELS: [(&str, &str, bool); 7] = [
     ("surfaces_mlp", "surfaces_mlp.rows", true),
     ("silero_vad", "silero_vad.main", false),
     ("pplcnet_orient", "pplcnet_orient.main", false),
+    ("magika", "magika.main", false),
+    ("oww_embedding", "oww_embedding.main", false),
+    ("ppocr_cls", "ppocr_cls.main", false),
+    ("ppocr4_det", "ppocr4_det.sizes", false),
 ];
 
 /// Every so many node cases of the list are packed for an interpreter.
@@ -152,14 +208,14 @@ fn text(error: impl std::fmt::Display) -> String {
 
 impl Writer {
     fn add_shape(&mut self, shape: &Shape) -> Result<(), String> {
-        let source = ModelSource::bytes(ModelFormat::Script, shape.text);
+        let source = ModelSource::bytes(ModelFormat::Script, shape.text().into_bytes());
         let mut inputs = vec![];
         for (n, (name, dims)) in shape.inputs.iter().enumerate() {
             let seed = n as u64 + 1;
             let array = seeded(dims, seed)?;
             inputs.push(((*name).to_owned(), Input::Seeded { shape: dims.to_vec(), seed }, array));
         }
-        self.add(shape.name, source, inputs)
+        self.add(shape.name, source, inputs, true)
     }
 
     fn add_model(
@@ -172,7 +228,7 @@ impl Writer {
         let cases = numpy::read_cases(&refs.join(format!("{inputs}.npz"))).map_err(text)?;
         let case = cases.into_iter().next().ok_or_else(|| format!("{inputs}: no case"))?;
         let inputs = self.stored(case.inputs)?;
-        self.add(name, ModelSource::from(model), inputs)
+        self.add(name, ModelSource::from(model), inputs, true)
     }
 
     fn add_node_case(&mut self, name: &str, folder: &Path) -> Result<(), String> {
@@ -187,7 +243,7 @@ impl Writer {
             feed.insert(input.name.clone(), Array { dtype, shape, data });
         }
         let inputs = self.stored(feed)?;
-        self.add(name, ModelSource::from(model.as_path()), inputs)
+        self.add(name, ModelSource::from(model.as_path()), inputs, false)
     }
 
     /// Writes inputs to the data file.
@@ -212,6 +268,7 @@ impl Writer {
         name: &str,
         source: ModelSource,
         inputs: Vec<(String, Input, Array)>,
+        is_timed: bool,
     ) -> Result<(), String> {
         let failed = |e: reflex::Error| format!("{name}: {e}");
         let library = format!("{name}.so");
@@ -232,8 +289,21 @@ impl Writer {
         }
         let inputs = inputs.into_iter().map(|(name, input, _)| (name, input)).collect();
         eprintln!("packed {name}");
-        self.cases.push(Case { name: name.to_owned(), file: library, inputs, outputs });
+        let (name, file) = (name.to_owned(), library);
+        self.cases.push(Case { name, file, inputs, outputs, is_timed });
         Ok(())
+    }
+
+    /// A probe with the interpreter's results.
+    fn probe(&mut self, form: String, ptx: String, arch: Option<Arch>) -> Result<Probe, String> {
+        let expected = probes::expect(&form, &ptx, arch)?;
+        let bytes: Vec<u8> = expected.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let expected = self.write(&bytes)?;
+        let capability = arch.map(|arch| match arch {
+            Arch::Sm80 => (8, 0),
+            Arch::Sm90a => (9, 0),
+        });
+        Ok(Probe { form, ptx, expected, capability })
     }
 
     /// Adds the probes, the manifest and the program.
@@ -242,15 +312,17 @@ impl Writer {
         let mut probes = vec![];
         for form in forms.into_iter().filter(|form| !probes::is_structure(form)) {
             let ptx = probes::ptx(&form)?;
-            let expected = probes::expect(&form, &ptx)?;
-            let bytes: Vec<u8> = expected.iter().flat_map(|word| word.to_le_bytes()).collect();
-            let expected = self.write(&bytes)?;
-            probes.push(Probe { form, ptx, expected });
+            probes.push(self.probe(form, ptx, None)?);
+        }
+        for probe in probes::collective::all() {
+            let ptx = probe.ptx();
+            probes.push(self.probe(probe.form, ptx, probe.arch)?);
         }
         let reflex = env!("CARGO_PKG_VERSION").to_owned();
         let manifest = Manifest { version: VERSION, reflex, probes, cases: self.cases };
         Pack::write(&self.folder, &manifest)?;
         let own = std::env::current_exe().map_err(text)?;
+        std::fs::write(self.folder.join(ANCHORS), include_str!("anchors.py")).map_err(text)?;
         let copy = self.folder.join("reflex-cuda-check");
         std::fs::copy(program.unwrap_or(&own), &copy).map_err(text)?;
         std::fs::set_permissions(&copy, PermissionsExt::from_mode(0o755)).map_err(text)?;

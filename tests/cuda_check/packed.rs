@@ -14,6 +14,9 @@ const MANIFEST: &str = "pack.json";
 /// The file with inputs and expected outputs.
 pub const DATA: &str = "data.bin";
 
+/// The program that times PyTorch.
+pub const ANCHORS: &str = "anchors.py";
+
 /// The contents of a folder.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Manifest {
@@ -36,6 +39,8 @@ pub struct Probe {
     pub ptx: String,
     /// The words that threads write, in the data file. What they read follows from the form.
     pub expected: Span,
+    /// The compute capability that alone gives these words; every one where there is none.
+    pub capability: Option<(u32, u32)>,
 }
 
 /// A program with inputs and the outputs that it has to have.
@@ -49,6 +54,8 @@ pub struct Case {
     pub inputs: Vec<(String, Input)>,
     /// Outputs in order.
     pub outputs: Vec<Expected>,
+    /// Whether calls are timed.
+    pub is_timed: bool,
 }
 
 /// An input.

@@ -4,15 +4,18 @@
 //! A form is an opcode with its modifiers. Its operands follow from it: most have the type that it
 //! ends with.
 
+use reflex_ptx::{Arch, LaunchOptions, Limits, Module, Params};
 use reflex_runtime::device::Device;
 
 use crate::buffers::{Buffer, Kernel};
 use crate::compare::plain_float;
 use crate::packed::{Pack, Probe};
 
+pub mod collective;
 mod inputs;
 mod text;
 
+use collective::Collective;
 use inputs::rows;
 pub use text::ptx;
 
@@ -60,52 +63,99 @@ pub fn float_bits(form: &str) -> Option<u32> {
     (!moves).then_some(bits)
 }
 
-/// Runs a probe; the error says what differs, or what failed.
-pub fn run(device: &'static dyn Device, pack: &Pack, probe: &Probe) -> Result<(), String> {
+/// The launch of a probe: what its threads read, and how many words they write.
+struct Launched {
+    input: Vec<u64>,
+    blocks: u32,
+    threads: u32,
+    results: usize,
+    /// Bits of the floats that results are.
+    float: Option<u32>,
+}
+
+impl Launched {
+    fn of(form: &str) -> Launched {
+        if let Some(probe) = collective::find(form) {
+            return Launched::of_collective(&probe);
+        }
+        let rows = rows(form);
+        Launched {
+            blocks: rows.len() as u32 / THREADS,
+            threads: THREADS,
+            results: rows.len() * WRITTEN,
+            input: rows.into_flattened(),
+            float: float_bits(form),
+        }
+    }
+
+    fn of_collective(probe: &Collective) -> Launched {
+        let Collective { blocks, threads, is_float, .. } = *probe;
+        let (input, results) = (probe.input(), probe.results());
+        Launched { input, blocks, threads, results, float: is_float.then_some(32) }
+    }
+
+    /// A word of results in which all NaNs are the same.
+    fn plain(&self, word: u64) -> u64 {
+        match self.float {
+            Some(32) => plain_float(word >> 32, 32) << 32 | plain_float(word & 0xffff_ffff, 32),
+            Some(bits) => plain_float(word, bits),
+            None => word,
+        }
+    }
+}
+
+/// The hash of a probe's results, all NaNs being the same.
+fn hash(launched: &Launched, words: &[u64]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for word in words {
+        hasher.update(&launched.plain(*word).to_le_bytes());
+    }
+    hasher.finalize().to_string()
+}
+
+/// Runs a probe and returns the hash of its results; the error says what differs, or what failed.
+pub fn run(device: &'static dyn Device, pack: &Pack, probe: &Probe) -> Result<String, String> {
     let failed = |e: reflex_runtime::error::Error| e.message().to_string();
-    let rows = rows(&probe.form);
+    let launched = Launched::of(&probe.form);
     let expected = pack.read(probe.expected)?;
     let expected: Vec<u64> = expected
         .chunks_exact(8)
         .map(|w| u64::from_le_bytes(w.try_into().expect("eight")))
         .collect();
-    if expected.len() != rows.len() * WRITTEN {
-        return Err(format!("{} results for {} rows", expected.len(), rows.len()));
+    if expected.len() != launched.results {
+        return Err(format!("{} results, not {}", expected.len(), launched.results));
     }
     let kernel = Kernel::load(device, &probe.ptx, "probe").map_err(failed)?;
-    let input = Buffer::of(device, rows.as_flattened()).map_err(failed)?;
+    let input = Buffer::of(device, &launched.input).map_err(failed)?;
     let output = Buffer::of(device, &vec![0; expected.len()]).map_err(failed)?;
     let params = [input.address(), output.address()];
-    let blocks = rows.len() as u32 / THREADS;
-    // SAFETY: the kernel reads a row and writes two words for each thread; both buffers live until
-    // the words are read.
-    unsafe { kernel.launch(blocks, THREADS, &params) }.map_err(failed)?;
+    // SAFETY: the kernel reads its share of the input and writes its share of the words for each thread;
+    // both buffers live until the words are read.
+    unsafe { kernel.launch(launched.blocks, launched.threads, &params) }.map_err(failed)?;
     let found = output.words().map_err(failed)?;
-    let bits = float_bits(&probe.form);
-    let plain = |word: u64| bits.map_or(word, |bits| plain_float(word, bits));
-    let differing: Vec<usize> =
-        (0..found.len()).filter(|at| plain(found[*at]) != plain(expected[*at])).collect();
-    let Some(&at) = differing.first() else { return Ok(()) };
-    let row = &rows[at / WRITTEN];
-    Err(format!(
-        "{} of {} words differ; of {row:#x?} word {} is {:#x}, not {:#x}",
-        differing.len(),
-        found.len(),
-        at % WRITTEN,
-        found[at],
-        expected[at]
-    ))
+    let differs = |at: &usize| launched.plain(found[*at]) != launched.plain(expected[*at]);
+    let differing: Vec<usize> = (0..found.len()).filter(differs).collect();
+    let Some(&at) = differing.first() else { return Ok(hash(&launched, &found)) };
+    let (count, of) = (differing.len(), found.len());
+    let mut why = format!(
+        "{count} of {of} words differ; word {at} is {:#x}, not {:#x}",
+        found[at], expected[at]
+    );
+    if collective::find(&probe.form).is_none() {
+        let row = &launched.input[at / WRITTEN * inputs::READ..][..inputs::READ];
+        why += &format!(", of {row:#x?}");
+    }
+    Err(why)
 }
 
 /// The results of a probe by the PTX interpreter.
-pub fn expect(form: &str, ptx: &str) -> Result<Vec<u64>, String> {
-    use reflex_ptx::{Device, LaunchOptions, Limits, Module, Params};
+pub fn expect(form: &str, ptx: &str, arch: Option<Arch>) -> Result<Vec<u64>, String> {
     let failed = |what: &dyn std::fmt::Display| format!("the probe of {form}: {what}");
-    let rows = rows(form);
+    let launched = Launched::of(form);
     let module = Module::parse(ptx).map_err(|e| failed(&e))?;
-    let mut device = Device::new(Limits::default());
-    let bytes: Vec<u8> = rows.as_flattened().iter().flat_map(|word| word.to_le_bytes()).collect();
-    let results = rows.len() * WRITTEN * 8;
+    let mut device = reflex_ptx::Device::new(Limits::default());
+    let bytes: Vec<u8> = launched.input.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let results = launched.results * 8;
     let mut place = |bytes: &[u8]| -> Result<u64, reflex_ptx::MemoryError> {
         let at = device.alloc(bytes.len() as u64)?;
         device.write(at, bytes)?;
@@ -114,8 +164,8 @@ pub fn expect(form: &str, ptx: &str) -> Result<Vec<u64>, String> {
     let input = place(&bytes).map_err(|e| failed(&e))?;
     let output = place(&vec![0; results]).map_err(|e| failed(&e))?;
     let params = Params::new().u64(input).u64(output).bytes;
-    let (grid, block) = ([rows.len() as u32 / THREADS, 1, 1], [THREADS, 1, 1]);
-    let options = LaunchOptions::default();
+    let (grid, block) = ([launched.blocks, 1, 1], [launched.threads, 1, 1]);
+    let options = LaunchOptions { arch: arch.unwrap_or(Arch::Sm80), ..LaunchOptions::default() };
     device.launch(&module, "probe", grid, block, 0, &params, &options).map_err(|e| failed(&e))?;
     let bytes = device.read(output, results).map_err(|e| failed(&e))?;
     Ok(bytes.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("eight"))).collect())
@@ -135,7 +185,7 @@ mod tests {
     #[test]
     fn probes_have_the_values_of_rust() {
         let value = |form: &str, of: &dyn Fn(&[u64; READ]) -> u64| {
-            let found = expect(form, &ptx(form).unwrap()).unwrap();
+            let found = expect(form, &ptx(form).unwrap(), None).unwrap();
             let bits = float_bits(form);
             let plain = |word: u64| bits.map_or(word, |bits| plain_float(word, bits));
             for (row, words) in rows(form).iter().zip(found.chunks(WRITTEN)) {
@@ -167,7 +217,7 @@ mod tests {
     }
 
     /// Forms of kernels that the test of the whole way does not pack.
-    const OTHERS: &str = "add.rn.f16 add.rn.f64 add.s16 bfe.s32 bfe.u64 cvt.f64.f16 cvt.rmi.f32.f32 \
+    const OTHERS: &str = "add.rn.f16 add.rn.f64 add.s16 bfe.s32 bfe.u64 cvt.f64.f16 cvt.rzi.s32.f64 cvt.rzi.u32.f64 cvt.rzi.u64.f32 cvt.rmi.f32.f32 \
          cvt.rn.f32.s16 cvt.rn.f32.u16 cvt.rn.f32.u64 cvt.rni.f64.f64 cvt.rpi.f64.f64 \
          cvt.rzi.s32.f32 cvt.rzi.s64.f64 cvt.s32.s8 cvt.u16.u32 cvt.u32.u16 div.rn.f64 \
          fma.rn.f64 ld.global.s32 ld.global.s8 ld.global.v4.b16 ld.global.v4.u32 \
@@ -181,9 +231,27 @@ mod tests {
     #[test]
     fn other_forms_have_probes_that_the_interpreter_runs() {
         for form in OTHERS.split_whitespace() {
-            let found = expect(form, &ptx(form).unwrap()).unwrap();
+            let found = expect(form, &ptx(form).unwrap(), None).unwrap();
             assert!(found.iter().any(|word| *word != 0), "{form} writes nothing");
         }
+    }
+
+    /// What a device gave is what the interpreter gives, whatever changes in it.
+    #[test]
+    fn the_interpreter_has_the_results_of_a_device() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../benches/record/cuda-probes.txt");
+        let text = std::fs::read_to_string(path).expect("the record");
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        let (mut count, mut collectives) = (0, 0);
+        for (found, form) in lines.filter_map(|line| line.split_once(' ')) {
+            let probe = collective::find(form);
+            let text = probe.as_ref().map_or_else(|| ptx(form).unwrap(), Collective::ptx);
+            let arch = probe.as_ref().and_then(|probe| probe.arch);
+            let words = expect(form, &text, arch).unwrap();
+            assert_eq!(hash(&Launched::of(form), &words), found, "{form}");
+            (count, collectives) = (count + 1, collectives + usize::from(probe.is_some()));
+        }
+        assert!(count > 200 && collectives > 50, "{count} probes, {collectives} collectives");
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub enum Kind {
     Program,
     /// A figure of the device.
     Ceiling,
+    /// A figure of PyTorch on the device.
+    Anchor,
 }
 
 /// The outcome of a part.
@@ -62,6 +64,9 @@ pub struct PartResult {
     /// Figures by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub figures: BTreeMap<String, f64>,
+    /// BLAKE3 of the words that a probe wrote, all NaNs of which are the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
 }
 
 impl Report {
@@ -83,6 +88,7 @@ impl Kind {
             Kind::Probe => "probes",
             Kind::Program => "programs",
             Kind::Ceiling => "ceilings",
+            Kind::Anchor => "anchors",
         }
     }
 }
@@ -91,7 +97,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.facts)?;
         writeln!(f, "\n| part | pass | fail | not run |\n|---|---|---|---|")?;
-        for kind in [Kind::Probe, Kind::Program, Kind::Ceiling] {
+        for kind in [Kind::Probe, Kind::Program, Kind::Ceiling, Kind::Anchor] {
             let [pass, fail, skipped] = [Status::Pass, Status::Fail, Status::Skipped]
                 .map(|status| self.count(kind, status));
             writeln!(f, "| {} | {pass} | {fail} | {skipped} |", kind.title())?;
@@ -104,14 +110,59 @@ impl fmt::Display for Report {
         if !lines.is_empty() {
             writeln!(f, "\nNot as expected:\n\n{}", lines.trim_end())?;
         }
-        let figures = self.results.iter().flat_map(|result| &result.figures);
+        self.figures(f)?;
+        self.programs(f)
+    }
+}
+
+impl Report {
+    /// The table of ceilings and of what PyTorch reaches.
+    fn figures(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.program_names();
+        let of_device = |result: &&PartResult| !names.contains(&result.name.as_str());
+        let figures = self.results.iter().filter(of_device).flat_map(|result| &result.figures);
         let rows = figures.fold(String::new(), |mut rows, (name, value)| {
             let _ = writeln!(rows, "| {name} | {value:.3} |");
             rows
         });
-        if !rows.is_empty() {
-            write!(f, "\n| figure | value |\n|---|---|\n{rows}")?;
+        if rows.is_empty() { Ok(()) } else { write!(f, "\n| figure | value |\n|---|---|\n{rows}") }
+    }
+
+    /// Programs whose calls were timed.
+    fn program_names(&self) -> Vec<&str> {
+        let timed = |r: &&PartResult| r.kind == Kind::Program && !r.figures.is_empty();
+        self.results.iter().filter(timed).map(|result| result.name.as_str()).collect()
+    }
+
+    /// The table of programs: times in us, with PyTorch's of the same shapes.
+    fn programs(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.program_names();
+        if names.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "\n| program, us | {} |", COLUMNS.join(" | "))?;
+        writeln!(f, "|---|{}", "---|".repeat(COLUMNS.len()))?;
+        for name in names {
+            let of_name = || self.results.iter().filter(|result| result.name == name);
+            let cell = |column: &&str| {
+                let figure = of_name().find_map(|result| result.figures.get(*column));
+                figure.map_or_else(String::new, |us| format!("{us:.1}"))
+            };
+            let cells: Vec<String> = COLUMNS.iter().map(cell).collect();
+            writeln!(f, "| {name} | {} |", cells.join(" | "))?;
         }
         Ok(())
     }
 }
+
+/// Figures of a program. A call `in a row` is one of many, of which the last alone is waited for.
+pub const COLUMNS: [&str; 8] = [
+    "launches in a batch",
+    "first answer",
+    "call, bytecode",
+    "call, tiered",
+    "in a row, bytecode",
+    "in a row, tiered",
+    "torch in a row",
+    "torch graph in a row",
+];

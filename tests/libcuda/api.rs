@@ -316,23 +316,83 @@ functions! {
         params: *mut *mut c_void, extra: *mut *mut c_void
     ) {
         driver.stream(stream)?;
-        let found = driver.functions.get(&function).ok_or(INVALID_HANDLE)?.clone();
-        let module = Arc::clone(driver.modules.get(&found.module).ok_or(INVALID_HANDLE)?);
-        let (grid, block) = ([gx, gy, gz], [bx, by, bz]);
-        if grid.contains(&0) || block.contains(&0) || gy > 65535 || gz > 65535 || !extra.is_null() {
-            return Err(INVALID_VALUE);
-        }
-        if u64::from(bx) * u64::from(by) * u64::from(bz) > 1024 || shared > found.shared {
-            return Err(LAUNCH_OUT_OF_RESOURCES);
-        }
-        let kernel = module.kernel(&found.kernel).ok_or(NOT_FOUND)?;
+        let node = NodeParams {
+            function, grid: [gx, gy, gz], block: [bx, by, bz], shared, params, extra,
+            kernel: 0, context: 0,
+        };
         // SAFETY: the caller passes the address of each parameter of the kernel.
-        let params = unsafe { gather(kernel, params) };
-        let number = driver.next_launch();
-        let kernel = found.kernel;
-        let launch = Launch { module, kernel, grid, block, shared, params, number };
+        let mut launch = unsafe { made(driver, &node) }?;
+        launch.number = driver.next_launch();
         driver.streams.push(stream, Work::Launch(launch));
         Ok(())
+    }
+    /// A graph without nodes.
+    fn cuGraphCreate(driver, graph: *mut u64, flags: c_uint) {
+        current(driver)?;
+        if flags != 0 {
+            return Err(INVALID_VALUE);
+        }
+        let handle = driver.new_handle();
+        driver.graphs.insert(handle, vec![]);
+        put(graph, handle)
+    }
+    /// Nodes are chained: each depends on the one before it, and no other.
+    fn cuGraphAddKernelNode_v2(
+        driver, node: *mut u64, graph: u64, before: *const u64, count: usize,
+        params: *const NodeParams
+    ) {
+        // SAFETY: the caller passes a node's parameters, with the address of each of the kernel.
+        let launch = unsafe { made(driver, &*params) }?;
+        let handle = driver.new_handle();
+        let nodes = driver.graphs.get_mut(&graph).ok_or(INVALID_HANDLE)?;
+        let last = nodes.last().map(|(node, _)| *node);
+        // SAFETY: the caller passes so many nodes.
+        let first = (count > 0).then(|| unsafe { *before });
+        if count > 1 || first != last {
+            return Err(INVALID_VALUE);
+        }
+        nodes.push((handle, launch));
+        put(node, handle)
+    }
+    /// A copy of the graph as it is now.
+    fn cuGraphInstantiateWithFlags(driver, exec: *mut u64, graph: u64, flags: u64) {
+        if flags != 0 {
+            return Err(INVALID_VALUE);
+        }
+        let nodes = driver.graphs.get(&graph).ok_or(INVALID_HANDLE)?.clone();
+        let handle = driver.new_handle();
+        driver.executables.insert(handle, nodes);
+        put(exec, handle)
+    }
+    /// Later launches have other parameters, of the same kernel.
+    fn cuGraphExecKernelNodeSetParams_v2(driver, exec: u64, node: u64, params: *const NodeParams) {
+        // SAFETY: the caller passes a node's parameters, with the address of each of the kernel.
+        let launch = unsafe { made(driver, &*params) }?;
+        let nodes = driver.executables.get_mut(&exec).ok_or(INVALID_HANDLE)?;
+        let found = nodes.iter_mut().find(|(handle, _)| *handle == node).ok_or(INVALID_HANDLE)?;
+        if found.1.kernel != launch.kernel {
+            return Err(INVALID_VALUE);
+        }
+        found.1 = launch;
+        Ok(())
+    }
+    /// All of its launches, in order.
+    fn cuGraphLaunch(driver, exec: u64, stream: u64) {
+        driver.stream(stream)?;
+        let nodes = driver.executables.get(&exec).ok_or(INVALID_HANDLE)?.clone();
+        for (_, mut launch) in nodes {
+            launch.number = driver.next_launch();
+            driver.streams.push(stream, Work::Launch(launch));
+        }
+        Ok(())
+    }
+    /// What is enqueued still runs.
+    fn cuGraphExecDestroy(driver, exec: u64) {
+        driver.executables.remove(&exec).map(drop).ok_or(INVALID_HANDLE)
+    }
+    /// Executables made of it stay.
+    fn cuGraphDestroy(driver, graph: u64) {
+        driver.graphs.remove(&graph).map(drop).ok_or(INVALID_HANDLE)
     }
     /// The name in the manual.
     fn cuGetErrorName(driver, status: Status, text: *mut *const c_char) {
@@ -346,6 +406,42 @@ functions! {
         let known = describe(status).ok_or(INVALID_VALUE)?;
         put(text, known.1.as_ptr())
     }
+}
+
+/// `CUDA_KERNEL_NODE_PARAMS_v2`.
+#[repr(C)]
+pub struct NodeParams {
+    function: u64,
+    grid: [c_uint; 3],
+    block: [c_uint; 3],
+    shared: c_uint,
+    params: *mut *mut c_void,
+    extra: *mut *mut c_void,
+    kernel: u64,
+    context: u64,
+}
+
+/// A launch, with its parameters copied, that has no number yet.
+///
+/// # Safety
+/// There is an address of as many bytes for each parameter of the kernel.
+unsafe fn made(driver: &Driver, node: &NodeParams) -> Result<Launch, Status> {
+    let NodeParams { function, grid, block, shared, params, extra, kernel, context } = *node;
+    let found = driver.functions.get(&function).ok_or(INVALID_HANDLE)?.clone();
+    let module = Arc::clone(driver.modules.get(&found.module).ok_or(INVALID_HANDLE)?);
+    let high = grid[1] > 65535 || grid[2] > 65535 || !extra.is_null();
+    if grid.contains(&0) || block.contains(&0) || high || kernel != 0 || context != 0 {
+        return Err(INVALID_VALUE);
+    }
+    let threads: u64 = block.iter().map(|n| u64::from(*n)).product();
+    if threads > 1024 || shared > found.shared {
+        return Err(LAUNCH_OUT_OF_RESOURCES);
+    }
+    let kernel = module.kernel(&found.kernel).ok_or(NOT_FOUND)?;
+    // SAFETY: as the caller says.
+    let params = unsafe { gather(kernel, params) };
+    let kernel = found.kernel;
+    Ok(Launch { module, kernel, grid, block, shared, params, number: 0 })
 }
 
 /// Writes a message to the log that options of a compilation name.

@@ -13,6 +13,9 @@ use crate::status::{
 };
 use crate::streams::{Goal, Launch, Streams, Work};
 
+/// Launches by the handles of their nodes, in order.
+type Nodes = Vec<(u64, Launch)>;
+
 /// The driver.
 pub struct Driver {
     pub plan: Plan,
@@ -23,6 +26,9 @@ pub struct Driver {
     pub events: BTreeMap<u64, Option<u64>>,
     pub modules: BTreeMap<u64, Arc<Module>>,
     pub functions: BTreeMap<u64, Function>,
+    /// The nodes of graphs, and of instantiated ones.
+    pub graphs: BTreeMap<u64, Nodes>,
+    pub executables: BTreeMap<u64, Nodes>,
     /// The final error of each device.
     lost: Vec<Option<Status>>,
     launches: u64,
@@ -55,6 +61,8 @@ impl Driver {
             events: BTreeMap::new(),
             modules: BTreeMap::new(),
             functions: BTreeMap::new(),
+            graphs: BTreeMap::new(),
+            executables: BTreeMap::new(),
             lost: vec![None; plan.devices],
             launches: 0,
             calls: HashMap::new(),

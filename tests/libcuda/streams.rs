@@ -26,6 +26,7 @@ pub enum Work {
 }
 
 /// A kernel with its parameters.
+#[derive(Clone)]
 pub struct Launch {
     pub module: Arc<Module>,
     pub kernel: String,

@@ -260,7 +260,8 @@ impl Frame<'_> {
         self.words.extend(buffers.iter().map(|buffer| self.buffers[*buffer as usize]));
         self.words.extend(vars.iter().map(|slot| self.slots[*slot as usize] as u64));
         let (block, shared_bytes) = (*block, *shared_bytes);
-        let launch = Launch { kernel: at, grid: blocks, block, shared_bytes, params: &self.words };
+        let (params, addresses) = (&self.words[..], buffers.len());
+        let launch = Launch { kernel: at, grid: blocks, block, shared_bytes, params, addresses };
         // SAFETY: the words are those that the code generator lists for the kernel, of tensors
         // with the extents that it was generated for; of a file, whose PTX is as trusted as the machine
         // code of a library, its author listed them. Tensors are released, if at all, in the

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use reflex_tir::codegen::Target;
 use reflex_tir::{Buffer, DType, Expr, ExprKind, Intrin, PrimFunc};
 
 use crate::schedule::core::access::{buffers_of, contiguous};
@@ -28,7 +29,7 @@ pub fn inline_stages(nest: &mut Nest<'_>, items: &mut Vec<Item>, around: &HashSe
     while at < items.len() {
         let private = !matches!(&items[at], Item::Stage(s) if around.contains(&s.buffer));
         let private = private && !loaded_by_amx(nest, &items[at]);
-        match private.then(|| inlined(&nest.func, items, at)).flatten() {
+        match private.then(|| inlined(nest, items, at)).flatten() {
             Some(rest) => {
                 if let Item::Stage(stage) = &items[at] {
                     nest.steps.push(format!("{}: inlined into its readers", stage.name));
@@ -50,7 +51,8 @@ fn loaded_by_amx(nest: &Nest<'_>, item: &Item) -> bool {
 }
 
 /// The items after `at` with the stage at `at` substituted, if it may be.
-fn inlined(func: &PrimFunc, items: &[Item], at: usize) -> Option<Vec<Item>> {
+fn inlined(nest: &Nest<'_>, items: &[Item], at: usize) -> Option<Vec<Item>> {
+    let func = &nest.func;
     let Item::Stage(producer) = &items[at] else { return None };
     let buffer = producer.buffer;
     let whole = producer.is_identity() && producer.reduce.is_empty() && !producer.reads(buffer);
@@ -69,7 +71,7 @@ fn inlined(func: &PrimFunc, items: &[Item], at: usize) -> Option<Vec<Item>> {
         .iter()
         .map(|item| match item {
             Item::Stage(reader) if reader.reads(buffer) => {
-                inline_into(func, producer, reader, readers).map(Item::Stage)
+                inline_into(nest, producer, reader, readers).map(Item::Stage)
             }
             other if other.reads(buffer) => None,
             other => Some(other.clone()),
@@ -77,7 +79,8 @@ fn inlined(func: &PrimFunc, items: &[Item], at: usize) -> Option<Vec<Item>> {
         .collect()
 }
 
-fn inline_into(func: &PrimFunc, producer: &Stage, reader: &Stage, readers: usize) -> Option<Stage> {
+fn inline_into(nest: &Nest<'_>, producer: &Stage, reader: &Stage, readers: usize) -> Option<Stage> {
+    let func = &nest.func;
     let cheap = cost(&producer.value) <= 4 && !has_guard(&producer.value);
     let loads = loads_of(&reader.value, producer.buffer);
     let same_index = loads.iter().all(|l| l == &loads[0]);
@@ -88,7 +91,10 @@ fn inline_into(func: &PrimFunc, producer: &Stage, reader: &Stage, readers: usize
         (true, false) => true,
         (false, _) => readers == 1 && same_index && !repeated,
     };
-    if !worth {
+    // A GPU's threads wait for memory: computing padding where it is read costs less than a launch
+    // that writes it.
+    let padding = matches!(nest.target, Target::Gpu(_)) && is_padding(&producer.value);
+    if !worth && !padding {
         return None;
     }
     let shape = &func.buffers[producer.buffer].shape;
@@ -211,6 +217,16 @@ fn is_move(e: &Expr) -> bool {
             args.iter().all(|a| a.dtype() == DType::BF16 && is_move(a))
         }
         ExprKind::Call { op: Intrin::Pack4x8, args, .. } => are_neighbours(args),
+        _ => false,
+    }
+}
+
+/// Whether elements are moved where a condition holds, and constant elsewhere.
+fn is_padding(e: &Expr) -> bool {
+    match e.kind() {
+        ExprKind::Call { op: Intrin::IfThenElse, args, .. } => {
+            is_move(&args[1]) && is_move(&args[2])
+        }
         _ => false,
     }
 }

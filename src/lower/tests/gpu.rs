@@ -23,7 +23,7 @@ fn exact(scheduled: &Scheduled) -> bool {
 }
 
 /// The rules that do not.
-const REASSOCIATED: [&str; 1] = ["row reduction"];
+const REASSOCIATED: [&str; 4] = ["rows", "row reduction", "split reduction", "gemm, split-k"];
 
 /// Runs a kernel by loops, or by threads in an order.
 fn run(
@@ -99,6 +99,26 @@ fn rows_are_reduced_by_blocks() {
         let columns = Op::Reduce { kind: ReduceKind::Sum, axes: vec![0], keep_dims: false };
         assert!(!rules(columns, vec![noise(&[n, rows + 1], 3)]).contains(&"row reduction"));
     }
+}
+
+#[test]
+fn stages_of_rows_share_a_launch() {
+    for (rows_, n) in [(3, 40), (2, 256), (2, 300), (1, 512), (2, 1024)] {
+        let taken = rules(Op::Softmax { axis: 1, log: false }, vec![noise(&[rows_, n], 3)]);
+        assert!(taken.iter().all(|rule| *rule == "rows"), "{rows_}, {n}: {taken:?}");
+    }
+}
+
+#[test]
+fn long_reductions_to_few_results_are_split() {
+    let product =
+        |m: i64, n: i64, k: i64| rules(Op::MatMul, vec![noise(&[m, k], 3), noise(&[k, n], 4)]);
+    assert_eq!(product(1, 40, 256), ["split reduction"]);
+    assert_eq!(product(3, 33, 70), ["split reduction"]);
+    assert_eq!(product(64, 40, 256), ["gemm, split-k"]);
+    assert_eq!(product(70, 70, 333), ["gemm, split-k"]);
+    let columns = Op::Reduce { kind: ReduceKind::Max, axes: vec![0], keep_dims: false };
+    assert_eq!(rules(columns, vec![noise(&[200, 50], 3)]), ["split reduction"]);
 }
 
 #[test]

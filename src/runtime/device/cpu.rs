@@ -1,5 +1,6 @@
 //! The CPU as a device: work happens when it is enqueued, so streams and events are names alone.
 
+use super::batch::{Arena, Batch, Recorded};
 use std::sync::LazyLock;
 
 use super::{Device, Event, KernelSpec, LoadedKernels, Properties, Stream};
@@ -123,6 +124,12 @@ impl Device for Cpu {
         unsafe { to.write_bytes(value, bytes) };
         Ok(())
     }
+
+    fn batch(&self, _: Stream, _: Recorded) -> Result<Box<dyn Batch>, Error> {
+        Err(Error::value_error("cpu:0 has no batches of launches"))
+    }
+
+    fn end_arena(&self, _: Arena) {}
 
     fn load(&self, _: &str, kernels: &[KernelSpec]) -> Result<Box<dyn LoadedKernels>, Error> {
         let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();

@@ -85,6 +85,7 @@ thread_local! {
 
 /// Counts a wait of this thread.
 pub(crate) fn count(wait: Wait) {
+    super::batch::spoil_any(wait.name(1));
     // A thread that ends counts no more.
     let _ = COUNTS.try_with(|counts| {
         let mut now = counts.get();

@@ -13,6 +13,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use crate::arith::Analyzer;
+use crate::launch::axis;
 use crate::{CmpOp, DType, Expr, ExprKind, For, ForKind, Intrin, PrimFunc, Stmt, Var};
 
 use super::lower_blocks::{conjuncts, vars};
@@ -21,6 +22,13 @@ use super::simplify::{parameter_facts, simplify};
 
 /// A body of more nodes is not copied.
 const MAX_COPIED: usize = 3000;
+
+/// Whether loops over threads are below.
+fn binds_threads(s: &Stmt) -> bool {
+    let mut found = false;
+    s.visit(&mut |s| found |= axis(s).is_some());
+    found
+}
 
 /// Partitions the loops of `func`, outermost first.
 pub fn partition_loops(func: &PrimFunc) -> PrimFunc {
@@ -47,6 +55,8 @@ impl Partition<'_> {
     fn stmt(&mut self, s: &Stmt, facts: &Analyzer) -> Stmt {
         let Stmt::For(l) = s else { return s.map_children(&mut |s| self.stmt(s, facts)) };
         let parts = match l.kind {
+            // Copies of what threads do together cost more than a predicate for each.
+            ForKind::Serial if binds_threads(&l.body) => None,
             ForKind::Serial | ForKind::Parallel => self.partition(l, facts),
             ForKind::Vectorized | ForKind::Unrolled | ForKind::ThreadBinding(_) => None,
         };

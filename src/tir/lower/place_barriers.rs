@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A phase is a nest of loops over threads, without the nests in it that bind an axis again. Its own
-//! iterations are independent: `bind` has seen to that. Between two phases, and between iterations
-//! of a loop around them, a barrier is placed where one writes what the other touches, unless the
+//! iterations are independent: `bind` has seen to that. Between two phases, between iterations of a
+//! loop around them, and in the branches of a condition around them, a barrier is placed where one writes what the other touches, unless the
 //! elements are those of the same thread by their indices.
 
 use std::collections::BTreeSet;
@@ -123,6 +123,16 @@ impl PlaceBarriers<'_> {
                 let body = self.stmt(&l.body, &here, pending);
                 Stmt::For(Box::new(l.with_body(body)))
             }
+            // All threads take the same branch; what follows meets either.
+            Stmt::If { cond, then, otherwise } if here.threads.is_empty() && !loads(cond) => {
+                note(pending, self.own(s, &here));
+                let mut other = pending.clone();
+                let then = Box::new(self.stmt(then, &here, pending));
+                let otherwise =
+                    otherwise.as_ref().map(|s| Box::new(self.stmt(s, &here, &mut other)));
+                note(pending, other);
+                Stmt::If { cond: cond.clone(), then, otherwise }
+            }
             Stmt::Let { .. } | Stmt::Allocate { .. } => {
                 note(pending, self.own(s, &here));
                 s.map_children(&mut |s| self.stmt(s, &here, pending))
@@ -221,6 +231,13 @@ fn same_thread(a: &Access, b: &Access) -> bool {
             let (x, y) = (at(a, *x), at(b, *y));
             x.is_some() && x == y
         })
+}
+
+/// Whether an expression reads memory.
+fn loads(e: &Expr) -> bool {
+    let mut found = false;
+    e.visit(&mut |e| found |= matches!(e.kind(), ExprKind::Load { .. }));
+    found
 }
 
 /// Whether the bounds of a loop differ between threads.

@@ -34,8 +34,11 @@ impl Schedule {
         let body = b.body.substitute(&|v| (v == second).then(|| first.into()));
         let mut facts = above;
         facts.bind_loop(&a);
-        access::require_fusable(&self.func, &facts, &a.body, &body, first)
-            .map_err(|why| refuse(self, why))?;
+        // A single iteration has no other one.
+        if a.extent.as_int() != Some(1) {
+            access::require_fusable(&self.func, &facts, &a.body, &body, first)
+                .map_err(|why| refuse(self, why))?;
+        }
         let both = sequence([a.body.clone(), body]);
         let joined = Stmt::For(Box::new(For { body: both, ..a.clone() }));
         self.func.body = self.func.body.replace(&mut |s| match s {

@@ -43,7 +43,9 @@ impl Schedule {
         let dropped = unchanged_dims(&accesses, &inside.bound, &facts);
         let own: Vec<Expr> =
             first.iter().zip(&dropped).filter(|(_, d)| **d).map(|(e, _)| e.clone()).collect();
-        let around: HashSet<Var> = tree::loops_of(&path).map(|l| l.var).collect();
+        // A loop of one iteration shares nothing with another one.
+        let several = tree::loops_of(&path).filter(|l| l.extent.as_int() != Some(1));
+        let around: HashSet<Var> = several.map(|l| l.var).collect();
         if let Some(v) = around.iter().find(|v| !access::determines(&facts, &own, **v, &around)) {
             let why = format!("iterations of `{}` share elements of its result", self.name(*v));
             return Err(refuse(self, why));

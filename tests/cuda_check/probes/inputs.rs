@@ -104,7 +104,8 @@ fn value(form: &str, bits: u64) -> u64 {
     }
 }
 
-/// A row for which PTX defines the result: integers are not divided by zero, nor the least by -1.
+/// A row for which PTX defines the result: integers are not divided by zero, nor the least by -1, and
+/// fields of bits have places that are there.
 fn defined(form: &str, mut row: [u64; READ]) -> [u64; READ] {
     let is_division = ["div.s", "div.u", "rem.s", "rem.u"].iter().any(|op| form.starts_with(op));
     let width = form.trim_start_matches(|c: char| !c.is_ascii_digit());
@@ -115,6 +116,11 @@ fn defined(form: &str, mut row: [u64; READ]) -> [u64; READ] {
     };
     if is_division && [0, mask].contains(&(row[1] & mask)) {
         row[1] = 3;
+    }
+    // The position and the length of a field are 0 to 255.
+    if form.starts_with("bfe.") {
+        row[1] &= 0xff;
+        row[2] &= 0xff;
     }
     row
 }

@@ -46,8 +46,10 @@ impl Conversion {
             }
             (Number::Float(format), Number::Integer { bits, signed }) => {
                 let (least, most) = range(bits, signed);
+                // NaN is zero, but the highest bit where either side has 64 bits (PTX ISA, cvt).
+                let of_nan = if format == F64 || bits == 64 { 1 << (bits - 1) } else { 0 };
                 let whole = soft::to_integer(format, value, self.round, least, most);
-                extend(whole as u64, bits, signed)
+                extend(whole.unwrap_or(of_nan) as u64, bits, signed)
             }
             (Number::Float(from), Number::Float(to)) => self.float(value, from, to),
         }

@@ -91,14 +91,14 @@ pub fn from_integer(to: Format, negative: bool, magnitude: u64, round: Round) ->
     to.encode(exact, round)
 }
 
-/// The integer that rounding gives, clamped to `least..=most`; NaN is zero.
-pub fn to_integer(from: Format, a: u64, round: Round, least: i128, most: i128) -> i128 {
-    match from.decode(a) {
-        Value::Nan => 0.clamp(least, most),
+/// The integer that rounding gives, clamped to `least..=most`; none of NaN.
+pub fn to_integer(from: Format, a: u64, round: Round, least: i128, most: i128) -> Option<i128> {
+    Some(match from.decode(a) {
+        Value::Nan => return None,
         Value::Infinity(true) => least,
         Value::Infinity(false) => most,
         Value::Finite(exact) => integer(exact, round).clamp(least, most),
-    }
+    })
 }
 
 /// Rounds to an integer in the same format.

@@ -57,6 +57,18 @@ pub enum Refusal {
     /// Fewer elements than are worth sharing among threads.
     #[error("too short to share")]
     TooShort,
+    /// The rule has no place for an epilogue.
+    #[error("no place for an epilogue")]
+    Epilogue,
+    /// A reduction that cannot be done in parts.
+    #[error("not a reduction in parts")]
+    NotAssociative,
+    /// An extent that the rule has to know.
+    #[error("extents not known")]
+    UnknownExtent,
+    /// Enough tiles for the device, or a short reduction.
+    #[error("enough tiles")]
+    EnoughTiles,
     /// Every reduction axis has extent 1.
     #[error("nothing to reduce")]
     NothingToReduce,

@@ -42,6 +42,23 @@ fn bound(axis: ThreadAxis, var: Var, extent: Expr, body: Stmt) -> Stmt {
     Stmt::loop_of(ForKind::ThreadBinding(axis), var, extent, body)
 }
 
+/// A row of blocks: what `body` makes of a block's number, with `shared` in its shared memory.
+pub fn blocks<'n>(
+    nest: &mut Nest<'n>,
+    extent: Expr,
+    shared: &[Buffer],
+    body: impl FnOnce(&mut Nest<'n>, &Expr) -> Stmt,
+) -> Stmt {
+    let block = nest.var("bx");
+    let body = with_shared(shared, body(nest, &block.into()));
+    bound(ThreadAxis::BlockX, block, extent, body)
+}
+
+fn with_shared(shared: &[Buffer], body: Stmt) -> Stmt {
+    let allocate = |body, buffer: &Buffer| Stmt::Allocate { buffer: *buffer, body: Box::new(body) };
+    shared.iter().rev().fold(body, allocate)
+}
+
 /// A grid of square tiles.
 pub struct Grid<'a> {
     /// Axes that choose a matrix.
@@ -66,9 +83,7 @@ impl Grid<'_> {
         let [z, y, x] = ["bz", "by", "bx"].map(|name| nest.var(name));
         let matrix = decoded(self.batch, &z.into());
         let body = body(nest, &y.into(), &x.into()).substitute(&|v| matrix.get(&v).cloned());
-        let allocate =
-            |body, buffer: &Buffer| Stmt::Allocate { buffer: *buffer, body: Box::new(body) };
-        let body = shared.iter().rev().fold(body, allocate);
+        let body = with_shared(shared, body);
         let tiles = |n: &Expr| Analyzer::new().simplify(&n.clone().ceildiv(self.tile));
         let body = bound(ThreadAxis::BlockX, x, tiles(&self.columns), body);
         let body = bound(ThreadAxis::BlockY, y, tiles(&self.rows), body);
@@ -89,6 +104,15 @@ pub fn threads<'n>(
     let body = body(nest, y.into(), x.into());
     let body = bound(ThreadAxis::ThreadX, x, columns.into(), body);
     bound(ThreadAxis::ThreadY, y, rows.into(), body)
+}
+
+/// A statement under a condition, if that is not always so.
+pub fn guarded(cond: Expr, then: Stmt) -> Stmt {
+    let cond = Analyzer::new().simplify(&cond);
+    match cond.as_int() {
+        Some(1) => then,
+        _ => Stmt::If { cond, then: Box::new(then), otherwise: None },
+    }
 }
 
 /// Iterations of axes as one.

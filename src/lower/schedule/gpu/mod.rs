@@ -1,17 +1,21 @@
-//! Schedule rules for GPUs: each stage becomes a launch, by the first rule that takes it.
+//! Schedule rules for GPUs: stages become launches, each by the first rule that takes it.
 //!
 //! | rule | stages | results |
 //! |---|---|---|
+//! | `rows` | reductions along rows and what reads them at the same row, in one launch | reassociated |
 //! | `map` | stages without a reduction whose rows are whole vectors | exactly the naive ones |
 //! | `transpose` | moves from one contiguous axis to another | exactly the naive ones |
 //! | `gemm` | contractions of float32 with rows and columns | exactly the naive ones |
+//! | `gemm, split-k` | those with few tiles and a long reduction | reassociated |
 //! | `row reduction` | reductions of contiguous elements | reassociated |
+//! | `split reduction` | other long reductions to few results | reassociated |
 //! | `fallback` | all: a thread for each result, which reduces in order | exactly the naive ones |
 //! | `independent loops` | other statements: a thread for each iteration of their outer loops | exactly the naive ones |
 //! | `one thread` | the rest | as written |
 //!
-//! So no kernel is refused for want of a rule. Loops around stages run on the host. Rules bind loops;
-//! barriers and what one thread does are the business of lowering.
+//! So no kernel is refused for want of a rule. An elementwise stage that alone reads a result at its own
+//! index is an epilogue: the thread that has the result computes it. Loops around stages run on the
+//! host. Rules bind loops; barriers and what one thread does are the business of lowering.
 //!
 //! Decision: docs/decisions/0051-gpu-rules.md
 
@@ -20,20 +24,25 @@ mod gemm;
 mod grid;
 mod map;
 mod row_reduction;
+mod rows;
+mod split_reduction;
 mod transpose;
 
 use std::collections::HashSet;
 
-use reflex_tir::Stmt;
+use reflex_tir::{Buffer, Stmt};
 
 use crate::schedule::core::decision::{Decision, Refusal};
+use crate::schedule::core::epilogue::epilogue_of;
 use crate::schedule::core::nest::Nest;
-use crate::schedule::core::stage::{Item, Stage};
+use crate::schedule::core::stage::{Item, Stage, touched_outside};
 use crate::schedule::gpu::fallback::{fallback, independent_loops};
-use crate::schedule::gpu::gemm::gemm;
+use crate::schedule::gpu::gemm::{gemm, gemm_split_k};
 use crate::schedule::gpu::grid::one_thread;
 use crate::schedule::gpu::map::map;
 use crate::schedule::gpu::row_reduction::row_reduction;
+use crate::schedule::gpu::rows::rows;
+use crate::schedule::gpu::split_reduction::split_reduction;
 use crate::schedule::gpu::transpose::transpose;
 use crate::schedule::inline::{inline_stages, store_transposed};
 
@@ -45,61 +54,125 @@ pub fn gpu_kernel(
 ) -> Stmt {
     inline_stages(nest, items, &HashSet::new());
     store_transposed(nest, items);
-    launches(nest, items, decisions)
+    launches(nest, items, &HashSet::new(), decisions)
 }
 
-fn launches(nest: &mut Nest<'_>, items: &[Item], decisions: &mut Vec<Decision>) -> Stmt {
-    Stmt::Seq(items.iter().map(|item| launch(nest, item, decisions)).collect())
-}
-
-fn launch(nest: &mut Nest<'_>, item: &Item, decisions: &mut Vec<Decision>) -> Stmt {
-    match item {
-        Item::Loop { var, extent, items } if items.iter().all(of_stages) => {
-            let body = launches(nest, items, decisions);
-            return Stmt::serial(*var, extent.clone(), body);
-        }
-        Item::Stage(stage) => return of_stage(nest, stage, decisions),
-        Item::Loop { .. } | Item::Opaque(_) => {}
-    }
-    let rules: [(&'static str, Rule<'_, Stmt>); 1] = [("independent loops", independent_loops)];
-    first_rule(nest, "loops", &item.naive(), &rules, item.naive(), decisions)
-}
-
-/// A rule for a stage, or for a statement.
-type Rule<'a, T> = fn(&mut Nest<'a>, &T) -> Result<Stmt, Refusal>;
-
-fn of_stage<'a>(nest: &mut Nest<'a>, stage: &Stage, decisions: &mut Vec<Decision>) -> Stmt {
-    let rules: [(&'static str, Rule<'a, Stage>); 5] = [
-        ("transpose", transpose),
-        ("map", map),
-        ("gemm", gemm),
-        ("row reduction", row_reduction),
-        ("fallback", fallback),
-    ];
-    first_rule(nest, &stage.name, stage, &rules, stage.naive(), decisions)
-}
-
-/// The launch by the first of `rules` that takes `part`; one thread runs `naive` where none does.
-fn first_rule<'a, T>(
-    nest: &mut Nest<'a>,
-    stage: &str,
-    part: &T,
-    rules: &[(&'static str, Rule<'a, T>)],
-    naive: Stmt,
+/// The launches of `items`. Buffers that are `around` them stay.
+fn launches(
+    nest: &mut Nest<'_>,
+    items: &[Item],
+    around: &HashSet<Buffer>,
     decisions: &mut Vec<Decision>,
 ) -> Stmt {
-    let (stage, mut refused) = (stage.to_owned(), vec![]);
-    for (rule, apply) in rules {
-        match apply(nest, part) {
-            Ok(stmt) => {
-                decisions.push(Decision { stage, rule, refused });
+    let (mut items, mut list, mut at) = (items.to_vec(), vec![], 0);
+    while at < items.len() {
+        if let Some((stmt, count)) = rows(nest, &items, at, around, decisions) {
+            list.push(stmt);
+            at += count;
+            continue;
+        }
+        list.push(launch(nest, &mut items, at, around, decisions));
+        at += 1;
+    }
+    Stmt::Seq(list)
+}
+
+/// The launches of the item at `at`. Its epilogue, if it has one, is removed from the items.
+fn launch(
+    nest: &mut Nest<'_>,
+    items: &mut Vec<Item>,
+    at: usize,
+    around: &HashSet<Buffer>,
+    decisions: &mut Vec<Decision>,
+) -> Stmt {
+    match items[at].clone() {
+        Item::Loop { var, extent, items: inner } if inner.iter().all(of_stages) => {
+            let outside = touched_outside(items, at..at + 1, around);
+            let body = launches(nest, &inner, &outside, decisions);
+            Stmt::serial(var, extent, body)
+        }
+        Item::Stage(stage) => {
+            let reader = stage.init.is_some().then(|| epilogue_of(&nest.func, items, at, around));
+            if let Some(reader) = reader.flatten()
+                && let Some(epilogue) = items[reader].stage()
+                && let Some(stmt) = of_stage(nest, &stage, Some(epilogue), decisions)
+            {
+                items.remove(reader);
                 return stmt;
             }
-            Err(why) => refused.push((*rule, why)),
+            of_stage(nest, &stage, None, decisions).unwrap_or_else(|| {
+                decisions.push(Decision {
+                    stage: stage.name.clone(),
+                    rule: "one thread",
+                    refused: vec![],
+                });
+                one_thread(&mut nest.func, stage.naive())
+            })
+        }
+        item => {
+            let naive = item.naive();
+            let (stmt, rule, refused) = match independent_loops(nest, &naive) {
+                Ok(stmt) => (stmt, "independent loops", vec![]),
+                Err(why) => {
+                    let refused = vec![("independent loops", why)];
+                    (one_thread(&mut nest.func, naive), "one thread", refused)
+                }
+            };
+            decisions.push(Decision { stage: "loops".to_owned(), rule, refused });
+            stmt
         }
     }
-    decisions.push(Decision { stage, rule: "one thread", refused });
-    one_thread(&mut nest.func, naive)
+}
+
+/// A stage to launch, and what is computed of its results where they are made; both without axes of
+/// extent 1.
+struct Work {
+    stage: Stage,
+    epilogue: Option<Stage>,
+}
+
+impl Work {
+    /// The stage, for a rule that knows no epilogues.
+    fn alone(&self) -> Result<&Stage, Refusal> {
+        match self.epilogue {
+            None => Ok(&self.stage),
+            Some(_) => Err(Refusal::Epilogue),
+        }
+    }
+}
+
+/// A rule for a stage.
+type Rule = fn(&mut Nest<'_>, &Work) -> Result<Stmt, Refusal>;
+
+const RULES: [(&str, Rule); 7] = [
+    ("transpose", transpose),
+    ("map", map),
+    ("gemm, split-k", gemm_split_k),
+    ("gemm", gemm),
+    ("row reduction", row_reduction),
+    ("split reduction", split_reduction),
+    ("fallback", fallback),
+];
+
+/// The launches of a stage by the first rule that takes it.
+fn of_stage(
+    nest: &mut Nest<'_>,
+    stage: &Stage,
+    epilogue: Option<&Stage>,
+    decisions: &mut Vec<Decision>,
+) -> Option<Stmt> {
+    let work = Work { stage: stage.squeezed(), epilogue: epilogue.map(Stage::squeezed) };
+    let mut refused = vec![];
+    for (rule, apply) in RULES {
+        match apply(nest, &work) {
+            Ok(stmt) => {
+                decisions.push(Decision { stage: stage.name.clone(), rule, refused });
+                return Some(stmt);
+            }
+            Err(why) => refused.push((rule, why)),
+        }
+    }
+    None
 }
 
 /// Whether an item is made of stages, which the host can launch one by one.

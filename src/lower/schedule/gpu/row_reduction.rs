@@ -10,7 +10,7 @@ use crate::schedule::core::access::contiguous;
 use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::primitives::scheduled;
-use crate::schedule::core::stage::Stage;
+use crate::schedule::gpu::Work;
 use crate::schedule::gpu::grid::{THREADS, accumulate};
 use crate::schedule::rows::reduction::merged_loops;
 
@@ -18,17 +18,17 @@ use crate::schedule::rows::reduction::merged_loops;
 const LEAST_WARPS: i64 = 2;
 
 /// The launch of a reduction along rows.
-pub fn row_reduction(nest: &mut Nest<'_>, stage: &Stage) -> Result<Stmt, Refusal> {
-    let stage = stage.squeezed();
+pub fn row_reduction(nest: &mut Nest<'_>, work: &Work) -> Result<Stmt, Refusal> {
+    let stage = work.alone()?;
     let Some(last) = stage.reduce.last() else { return Err(Refusal::NothingToReduce) };
-    let (spatial, reduced) = contiguous(&nest.func, &stage);
+    let (spatial, reduced) = contiguous(&nest.func, stage);
     if !stage.spatial.is_empty() && reduced <= spatial {
         return Err(Refusal::NotContiguous);
     }
     if last.extent.as_int().is_some_and(|n| n < LEAST_WARPS * WARP) {
         return Err(Refusal::TooShort);
     }
-    scheduled(nest, &[stage], |_, s, parts| {
+    scheduled(nest, std::slice::from_ref(stage), |_, s, parts| {
         let part = &parts[0];
         let (loops, mut spatial) = merged_loops(s, part);
         if spatial == 0 {
@@ -40,7 +40,7 @@ pub fn row_reduction(nest: &mut Nest<'_>, stage: &Stage) -> Result<Stmt, Refusal
         let (_, thread) = s.split(inner, along)?;
         let partial = s.rfactor(&part.block, thread)?;
         s.set_scope(&partial, Scope::Shared)?;
-        each_thread(s, &partial, spatial)?;
+        each_thread(s, &partial, spatial, 0)?;
         combine(s, &part.block)?;
         let rows = s.get_loops(&part.block)?;
         let row = s.fuse_all(&rows[..spatial])?;
@@ -55,9 +55,16 @@ fn threads_along(n: i64) -> i64 {
 }
 
 /// Schedules the part that one thread reduces: in order, in a register.
-fn each_thread(s: &mut Schedule, partial: &str, spatial: usize) -> Result<(), ScheduleError> {
+///
+/// The loop over threads has `inner` loops inside.
+pub fn each_thread(
+    s: &mut Schedule,
+    partial: &str,
+    spatial: usize,
+    inner: usize,
+) -> Result<(), ScheduleError> {
     let mut loops: Vec<Var> = s.get_loops(partial)?.split_off(spatial);
-    let thread = loops.pop().expect("the thread's loop");
+    let thread = loops.remove(loops.len() - 1 - inner);
     let order: Vec<Var> = [&[thread][..], &loops].concat();
     s.reorder(&order)?;
     if let Some(first) = loops.first() {
@@ -67,7 +74,7 @@ fn each_thread(s: &mut Schedule, partial: &str, spatial: usize) -> Result<(), Sc
 }
 
 /// The tree reduction of what threads have.
-fn combine(s: &mut Schedule, block: &str) -> Result<(), ScheduleError> {
+pub fn combine(s: &mut Schedule, block: &str) -> Result<(), ScheduleError> {
     let mut at = s.get_loops(block)?.last().copied();
     while let Some(all) = at.take() {
         if let Some((_, half)) = s.tree_reduce(block, all)? {

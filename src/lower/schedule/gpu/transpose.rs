@@ -13,6 +13,7 @@ use crate::schedule::core::affine::mentions;
 use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::stage::{Axis, Stage};
+use crate::schedule::gpu::Work;
 use crate::schedule::gpu::grid::{Grid, threads};
 
 /// Rows and columns of a tile.
@@ -23,9 +24,9 @@ const ROWS: i64 = 8;
 const LEAST: i64 = 16;
 
 /// The launch of a transpose.
-pub fn transpose(nest: &mut Nest<'_>, stage: &Stage) -> Result<Stmt, Refusal> {
-    let stage = stage.squeezed();
-    let (i, j) = axes(nest, &stage)?;
+pub fn transpose(nest: &mut Nest<'_>, work: &Work) -> Result<Stmt, Refusal> {
+    let stage = work.alone()?;
+    let (i, j) = axes(nest, stage)?;
     let batch: Vec<Axis> =
         stage.spatial.iter().filter(|a| a.var != i.var && a.var != j.var).cloned().collect();
     let dtype = nest.func.buffers[stage.buffer].dtype;

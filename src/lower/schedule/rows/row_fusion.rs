@@ -76,16 +76,18 @@ fn single(
 }
 
 /// Stages that run row by row.
-struct RowGroup {
-    stages: Vec<Stage>,
+pub struct RowGroup {
+    /// The stages, in order.
+    pub stages: Vec<Stage>,
     /// Leading axes that all share, without those of extent 1.
-    depth: usize,
+    pub depth: usize,
     /// The stages whose results nothing else uses.
-    private: Vec<bool>,
+    pub private: Vec<bool>,
 }
 
 impl RowGroup {
-    fn of(
+    /// The group of stages that share their first `depth` axes; buffers that are `outside` stay.
+    pub fn of(
         nest: &mut Nest<'_>,
         items: &[Item],
         depth: usize,

@@ -1,0 +1,168 @@
+//! Batches of launches as CUDA graphs: built node by node, one after the other, and instantiated once.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+use cudarc::driver::sys::{CUDA_KERNEL_NODE_PARAMS, CUfunction, CUgraph, CUgraphExec, CUgraphNode};
+use reflex_runtime::device::Stream;
+use reflex_runtime::device::batch::{Arena, Batch, Change, Recorded, RecordedLaunch};
+use reflex_runtime::error::Error;
+
+use crate::call::{Failure, cu};
+use crate::gpu::Gpu;
+use crate::settings::synchronous;
+
+/// A graph that is ready to be launched, and its launches.
+pub(crate) struct Graph {
+    gpu: &'static Gpu,
+    stream: Stream,
+    raw: Raw,
+    nodes: Vec<CUgraphNode>,
+    launches: Vec<RecordedLaunch>,
+    /// Launches whose parameters the graph does not have yet.
+    stale: Vec<usize>,
+    arena: Arena,
+    /// What errors call it.
+    name: Arc<str>,
+}
+
+struct Raw {
+    graph: CUgraph,
+    exec: CUgraphExec,
+}
+
+impl fmt::Debug for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+// SAFETY: graphs are the driver's objects, which it takes from one thread at a time; `Batch::replay`
+// has exclusive access.
+unsafe impl Send for Graph {}
+
+impl Graph {
+    /// Builds the graph of recorded launches.
+    pub(crate) fn new(
+        gpu: &'static Gpu,
+        stream: Stream,
+        recorded: Recorded,
+    ) -> Result<Graph, Error> {
+        let Recorded { launches, arena } = recorded;
+        let name = format!("a batch of {} launches", launches.len());
+        let (raw, nodes) = (Raw { graph: null_mut(), exec: null_mut() }, vec![]);
+        let stale = vec![];
+        // From here on, dropping it gives back what it has.
+        let name = name.as_str().into();
+        let mut graph = Graph { gpu, stream, raw, nodes, launches, stale, arena, name };
+        if synchronous() {
+            return Err(Error::value_error("launches are synchronous: each is waited for"));
+        }
+        gpu.enter()?;
+        graph.build().map_err(|why| gpu.error(why))?;
+        Ok(graph)
+    }
+
+    fn build(&mut self) -> Result<(), Failure> {
+        // SAFETY: each call writes the handles that it is given the places of; the parameters of a node
+        // are copied; a node depends on the one before it, of the same graph.
+        unsafe {
+            cu!(cuGraphCreate(&mut self.raw.graph, 0))?;
+            for launch in &self.launches {
+                let mut addresses = addresses(launch);
+                let params = node_params(launch, &mut addresses);
+                let (mut node, before) = (null_mut(), self.nodes.last());
+                let (before, count) =
+                    before.map_or((std::ptr::null(), 0), |node| (&raw const *node, 1));
+                cu!(cuGraphAddKernelNode_v2(&mut node, self.raw.graph, before, count, &params))?;
+                self.nodes.push(node);
+            }
+            cu!(cuGraphInstantiateWithFlags(&mut self.raw.exec, self.raw.graph, 0))
+        }
+    }
+}
+
+/// The address of each parameter.
+fn addresses(launch: &RecordedLaunch) -> Vec<*mut c_void> {
+    let address = |word: &u64| std::ptr::from_ref(word).cast_mut().cast::<c_void>();
+    launch.params.iter().map(address).collect()
+}
+
+fn node_params(launch: &RecordedLaunch, params: &mut [*mut c_void]) -> CUDA_KERNEL_NODE_PARAMS {
+    let ([gx, gy, gz], [bx, by, bz]) = (launch.grid, launch.block);
+    let func: CUfunction = std::ptr::with_exposed_provenance_mut(launch.kernel as usize);
+    CUDA_KERNEL_NODE_PARAMS {
+        func,
+        gridDimX: gx,
+        gridDimY: gy,
+        gridDimZ: gz,
+        blockDimX: bx,
+        blockDimY: by,
+        blockDimZ: bz,
+        sharedMemBytes: launch.shared_bytes,
+        kernelParams: params.as_mut_ptr(),
+        extra: null_mut(),
+        kern: null_mut(),
+        ctx: null_mut(),
+    }
+}
+
+impl Batch for Graph {
+    unsafe fn replay(&mut self, changes: &[Change]) -> Result<(), Error> {
+        for change in changes {
+            let params = self.launches.get_mut(change.launch).map(|launch| &mut launch.params);
+            let Some(param) = params.and_then(|params| params.get_mut(change.param)) else {
+                return Err(Error::value_error(format!("{} has no such launch", self.name)));
+            };
+            if *param != change.value {
+                *param = change.value;
+                self.stale.push(change.launch);
+            }
+        }
+        let state = self.gpu.stream(self.stream)?;
+        self.gpu.enter()?;
+        self.stale.sort_unstable();
+        self.stale.dedup();
+        while let Some(at) = self.stale.last().copied() {
+            let (launch, node) = (&self.launches[at], self.nodes[at]);
+            let mut addresses = addresses(launch);
+            let params = node_params(launch, &mut addresses);
+            // SAFETY: the node is of the graph that the executable one was made of. Launches that are
+            // enqueued have the parameters of before (CUDA driver API, graph management).
+            unsafe { cu!(cuGraphExecKernelNodeSetParams_v2(self.raw.exec, node, &params)) }
+                .map_err(|why| self.gpu.stream_error(why, &state))?;
+            self.stale.pop();
+        }
+        // SAFETY: the graph is instantiated; what it uses is as the caller says.
+        unsafe { cu!(cuGraphLaunch(self.raw.exec, state.raw())) }
+            .map_err(|why| self.gpu.stream_error(why, &state))?;
+        state.launches.lock().add(&self.name);
+        Ok(())
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        use reflex_runtime::device::Device;
+        // What is enqueued uses the arena still.
+        let done = self.gpu.stream(self.stream).and_then(|state| {
+            self.gpu.enter()?;
+            self.gpu.wait_for(&state)
+        });
+        if done.is_err() && self.gpu.is_lost() {
+            return;
+        }
+        // SAFETY: both are this object's own, and no launch is left that uses them.
+        unsafe {
+            if !self.raw.exec.is_null() {
+                let _ = cu!(cuGraphExecDestroy(self.raw.exec));
+            }
+            if !self.raw.graph.is_null() {
+                let _ = cu!(cuGraphDestroy(self.raw.graph));
+            }
+        }
+        (&self.gpu).end_arena(self.arena);
+    }
+}
