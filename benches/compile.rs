@@ -12,7 +12,13 @@ use reflex::{Engine, Mode};
 fn compile(c: &mut Criterion) {
     let Some(model) = common::magika() else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    let engine = |cache| Engine::builder().cache(cache).build().expect("an engine");
+    let engine = |cache| {
+        Engine::builder()
+            .tier("kernels=best".parse().expect("a policy"))
+            .cache(cache)
+            .build()
+            .expect("an engine")
+    };
     let mut group = c.benchmark_group("compile magika");
     group.sample_size(10);
     let mut round = 0;
@@ -73,12 +79,20 @@ fn chain(c: &mut Criterion) {
             b.iter(|| {
                 round += 1;
                 let cache = folder.path().join(format!("{count}-{round}"));
-                let engine = Engine::builder().cache(cache).build().expect("an engine");
+                let engine = Engine::builder()
+                    .tier("kernels=best".parse().expect("a policy"))
+                    .cache(cache)
+                    .build()
+                    .expect("an engine");
                 let program = engine.load(&file).expect("compiles");
                 program.session(Mode::Compiled).expect("a session")
             });
         });
-        let engine = Engine::builder().cache(folder.path().join("warm")).build().expect("builds");
+        let engine = Engine::builder()
+            .tier("kernels=best".parse().expect("a policy"))
+            .cache(folder.path().join("warm"))
+            .build()
+            .expect("builds");
         let program = engine.load(&file).expect("compiles");
         group.bench_function(format!("{count}, bytecode to machine code"), |b| {
             let fresh = || program.fork().expect("the same program");

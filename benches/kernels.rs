@@ -54,7 +54,11 @@ fn in_precision(
     input: &[i64],
     multiply_adds: i64,
 ) {
-    let engine = Engine::builder().precision(precision).build().expect("an engine");
+    let engine = Engine::builder()
+        .tier("kernels=best".parse().expect("a policy"))
+        .precision(precision)
+        .build()
+        .expect("an engine");
     let program = engine.compile(module).expect("compiles");
     let count: i64 = input.iter().product();
     let x = Array { dtype: DType::F32, shape: input.to_vec(), data: values(count as usize) };

@@ -25,7 +25,8 @@ impl Instrument for Idle {
 fn load() -> Program {
     let model = std::env::var("REFLEX_BENCH_MODEL");
     let model = model.unwrap_or_else(|_| "examples/softmax.py".to_owned());
-    Engine::new().and_then(|engine| engine.load(model)).expect("loads")
+    let engine = Engine::builder().tier("kernels=best".parse().expect("a policy")).build();
+    engine.and_then(|engine| engine.load(model)).expect("loads")
 }
 
 /// Zeros for every input, with the shape that `REFLEX_BENCH_SHAPES` gives, such as `1x576,2x1x128,`

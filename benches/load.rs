@@ -11,7 +11,11 @@ use reflex::{Engine, Mode};
 fn load(c: &mut Criterion) {
     let Some(model) = common::magika() else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    let engine = Engine::builder().cache(folder.path()).build().expect("an engine");
+    let engine = Engine::builder()
+        .tier("kernels=best".parse().expect("a policy"))
+        .cache(folder.path())
+        .build()
+        .expect("an engine");
     let library = folder.path().join("magika.so");
     engine.load(&model).expect("loads").save(&library).expect("saves");
     let mut group = c.benchmark_group("load magika");
@@ -27,7 +31,11 @@ fn load(c: &mut Criterion) {
 /// A library with a constant of 64 MiB, its file in the page cache.
 fn large_constant(c: &mut Criterion) {
     let folder = tempfile::tempdir().expect("a folder");
-    let engine = Engine::builder().cache(folder.path()).build().expect("an engine");
+    let engine = Engine::builder()
+        .tier("kernels=best".parse().expect("a policy"))
+        .cache(folder.path())
+        .build()
+        .expect("an engine");
     let library = large::library(folder.path());
     let mut group = c.benchmark_group("load 64 MiB constant");
     for mode in [Mode::Bytecode, Mode::Tiered] {

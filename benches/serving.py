@@ -152,7 +152,7 @@ def run_client(address, name, model, under_way, seconds):
 DIRECT = {
     "own": """
 import reflex
-main = reflex.load(MODEL, threads=1).session()["main"]
+main = reflex.load(MODEL, threads=1, tier="kernels=best").session()["main"]
 call = lambda: main(**feed)
 """,
     "ort": """

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use reflex_baseline::CraneliftCodegen;
+use reflex_baseline::{CraneliftCodegen, Effort};
 use reflex_graph::Module;
 use reflex_lower::codegen_process::ProcessCodegen;
 use reflex_lower::compile::{self, Compiled, Report, Toolchain};
@@ -75,10 +75,18 @@ impl Compiler {
             let folder = folder.as_ref()?;
             Some(KernelCache::new(folder, identity, kernel_cache::DEFAULT_LIMIT))
         };
-        let cache = open(generator.identity());
-        let cache = match generator {
-            Generator::Baseline { .. } | Generator::Tiered(_) => cache.map(KernelCache::unnoted),
-            _ => cache,
+        // Without the program that is named, what both generators left before still serves.
+        let wanted = self.execution.policy.kernels;
+        let only_cached = matches!(wanted, KernelGenerator::Auto | KernelGenerator::Tiered)
+            && generator.identity().is_none();
+        let cache = match &generator {
+            _ if only_cached => {
+                open(Some(&reflex_baseline::QUICK_IDENTITY)).map(KernelCache::unnoted)
+            }
+            Generator::Baseline { .. } | Generator::Tiered(_) => {
+                open(generator.identity()).map(KernelCache::unnoted)
+            }
+            Generator::Given(_) | Generator::Process(_) => open(generator.identity()),
         };
         // Kernels that LLVM made while it was there run faster.
         let swaps = self.execution.policy.kernel_swaps;
@@ -86,7 +94,7 @@ impl Compiler {
             // There are both to swap.
             Generator::Tiered(_) if swaps == KernelSwaps::Forced => None,
             Generator::Tiered(first) => open(first.llvm.identity()).map(KernelCache::unnoted),
-            _ => generator.is_stand_in().then(|| open(None)).flatten(),
+            _ => (generator.is_stand_in() || only_cached).then(|| open(None)).flatten(),
         };
         let progress = |p: compile::Progress<'_>| self.progress.report("kernels", p.done, p.total);
         let observer = self.pipeline.watched(&pipeline::NoObserver);
@@ -195,25 +203,24 @@ impl Compiler {
         if let Some(codegen) = &self.codegen {
             return Generator::Given(codegen.clone());
         }
-        let process = match self.execution.policy.kernels {
-            KernelGenerator::Cranelift => return Generator::Baseline { absence: None },
-            KernelGenerator::Tiered | KernelGenerator::Auto | KernelGenerator::Llvm => {
-                Generator::process()
-            }
-        };
-        if self.execution.policy.kernels == KernelGenerator::Tiered
-            && self.can_be_tiered()
-            && process.absence().is_none()
-        {
-            return Generator::Tiered(CraneliftFirst { llvm: Arc::new(process) });
+        let wanted = self.execution.policy.kernels;
+        if wanted == KernelGenerator::Cranelift {
+            return Generator::Baseline { absence: None };
         }
-        match process.absence() {
-            // Only LLVM has code for a GPU.
-            Some(reason)
-                if self.execution.policy.kernels == KernelGenerator::Auto
-                    && self.target.device.is_none() =>
+        let process = Generator::process();
+        let absence = process.absence().map(str::to_owned);
+        match (wanted, absence) {
+            // A program that is named and cannot be used is an error.
+            (KernelGenerator::Auto | KernelGenerator::Tiered, None)
+                if self.can_be_tiered() && process.identity().is_some() =>
             {
-                Generator::Baseline { absence: Some(reason.to_owned()) }
+                Generator::Tiered(CraneliftFirst { llvm: Arc::new(process) })
+            }
+            // Only LLVM has code for a GPU.
+            (KernelGenerator::Auto | KernelGenerator::Best, Some(reason))
+                if self.target.device.is_none() =>
+            {
+                Generator::Baseline { absence: Some(reason) }
             }
             _ => Generator::Process(process),
         }
@@ -241,6 +248,19 @@ impl Compiler {
         }
     }
 
+    /// Returns what compiles kernels, and when.
+    pub(crate) fn kernels_note(&self) -> String {
+        let note = match self.generator() {
+            Generator::Baseline { .. } => return self.baseline_reason().unwrap_or_default(),
+            Generator::Tiered(_) => {
+                "kernels are tiered: Cranelift's first, LLVM's replace them while calls go on"
+            }
+            Generator::Process(_) => "kernels are LLVM's from the first call on",
+            Generator::Given(_) => "kernels are those of the code generator that was given",
+        };
+        note.to_owned()
+    }
+
     /// Returns why kernels cannot be stored in the cache, if so; the log does not repeat it.
     pub(crate) fn cache_problem(&self) -> Option<String> {
         let remedy = kernel_cache::REMEDY;
@@ -261,9 +281,9 @@ impl Compiler {
         let (host, schedule_for) = (host.clone(), schedule_for.clone());
         let target = TargetSelection { host, levels, schedule_for, device: device.clone() };
         let mut execution = self.execution.clone();
-        if execution.policy.kernels == KernelGenerator::Tiered {
+        if let KernelGenerator::Tiered | KernelGenerator::Auto = execution.policy.kernels {
             // It is compiled in the background, to be faster than what it replaces.
-            execution.policy.kernels = KernelGenerator::Auto;
+            execution.policy.kernels = KernelGenerator::Best;
         }
         let progress = Progress::silent();
         Compiler { progress, target, execution, shapes: vec![], ..self.clone() }
@@ -337,7 +357,7 @@ struct CraneliftFirst {
 
 impl Codegen for CraneliftFirst {
     fn compile(&self, request: &Request) -> Response {
-        match CraneliftCodegen.compile(request) {
+        match (CraneliftCodegen { effort: Effort::Quick }).compile(request) {
             Response::Failed { .. } => self.llvm.compile(request),
             answer => answer,
         }
@@ -354,7 +374,7 @@ impl Generator {
             Generator::Given(codegen) => codegen.as_ref(),
             Generator::Process(process) => process,
             Generator::Tiered(first) => first,
-            Generator::Baseline { .. } => &CraneliftCodegen,
+            Generator::Baseline { .. } => &CraneliftCodegen { effort: Effort::Full },
         }
     }
 
@@ -364,7 +384,8 @@ impl Generator {
         match self {
             Generator::Given(_) => Some("in process"),
             Generator::Process(process) => process.identity(),
-            Generator::Baseline { .. } | Generator::Tiered(_) => Some(&reflex_baseline::IDENTITY),
+            Generator::Baseline { .. } => Some(&reflex_baseline::IDENTITY),
+            Generator::Tiered(_) => Some(&reflex_baseline::QUICK_IDENTITY),
         }
     }
 

@@ -402,6 +402,19 @@ impl Engine {
         self.compiler.baseline_reason()
     }
 
+    /// Returns what compiles the kernels of models that are compiled, and when.
+    ///
+    /// ```
+    /// use reflex::Engine;
+    ///
+    /// let engine = Engine::builder().tier("kernels=cranelift".parse()?).build()?;
+    /// assert!(engine.kernels_note().starts_with("kernels are baseline"));
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn kernels_note(&self) -> String {
+        self.compiler.kernels_note()
+    }
+
     /// Returns why compiled kernels cannot be stored in the kernel cache, so that every start
     /// compiles them again; `None` if they can, or if the cache is switched off.
     ///

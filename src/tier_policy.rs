@@ -32,9 +32,13 @@ pub enum SavedCode {
 /// only LLVM uses matrix registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KernelGenerator {
-    /// LLVM where `reflex-codegen` is installed or named, Cranelift elsewhere.
+    /// As `Tiered` where `reflex-codegen` is installed or named and both give the same bits, and as `Best`
+    /// elsewhere.
     #[default]
     Auto,
+    /// One generator, before the first call: LLVM where `reflex-codegen` is installed or named, Cranelift
+    /// elsewhere.
+    Best,
     /// Cranelift first, so that calls begin soon; LLVM's kernels replace them in the background, those
     /// first that calls spend most work in. An error where `reflex-codegen` is not installed.
     Tiered,
@@ -73,7 +77,7 @@ pub enum KernelSwaps {
 /// | `shape-calls` | calls with the same shapes before these are specialised |
 /// | `shape-ms` | milliseconds that these calls took together, at least |
 /// | `shape-stream-calls` | calls that are enough whatever time they took |
-/// | `kernels` | code generator of kernels: `auto`, `tiered`, `cranelift` or `llvm` |
+/// | `kernels` | code generator of kernels: `auto`, `best`, `tiered`, `cranelift` or `llvm` |
 /// | `kernel-swaps` | kernels of `tiered` are replaced `when-ready`, or `forced`: at every call, to test with |
 /// | `specialise` | `if-faster`, or `always`: also where the specialised program is not faster |
 ///
@@ -226,10 +230,11 @@ impl TierPolicy {
             "kernels" => {
                 self.kernels = match value {
                     "auto" => KernelGenerator::Auto,
+                    "best" => KernelGenerator::Best,
                     "tiered" => KernelGenerator::Tiered,
                     "cranelift" => KernelGenerator::Cranelift,
                     "llvm" => KernelGenerator::Llvm,
-                    _ => return Err(wrong(key, value, "auto, tiered, cranelift or llvm")),
+                    _ => return Err(wrong(key, value, "auto, best, tiered, cranelift or llvm")),
                 }
             }
             "kernel-swaps" => {
@@ -340,6 +345,7 @@ impl fmt::Display for TierPolicy {
         }
         match self.kernels {
             KernelGenerator::Auto => {}
+            KernelGenerator::Best => parts.push("kernels=best".to_owned()),
             KernelGenerator::Tiered => parts.push("kernels=tiered".to_owned()),
             KernelGenerator::Cranelift => parts.push("kernels=cranelift".to_owned()),
             KernelGenerator::Llvm => parts.push("kernels=llvm".to_owned()),
@@ -366,6 +372,7 @@ mod tests {
             "delay=0",
             "threshold=7,delay=30",
             "kernels=cranelift",
+            "kernels=best",
             "kernels=llvm,off",
             "kernels=tiered,kernel-swaps=forced",
             "threshold=7,exits=9,attempts=1,trace-ops=100,code-cache=2048,shapes=1,shape-calls=2,shape-stream-calls=5,shape-ms=3,specialise=always,compile=sync,saved-code=ignore",
@@ -388,7 +395,7 @@ mod tests {
             ("threshold=-1", "threshold=-1"),
             ("compile=later", "background or sync"),
             ("saved-code=maybe", "use or ignore"),
-            ("kernels=gcc", "auto, tiered, cranelift or llvm"),
+            ("kernels=gcc", "auto, best, tiered, cranelift or llvm"),
             ("kernel-swaps=often", "when-ready or forced"),
         ] {
             let error = text.parse::<TierPolicy>().unwrap_err().to_string();

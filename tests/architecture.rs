@@ -284,7 +284,7 @@ const LAYOUTS: [Layout; 20] = [
     },
     Layout {
         dir: "src/cuda",
-        layers: &["call driver launches settings", "staging streams", "facts gpu module pool"],
+        layers: &["call driver launches settings", "staging streams", "facts gpu graph module pool"],
         // A device, its memory and its kernels, each with the errors of the device.
         circle: 3,
     },
@@ -329,7 +329,11 @@ const LAYOUTS: [Layout; 20] = [
         ],
         circle: 3,
     },
-    Layout { dir: "jit/baseline", layers: &["error target", "unit", "emit", "cpu"], circle: 1 },
+    Layout {
+        dir: "jit/baseline",
+        layers: &["effort error", "target", "unit", "emit", "cpu"],
+        circle: 1,
+    },
     Layout { dir: "jit/llvm", layers: &["error passes process", "emit", "cpu nvptx"], circle: 1 },
     Layout {
         dir: "tests/ptx",

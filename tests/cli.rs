@@ -206,6 +206,35 @@ fn baseline_kernels_need_no_compiler() {
     }
 }
 
+/// By default Cranelift's kernels come first and LLVM's replace them, but where programs are saved or
+/// measured.
+#[test]
+fn kernels_are_tiered_by_default() {
+    let dir = folder();
+    let said = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_reflex"));
+        command.args(args).current_dir(dir.path()).env_remove("REFLEX_TIER");
+        let output = command.env("REFLEX_CACHE", "off").output().expect("the command runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned())
+    };
+    // Matrix registers are LLVM's alone.
+    let tiered = !reflex::Level::V4Amx.runs_on_host();
+    let first = if tiered { "kernels are tiered: Cranelift's first" } else { "kernels are LLVM's" };
+    for args in [&["info", "add.onnx"][..], &["--version"]] {
+        assert!(said(args).concat().contains(first), "{args:?}");
+    }
+    assert!(said(&["--version"])[0].contains("\ncpu: "));
+    for args in [
+        &["bench", "add.onnx", "--min-time", "0.01", "--modes", "bytecode"][..],
+        &["compile", "add.onnx", "-o", "add.so"],
+    ] {
+        assert!(said(args)[1].contains("kernels are LLVM's from the first call on"), "{args:?}");
+    }
+    let replaced = said(&["inspect", "add.onnx", "--kernel-tiers"])[0].contains("replaced after");
+    assert_eq!(replaced, tiered);
+}
+
 #[test]
 fn bench_reports_one_object_a_mode() {
     let dir = folder();
@@ -441,8 +470,15 @@ fn a_code_generator_that_hangs_is_ended() {
     std::fs::set_permissions(&hangs, mode).expect("an executable file");
     let limit = Path::new("0.1");
     let variables = [("REFLEX_CODEGEN", hangs.as_path()), ("REFLEX_CODEGEN_TIMEOUT", limit)];
-    let output = reflex_with(dir.path(), &["run", "add.onnx"], &variables);
+    let llvm = [&variables[..], &[("REFLEX_TIER", Path::new("kernels=llvm"))]].concat();
+    let output = reflex_with(dir.path(), &["run", "add.onnx"], &llvm);
     refused(&output, &["kernel add", "no answer within 0.1 s", "REFLEX_CODEGEN_TIMEOUT"]);
+    // Where Cranelift's kernels come first, they stay.
+    let output = reflex_with(dir.path(), &["run", "add.onnx", "--warm-up"], &variables);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let answers = !reflex::Level::V4Amx.runs_on_host();
+    assert_eq!(output.status.success(), answers, "{said}");
+    assert!(said.contains("no answer within 0.1 s"), "{said}");
 }
 
 /// Every prefix of a model is refused or runs; none crashes.

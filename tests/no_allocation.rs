@@ -53,6 +53,8 @@ fn settles(model: &Path, feed: Option<&Feed>, mode: Mode, threads: usize) -> boo
     let mut session = program.session(mode).expect("a session");
     let mut bound = session.bind(&prepared).expect("runs");
     (0..WARM_UP).for_each(|_| bound.run().expect("runs"));
+    // The threads that compile kernels again allocate too.
+    program.wait_for_kernels();
     (0..SETTLE / RUNS).any(|_| {
         let before = ALLOCATIONS.load(Ordering::Relaxed);
         (0..RUNS).for_each(|_| bound.run().expect("runs"));

@@ -25,6 +25,7 @@
 //! ```
 
 mod cpu;
+mod effort;
 mod emit;
 mod error;
 mod target;
@@ -42,6 +43,7 @@ use reflex_tir::codegen::{
 use reflex_tir::lower;
 use reflex_tir::verify::{IrForm, verify};
 
+pub use effort::Effort;
 pub use error::{BaselineError, Result};
 use unit::Unit;
 
@@ -50,9 +52,15 @@ use unit::Unit;
 pub static IDENTITY: LazyLock<String> =
     LazyLock::new(|| format!("cranelift {}", cranelift_codegen::VERSION));
 
+/// The same for [`Effort::Quick`], whose kernels are slower.
+pub static QUICK_IDENTITY: LazyLock<String> = LazyLock::new(|| format!("{} quick", *IDENTITY));
+
 /// Cranelift in this process.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct CraneliftCodegen;
+pub struct CraneliftCodegen {
+    /// The use of the kernels.
+    pub effort: Effort,
+}
 
 impl Codegen for CraneliftCodegen {
     fn compile(&self, request: &Request) -> Response {
@@ -72,7 +80,8 @@ impl Codegen for CraneliftCodegen {
         for func in &request.funcs {
             let text = if request.want_asm { Text::Wanted } else { Text::Unwanted };
             // An ill-typed function can panic inside Cranelift; the host goes on.
-            let compiled = catch_unwind(AssertUnwindSafe(|| compile_with(func, target, text)));
+            let one = || compile_with(func, target, self.effort, text);
+            let compiled = catch_unwind(AssertUnwindSafe(one));
             let panicked = || Err(BaselineError::new("the generator panicked"));
             match compiled.unwrap_or_else(|_| panicked()) {
                 Ok(object) => objects.push(object),
@@ -92,15 +101,25 @@ enum Text {
 
 /// Compiles one function to an object file.
 pub fn compile(func: &PrimFunc, target: &CpuTarget) -> Result<ObjectFile> {
-    compile_with(func, target, Text::Unwanted)
+    compile_with(func, target, Effort::Full, Text::Unwanted)
+}
+
+/// Compiles one function to an object file that is to be replaced soon.
+pub fn compile_quickly(func: &PrimFunc, target: &CpuTarget) -> Result<ObjectFile> {
+    compile_with(func, target, Effort::Quick, Text::Unwanted)
 }
 
 /// Compiles one function to an object file with its assembly text.
 pub fn compile_with_asm(func: &PrimFunc, target: &CpuTarget) -> Result<ObjectFile> {
-    compile_with(func, target, Text::Wanted)
+    compile_with(func, target, Effort::Full, Text::Wanted)
 }
 
-fn compile_with(func: &PrimFunc, target: &CpuTarget, text: Text) -> Result<ObjectFile> {
+fn compile_with(
+    func: &PrimFunc,
+    target: &CpuTarget,
+    effort: Effort,
+    text: Text,
+) -> Result<ObjectFile> {
     let start = Instant::now();
     verify(func, IrForm::Lowered).map_err(|faults| {
         let list: Vec<String> = faults.iter().map(ToString::to_string).collect();
@@ -109,7 +128,8 @@ fn compile_with(func: &PrimFunc, target: &CpuTarget, text: Text) -> Result<Objec
     // Dot products of bfloat16 as fused multiply-adds without subnormals: the same bits.
     let signature = raw_signature(func);
     let func = lower::lower_bf16_dots(func);
-    let mut unit = Unit::new(&func, target, text == Text::Wanted)?;
+    let allocation = effort::allocation(effort, &func);
+    let mut unit = Unit::new(&func, target, allocation, text == Text::Wanted)?;
     cpu::build(&mut unit)?;
     let (elf, asm) = unit.finish()?;
     let micros = start.elapsed().as_micros() as u64;

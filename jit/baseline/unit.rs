@@ -10,6 +10,7 @@ use cranelift_object::{ObjectBuilder, ObjectModule};
 use reflex_tir::PrimFunc;
 use reflex_tir::codegen::CpuTarget;
 
+use crate::effort::Allocation;
 use crate::error::{BaselineError, Result};
 use crate::target;
 
@@ -32,8 +33,13 @@ pub struct Unit<'f> {
 
 impl<'f> Unit<'f> {
     /// An empty object.
-    pub fn new(func: &'f PrimFunc, cpu: &CpuTarget, wants_asm: bool) -> Result<Unit<'f>> {
-        let isa = target::create(cpu)?;
+    pub fn new(
+        func: &'f PrimFunc,
+        cpu: &CpuTarget,
+        allocation: Allocation,
+        wants_asm: bool,
+    ) -> Result<Unit<'f>> {
+        let isa = target::create(cpu, allocation)?;
         let builder = ObjectBuilder::new(isa, func.name.as_str(), default_libcall_names())?;
         Ok(Unit {
             func,

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use reflex::{
-    Engine, EngineBuilder, FileAccess, Level, Mode, ModelSource, OptimizeFor, Pipeline, Precision,
-    Program, Result, TierPolicy,
+    Engine, EngineBuilder, FileAccess, KernelGenerator, Level, Mode, ModelSource, OptimizeFor,
+    Pipeline, Precision, Program, Result, TierPolicy,
 };
 
 use super::progress;
@@ -118,6 +118,16 @@ impl EngineArgs {
         }
     }
 
+    /// Returns the engine's options for a program that is saved or measured: where the policy leaves the
+    /// choice, one code generator compiles its kernels, before the first call.
+    pub fn settled_builder(&self) -> Result<EngineBuilder> {
+        let mut policy = self.policy()?;
+        if policy.kernels == KernelGenerator::Auto {
+            policy.kernels = KernelGenerator::Best;
+        }
+        Ok(self.builder()?.tier(policy))
+    }
+
     /// Returns the device, as it was given.
     pub fn device(&self) -> &str {
         &self.device
@@ -143,7 +153,8 @@ pub fn warn_of_cache(engine: &Engine, model: &Path) {
     }
 }
 
-fn is_compiled(model: &Path) -> bool {
+/// Returns true if the kernels of a model are compiled when it is loaded.
+pub fn is_compiled(model: &Path) -> bool {
     let opened = |e: &std::ffi::OsStr| e.eq_ignore_ascii_case("so") || e.eq_ignore_ascii_case("ro");
     !model.extension().is_some_and(opened)
 }
@@ -152,6 +163,13 @@ fn is_compiled(model: &Path) -> bool {
 pub fn note_baseline(engine: &Engine, model: &Path) {
     if let Some(reason) = engine.baseline_reason().filter(|_| is_compiled(model)) {
         eprintln!("reflex: note: {reason}");
+    }
+}
+
+/// Says on standard error what compiles the kernels of a model that is compiled.
+pub fn note_kernels(engine: &Engine, model: &Path) {
+    if is_compiled(model) {
+        eprintln!("reflex: note: {}", engine.kernels_note());
     }
 }
 

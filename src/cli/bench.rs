@@ -12,7 +12,7 @@ use reflex::stats::Latency;
 use reflex::{Error, Feed, KernelGenerator, Mode, Prepared, Program, Result, TierPolicy, numpy};
 use serde::Serialize;
 
-use super::args::{EngineArgs, note_baseline};
+use super::args::{EngineArgs, note_kernels, warn_of_cache};
 use super::compare::{self, Comparing};
 use super::inputs::InputArgs;
 use super::measured_mode::MeasuredMode;
@@ -128,8 +128,10 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         let load_ms = start.elapsed().as_secs_f64() * 1e3;
         return bench_remote(args, &remote, load_ms);
     }
-    note_baseline(&args.engine.engine()?, &args.model);
-    let program = args.engine.load(&args.model)?;
+    let engine = args.engine.settled_builder()?.build()?;
+    warn_of_cache(&engine, &args.model);
+    note_kernels(&engine, &args.model);
+    let program = engine.load(args.engine.source(&args.model))?;
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
     let feeds = feeds(args, &program)?;
     let open = |program: &Program, mode: Mode, load_ms: f64| {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use reflex::{EngineBuilder, Program, Result};
 
-use super::args::{EngineArgs, warn_of_cache};
+use super::args::{EngineArgs, note_kernels, warn_of_cache};
 use super::inputs::dims;
 
 /// Arguments of `compile`.
@@ -48,10 +48,11 @@ fn target(device: &str) -> String {
 /// Runs the command.
 pub fn run(args: &CompileArgs) -> Result<ExitCode> {
     Program::check_save_path(&args.output)?;
-    let builder = args.engine.builder()?.device(&target(args.engine.device()));
+    let builder = args.engine.settled_builder()?.device(&target(args.engine.device()));
     let builder = args.shapes.iter().cloned().fold(builder, EngineBuilder::shapes);
     let engine = builder.build()?;
     warn_of_cache(&engine, &args.model);
+    note_kernels(&engine, &args.model);
     let program = engine.load(&args.model)?;
     let bytes = program.save(&args.output)?;
     eprintln!("{}: {:.1} KiB", args.output.display(), bytes as f64 / 1024.0);

@@ -37,7 +37,7 @@ pub struct ConformanceArgs {
 /// Runs the command. Exit code 1 when a case fails or, with a list, when one does worse than there
 /// or is missing.
 pub fn run(args: &ConformanceArgs) -> Result<ExitCode> {
-    let engine = args.engine.engine()?;
+    let engine = args.engine.settled_builder()?.build()?;
     let expected = args.expect.as_deref().map(CaseList::read).transpose()?;
     let mut statuses = vec![];
     for case in cases(&args.dir, args.filter.as_deref())? {

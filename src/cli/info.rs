@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use reflex::{Engine, Result, ValueInfo};
 
-use super::args::{RelayArgs, note_baseline, warn_of_cache};
+use super::args::{RelayArgs, is_compiled, note_baseline, warn_of_cache};
 use super::output::println;
 
 /// Arguments of `info`.
@@ -55,6 +55,9 @@ pub fn run(args: &InfoArgs) -> Result<ExitCode> {
     println!("{}:", info.operators_title);
     for (name, count) in &info.operators {
         println!("  {count:5} {name}");
+    }
+    if is_compiled(&args.model) {
+        println!("{}", engine.kernels_note());
     }
     if info.unsupported.is_empty() {
         println!("unsupported: nothing");

@@ -77,7 +77,10 @@ struct View {
 
 /// Runs the command.
 pub fn run(args: &InspectArgs) -> Result<ExitCode> {
-    let engine = args.engine.engine()?;
+    let engine = match args.view.kernel_tiers {
+        true => args.engine.engine()?,
+        false => args.engine.settled_builder()?.build()?,
+    };
     if args.json && !(args.view.tiers || args.view.tiers_code) {
         return Err(Error::input("--json goes with --tiers or --tiers-code"));
     }

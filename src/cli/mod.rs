@@ -26,9 +26,11 @@ mod run;
 mod serve;
 mod token;
 mod tracker;
+mod version;
 
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 /// Runs tensor programs: ONNX models, TVM executables and compiled artifacts.
@@ -98,7 +100,14 @@ enum Command {
 
 /// Parses the command line and runs it.
 pub fn main() -> ExitCode {
-    let Cli { verbose, command } = Cli::parse();
+    let Cli { verbose, command } = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(text) if text.kind() == ErrorKind::DisplayVersion => {
+            output::println!("{text}{}", version::details());
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => error.exit(),
+    };
     reflex::log::to_stderr(match verbose {
         0 => "warn",
         1 => "info",

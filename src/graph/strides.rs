@@ -51,22 +51,48 @@ pub(crate) fn walk<const N: usize>(
     }
 }
 
-/// Calls `f` with the offset of each of the elements `range` of `shape`, counted in row-major order.
+/// Drops axes of one element, and merges each axis that continues the one before it with that.
+fn merged(shape: &[i64], strides: &[i64]) -> (Vec<i64>, Vec<i64>) {
+    let (mut dims, mut steps): (Vec<i64>, Vec<i64>) = (vec![], vec![]);
+    for (d, s) in shape.iter().zip(strides).filter(|(d, _)| **d != 1) {
+        match (dims.last_mut(), steps.last_mut()) {
+            (Some(last), Some(step)) if *step == s * d => (*last, *step) = (*last * d, *s),
+            _ => {
+                dims.push(*d);
+                steps.push(*s);
+            }
+        }
+    }
+    (dims, steps)
+}
+
+/// Calls `f(offset, step, count)` for the elements `range` of `shape`, counted in row-major order: `count` of
+/// them from an offset on, `step` apart.
 pub(crate) fn walk_range(
     shape: &[i64],
     strides: &[i64],
     range: Range<usize>,
-    mut f: impl FnMut(usize),
+    mut f: impl FnMut(usize, usize, usize),
 ) {
-    let (mut index, mut left) = (vec![0i64; shape.len()], range.start as i64);
-    for axis in (0..shape.len()).rev() {
-        (index[axis], left) = (left % shape[axis], left / shape[axis]);
+    let (dims, steps) = merged(shape, strides);
+    let (mut index, mut left) = (vec![0i64; dims.len()], range.start as i64);
+    for axis in (0..dims.len()).rev() {
+        (index[axis], left) = (left % dims[axis], left / dims[axis]);
     }
-    for _ in range {
-        f(index.iter().zip(strides).map(|(i, s)| i * s).sum::<i64>() as usize);
-        for axis in (0..shape.len()).rev() {
+    let (last, row, step) = match (dims.last(), steps.last()) {
+        (Some(row), Some(step)) => (dims.len() - 1, *row, *step),
+        _ => return (0..range.len()).for_each(|_| f(0, 0, 1)),
+    };
+    let mut left = range.len() as i64;
+    while left > 0 {
+        let offset: i64 = index.iter().zip(&steps).map(|(i, s)| i * s).sum();
+        let count = left.min(row - index[last]);
+        f(offset as usize, step as usize, count as usize);
+        left -= count;
+        index[last] = 0;
+        for axis in (0..last).rev() {
             index[axis] += 1;
-            if index[axis] < shape[axis] {
+            if index[axis] < dims[axis] {
                 break;
             }
             index[axis] = 0;
@@ -83,17 +109,7 @@ pub(crate) fn gather_strided(
     strides: &[i64],
     base: i64,
 ) -> Vec<u8> {
-    let (mut dims, mut steps): (Vec<i64>, Vec<i64>) = (vec![], vec![]);
-    for (d, s) in shape.iter().zip(strides).filter(|(d, _)| **d != 1) {
-        // An axis that continues the one before it merges with it.
-        match (dims.last_mut(), steps.last_mut()) {
-            (Some(last), Some(step)) if *step == s * d => (*last, *step) = (*last * d, *s),
-            _ => {
-                dims.push(*d);
-                steps.push(*s);
-            }
-        }
-    }
+    let (mut dims, mut steps) = merged(shape, strides);
     let total: i64 = dims.iter().product();
     let mut out = Vec::with_capacity(total as usize * item);
     let (row, step) = (dims.pop().unwrap_or(1), steps.pop().unwrap_or(1));

@@ -10,8 +10,9 @@ use crate::emit::{Emitter, Lanes};
 use crate::error::{BaselineError, Result};
 
 /// The most nodes of expressions that the copies of an unrolled loop's body may have; a loop of more
-/// stays a loop. Copies save the arithmetic of indices, and cost time to compile.
-const UNROLL_NODES: i64 = 400;
+/// stays a loop. Copies save the arithmetic of indices, and cost time to compile; more of them ran no
+/// faster.
+const UNROLL_NODES: i64 = 100;
 
 /// The number of iterations of a loop, as far as it is known.
 #[derive(Clone, Copy, PartialEq, Eq)]

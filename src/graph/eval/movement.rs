@@ -52,7 +52,13 @@ pub(super) fn broadcast(x: &Literal, shape: &[i64]) -> Result<Literal> {
 pub(super) fn broadcast_range(x: &Literal, shape: &[i64], range: Range<usize>) -> Result<Vec<u8>> {
     let (item, steps) = (item(x)?, broadcast_strides(x.shape(), shape.len()));
     let mut bytes = Vec::with_capacity(range.len() * item);
-    walk_range(shape, &steps, range, |at| bytes.extend_from_slice(&x.bytes()[at * item..][..item]));
+    let from = x.bytes();
+    walk_range(shape, &steps, range, |at, step, count| match step {
+        1 => bytes.extend_from_slice(&from[at * item..][..count * item]),
+        _ => (0..count).for_each(|i| {
+            bytes.extend_from_slice(&from[(at + i * step) * item..][..item]);
+        }),
+    });
     Ok(bytes)
 }
 

@@ -3,5 +3,6 @@
 pub mod choose;
 pub mod pack;
 pub mod panels;
+mod share;
 pub mod vnni;
 pub mod winograd;

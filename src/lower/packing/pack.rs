@@ -7,6 +7,7 @@ use reflex_tir::{DType, Expr};
 use reflex_vm::executable::AlignedBytes;
 
 use crate::packing::panels::{MatrixView, PackedElements, Packing};
+use crate::packing::share::for_each_part;
 use crate::packing::{vnni, winograd};
 
 /// Panels of so many bytes are worth a system call that frees the memory of their source.
@@ -45,13 +46,21 @@ pub fn pack(packing: &Packing, value: &Literal) -> Option<Literal> {
     let source = source.as_ref().unwrap_or(value);
     let panels = n.div_ceil(width);
     let mut bytes = AlignedBytes::zeroed(batch * panels * k * width * size);
-    for (outer, panel) in bytes.as_mut().chunks_exact_mut((k * width * size).max(1)).enumerate() {
+    let from = source.bytes();
+    for_each_part(bytes.as_mut(), k * width * size, |outer, panel| {
         let (matrix, first) = (outer / panels * k * n, outer % panels * width);
-        for (row, line) in panel.chunks_exact_mut(width * size).enumerate() {
-            for (lane, to) in line.chunks_exact_mut(size).take(n - first).enumerate() {
-                let from = matrix + row * row_stride + (first + lane) * col_stride;
-                to.copy_from_slice(&source.bytes()[from * size..][..size]);
-            }
+        let part = Part {
+            first: matrix + first * col_stride,
+            row_stride,
+            col_stride,
+            columns: width.min(n - first),
+            width,
+        };
+        match size {
+            1 => copy_panel::<1>(from, panel, &part),
+            2 => copy_panel::<2>(from, panel, &part),
+            4 => copy_panel::<4>(from, panel, &part),
+            _ => copy_panel::<8>(from, panel, &part),
         }
         // A large matrix and its packed copy would be in memory at once.
         if !by_rows && panel.len() >= LARGE {
@@ -59,6 +68,32 @@ pub fn pack(packing: &Packing, value: &Literal) -> Option<Literal> {
                 (matrix + first * k) * size..(matrix + (first + width).min(n) * k) * size,
             );
         }
-    }
+    });
     Literal::new(value.dtype(), shape?, Arc::new(bytes))
+}
+
+/// The columns of a matrix that a panel holds.
+struct Part {
+    /// The element in the first row and the first of these columns.
+    first: usize,
+    row_stride: usize,
+    col_stride: usize,
+    columns: usize,
+    /// Columns of the panel.
+    width: usize,
+}
+
+/// Copies columns of elements of `N` bytes.
+fn copy_panel<const N: usize>(source: &[u8], panel: &mut [u8], part: &Part) {
+    let (from, to) = (source.as_chunks::<N>().0, panel.as_chunks_mut::<N>().0);
+    for (row, line) in to.chunks_exact_mut(part.width).enumerate() {
+        let first = part.first + row * part.row_stride;
+        let line = &mut line[..part.columns];
+        if part.col_stride == 1 {
+            line.copy_from_slice(&from[first..first + part.columns]);
+            continue;
+        }
+        let column = from[first..].iter().step_by(part.col_stride);
+        line.iter_mut().zip(column).for_each(|(to, from)| *to = *from);
+    }
 }

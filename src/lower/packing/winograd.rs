@@ -4,6 +4,7 @@ use reflex_graph::Literal;
 use reflex_vm::executable::AlignedBytes;
 
 use crate::packing::panels::Packing;
+use crate::packing::share::for_each_part;
 use crate::winograd::{WinogradTile, sides};
 
 /// `G w Gᵀ` of every kernel of `[n, k, h, w]`, as `[positions in a tile, ceil(n / width), k,
@@ -18,26 +19,30 @@ pub fn pack(packing: &Packing, tile: WinogradTile, value: &Literal) -> Option<Al
     let panels = n.div_ceil(width);
     let words = value.bytes().as_chunks::<4>().0;
     let mut packed = AlignedBytes::zeroed(high.len() * wide.len() * panels * k * width * 4);
-    let out = packed.as_mut();
-    for at in 0..n * k {
-        let (row, depth) = (at / k, at % k);
-        let (window, phase) = (at / (step * step), at % (step * step));
-        let element = |i: usize, j: usize| {
-            let (i, j) = (i * step + phase / step, j * step + phase % step);
-            let inside = i < h && j < w;
-            inside.then(|| f64::from(f32::from_le_bytes(words[(window * h + i) * w + j])))
-        };
-        let element = |i: usize, j: usize| element(i, j).unwrap_or(0.0);
-        for (a, left) in high.iter().enumerate() {
-            let left: Vec<f64> =
-                (0..columns).map(|j| (0..rows).map(|i| left[i] * element(i, j)).sum()).collect();
-            for (b, right) in wide.iter().enumerate() {
-                let sum: f64 = left.iter().zip(right).map(|(l, g)| l * g).sum();
-                let position = (a * wide.len() + b) * panels + row / width;
-                let to = ((position * k + depth) * width + row % width) * 4;
-                out[to..to + 4].copy_from_slice(&(sum as f32).to_le_bytes());
+    let plane = wide.len() * panels * k * width * 4;
+    for_each_part(packed.as_mut(), plane, |a, out| {
+        let left = &high[a];
+        let mut sums = vec![0.0; columns];
+        // Panel by panel, so that what is written is written in order.
+        for (panel, depth) in (0..panels).flat_map(|p| (0..k).map(move |d| (p, d))) {
+            for row in panel * width..((panel + 1) * width).min(n) {
+                let at = row * k + depth;
+                let (window, phase) = (at / (step * step), at % (step * step));
+                let element = |i: usize, j: usize| {
+                    let (i, j) = (i * step + phase / step, j * step + phase % step);
+                    let inside = i < h && j < w;
+                    inside.then(|| f64::from(f32::from_le_bytes(words[(window * h + i) * w + j])))
+                };
+                for (j, sum) in sums.iter_mut().enumerate() {
+                    *sum = (0..rows).map(|i| left[i] * element(i, j).unwrap_or(0.0)).sum();
+                }
+                for (b, right) in wide.iter().enumerate() {
+                    let sum: f64 = sums.iter().zip(right).map(|(l, g)| l * g).sum();
+                    let to = (((b * panels + panel) * k + depth) * width + row % width) * 4;
+                    out[to..to + 4].copy_from_slice(&(sum as f32).to_le_bytes());
+                }
             }
         }
-    }
+    });
     Some(packed)
 }

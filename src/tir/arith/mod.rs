@@ -24,7 +24,9 @@ mod prove;
 mod simplify;
 mod symbolic_bounds;
 
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 pub use interval::Interval;
 
@@ -54,6 +56,9 @@ struct Range {
 pub struct Analyzer {
     ranges: HashMap<Var, Range>,
     budget: prove::Budget,
+    /// Normal forms of minima and maxima under these ranges: their operands are compared by proof, and loops
+    /// have them in their extents, which are asked for again and again. Copies share it.
+    choices: Rc<RefCell<HashMap<Expr, Poly>>>,
 }
 
 impl Analyzer {
@@ -90,6 +95,7 @@ impl Analyzer {
 
     fn insert(&mut self, var: Var, min: Expr, max: Option<Expr>) {
         let depth = self.ranges.get(&var).map_or(self.ranges.len(), |r| r.depth);
+        self.choices = Rc::default();
         self.ranges.insert(var, Range { min, max, depth });
     }
 

@@ -121,6 +121,19 @@ impl Poly {
         (whole, rest)
     }
 
+    /// Whether every atom is a variable, so that normalising the expression again changes only the
+    /// order of terms.
+    pub fn over_variables(&self) -> bool {
+        self.terms.iter().all(|(factors, _)| factors.iter().all(|f| f.as_var().is_some()))
+    }
+
+    /// The terms in the order in which [`Poly::to_expr`] writes them.
+    pub fn in_order_of_text(&self) -> Poly {
+        let positive = self.terms.iter().filter(|(_, c)| *c > 0);
+        let negative = self.terms.iter().filter(|(_, c)| *c < 0);
+        Poly { terms: positive.chain(negative).cloned().collect(), constant: self.constant }
+    }
+
     /// The expression: positive terms in order, then the constant, negative terms subtracted.
     pub fn to_expr(&self) -> Expr {
         let product = |factors: &[Expr], c: i64| {

@@ -15,6 +15,16 @@ const MAX_STEPS: usize = 16;
 /// their nesting.
 const MAX_NESTED_STEPS: usize = 2_000;
 
+/// Ranges that are inside of ranges, up to which the value at an end is looked for.
+const MAX_POINT_DEPTH: u32 = 8;
+
+/// An end of all ranges.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Low,
+    High,
+}
+
 /// The eliminations left to the outermost proof that runs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Budget {
@@ -31,6 +41,11 @@ impl Budget {
 
     fn leave(&self) {
         self.proofs.set(self.proofs.get() - 1);
+    }
+
+    /// Returns true if a proof may have given up for want of eliminations.
+    pub(super) fn is_spent(&self) -> bool {
+        self.proofs.get() > 0 && self.left.get() == 0
     }
 
     /// Takes an elimination, if one is left.
@@ -94,24 +109,67 @@ impl Analyzer {
     /// Whether the polynomial is at least 0: by constant bounds, else by replacing variables,
     /// innermost first, by the end of their range that makes the polynomial least.
     pub(crate) fn prove_nonnegative(&self, poly: &Poly) -> bool {
+        if self.poly_interval(poly).min >= 0 {
+            return true;
+        }
+        // Most claims that do not hold are false at an end of all ranges, which costs no proof.
+        if [End::Low, End::High].into_iter().any(|end| self.at(poly, end).is_some_and(|v| v < 0)) {
+            return false;
+        }
         self.budget.enter();
         let proven = self.eliminate(poly);
         self.budget.leave();
         proven
     }
 
+    /// The value of a polynomial where every variable is at one end of its range; `None` where that is not
+    /// known, or a range may be empty there.
+    fn at(&self, poly: &Poly, end: End) -> Option<i64> {
+        poly.terms.iter().try_fold(poly.constant, |sum, (factors, c)| {
+            let value = |product: i64, f: &Expr| product.checked_mul(self.value(f, end, 0)?);
+            sum.checked_add(factors.iter().try_fold(*c, value)?)
+        })
+    }
+
+    fn value(&self, expr: &Expr, end: End, depth: u32) -> Option<i64> {
+        let of = |e: &Expr| (depth < MAX_POINT_DEPTH).then(|| self.value(e, end, depth + 1))?;
+        match expr.kind() {
+            ExprKind::Int { value, .. } => Some(*value),
+            ExprKind::Var { var, .. } => {
+                let range = self.ranges.get(var)?;
+                let (low, high) = (of(&range.min)?, of(range.max.as_ref()?)?);
+                let inside = if end == End::Low { low } else { high };
+                (low <= high).then_some(inside)
+            }
+            ExprKind::Binary { op, a, b } if expr.dtype() == DType::I64 => {
+                let (a, b) = (of(a)?, of(b)?);
+                match op {
+                    BinOp::Add => a.checked_add(b),
+                    BinOp::Sub => a.checked_sub(b),
+                    BinOp::Mul => a.checked_mul(b),
+                    BinOp::Min => Some(a.min(b)),
+                    BinOp::Max => Some(a.max(b)),
+                    BinOp::FloorDiv if b > 0 => Some(a.div_euclid(b)),
+                    BinOp::FloorMod if b > 0 => Some(a.rem_euclid(b)),
+                    BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
     fn eliminate(&self, poly: &Poly) -> bool {
         let mut poly = poly.clone();
-        for _ in 0..MAX_STEPS {
-            if self.poly_interval(&poly).min >= 0 {
-                return true;
-            }
+        for _ in 1..MAX_STEPS {
             if !self.budget.take() {
                 return false;
             }
             match self.lower(&poly) {
                 Some(next) => poly = next,
                 None => return false,
+            }
+            if self.poly_interval(&poly).min >= 0 {
+                return true;
             }
         }
         false
@@ -213,7 +271,10 @@ impl Analyzer {
     }
 
     fn renormalise(&self, poly: &Poly) -> Option<Poly> {
-        self.poly(&poly.to_expr())
+        match poly.over_variables() {
+            true => Some(poly.in_order_of_text()),
+            false => self.poly(&poly.to_expr()),
+        }
     }
 }
 

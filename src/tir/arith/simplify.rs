@@ -54,6 +54,20 @@ impl Analyzer {
         let poly = match expr.kind() {
             ExprKind::Int { value, .. } => Poly::constant(*value),
             ExprKind::Var { .. } => Poly::atom(expr.clone()),
+            ExprKind::Binary { op: op @ (BinOp::Min | BinOp::Max), a, b } => {
+                let known = self.choices.borrow().get(expr).cloned();
+                return match known {
+                    Some(known) => Some(known),
+                    None => {
+                        let chosen = self.choose(*op, self.poly(a)?, self.poly(b)?);
+                        // Without a budget, a proof says less than it could.
+                        if !self.budget.is_spent() {
+                            self.choices.borrow_mut().insert(expr.clone(), chosen.clone());
+                        }
+                        Some(chosen)
+                    }
+                };
+            }
             ExprKind::Binary { op, a, b } => {
                 let (a, b) = (self.poly(a)?, self.poly(b)?);
                 match op {
@@ -71,8 +85,7 @@ impl Analyzer {
                             _ => self.floormod(a, b)?,
                         }
                     }
-                    BinOp::Min | BinOp::Max => self.choose(*op, a, b),
-                    BinOp::Div | BinOp::Mod => opaque(*op, &a, &b),
+                    BinOp::Div | BinOp::Mod | BinOp::Min | BinOp::Max => opaque(*op, &a, &b),
                 }
             }
             _ => {

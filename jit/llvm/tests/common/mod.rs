@@ -96,6 +96,11 @@ impl Kernel {
         Kernel::load(reflex_baseline::compile(func, target).unwrap())
     }
 
+    /// Cranelift's code that is to be replaced soon.
+    pub fn quick_baseline(func: &PrimFunc, target: &CpuTarget) -> Kernel {
+        Kernel::load(reflex_baseline::compile_quickly(func, target).unwrap())
+    }
+
     fn load(object: ObjectFile) -> Kernel {
         let imports = Imports::host()
             .function("TVMFFIErrorSetRaisedFromCStrParts", set_error as *const () as usize)
@@ -196,9 +201,11 @@ pub fn check_for(func: &PrimFunc, args: &[EvalArg], target: &CpuTarget) -> Vec<E
         assert_same(func, &format!("{opt:?}"), &expected, &actual);
     }
     if !uses_matrix_registers(func) {
-        let mut actual = args.to_vec();
-        Kernel::baseline(func, target).run(&mut actual).unwrap();
-        assert_same(func, "Cranelift", &expected, &actual);
+        for kernel in [Kernel::baseline(func, target), Kernel::quick_baseline(func, target)] {
+            let mut actual = args.to_vec();
+            kernel.run(&mut actual).unwrap();
+            assert_same(func, "Cranelift", &expected, &actual);
+        }
     }
     expected
 }
@@ -215,9 +222,12 @@ pub fn check_levels(func: &PrimFunc, args: &[EvalArg]) -> Vec<EvalArg> {
     let mut optimised = args.to_vec();
     Kernel::new(func, OptLevel::O3).run(&mut optimised).unwrap();
     assert_same(func, "O3 against O0", &plain, &optimised);
-    let mut baseline = args.to_vec();
-    Kernel::baseline(func, &CpuTarget::host()).run(&mut baseline).unwrap();
-    assert_same(func, "Cranelift against O0", &plain, &baseline);
+    let host = CpuTarget::host();
+    for kernel in [Kernel::baseline(func, &host), Kernel::quick_baseline(func, &host)] {
+        let mut baseline = args.to_vec();
+        kernel.run(&mut baseline).unwrap();
+        assert_same(func, "Cranelift against O0", &plain, &baseline);
+    }
     plain
 }
 
