@@ -284,7 +284,11 @@ const LAYOUTS: [Layout; 20] = [
     },
     Layout {
         dir: "src/cuda",
-        layers: &["call driver launches settings", "staging streams", "facts gpu graph module pool"],
+        layers: &[
+            "call driver launches settings",
+            "staging streams",
+            "facts gpu graph module pool",
+        ],
         // A device, its memory and its kernels, each with the errors of the device.
         circle: 3,
     },
