@@ -36,7 +36,7 @@ pub(crate) struct PlainSession {
     kernels: Option<Arc<TieredKernels>>,
     threads: usize,
     /// Calls on the stream that are enqueued as one, in tiered mode.
-    batches: Option<Batches>,
+    batches: Option<Box<Batches>>,
     /// Of a program for a device that is no CPU.
     stream: Option<Arc<SessionStream>>,
 }
@@ -106,7 +106,7 @@ impl PlainSession {
             .map_err(|e| Error::new(ErrorKind::Run, e.message()))?;
         let stream = SessionStream::open(program.device()).map_err(raised)?;
         let of_mode = stream.as_ref().filter(|_| mode == ExecutionMode::Tiered);
-        let batches = of_mode.map(|stream| stream.batches(impurity));
+        let batches = of_mode.map(|stream| Box::new(stream.batches(impurity)));
         let stream = stream.map(Arc::new);
         Ok(PlainSession { vm, tier, kernels, threads, batches, stream })
     }
@@ -194,7 +194,7 @@ impl PlainSession {
 
     /// The calls that are batches, and those that cannot be.
     pub(super) fn batch_report(&self) -> BatchReport {
-        self.batches.as_ref().map(Batches::report).unwrap_or_default()
+        self.batches.as_ref().map(|batches| batches.report()).unwrap_or_default()
     }
 
     /// Waits for the device's work, and reports its errors; on a CPU there is none.

@@ -109,9 +109,9 @@ fn one_launch(nest: &mut Nest<'_>, group: &RowGroup, threads: i64) -> Option<Stm
                 }
             }
         }
-        for level in 0..group.depth {
+        for (level, first) in parts[0].loops[..group.depth].iter().enumerate() {
             for part in &parts[1..] {
-                s.fuse_adjacent(shared[level], part.loops[level])?;
+                s.fuse_adjacent(*first, part.loops[level])?;
             }
         }
         let row = *shared.last().expect("a loop");
