@@ -125,6 +125,7 @@ def test_unload_under_load(context):
                 text = error.message()
                 assert "magika_leaves" in text and ("unknown model" in text or "ready" in text), text
                 refused.append(at)
+                time.sleep(0.01)
                 continue
             check_close(result, expected, "around an unload")
             answered.append(at)
