@@ -3,8 +3,8 @@ computes nothing, and both engines called directly. Writes a Markdown table.
 
 usage: serving.py BACKEND_LIBRARY LIBREFLEX MODELS [SECONDS [MODEL...]]     (of `./x test --serving`'s environment)
 
-One instance with one thread for each model. A client is a process that keeps so many requests under way, through
-one connection. Runs of the backends alternate, three times; a figure is the median. Processor times are the server's,
+One instance with one thread for each model. The client (serving_client.c) keeps so many requests under way, each on a
+connection of its own. Runs of the backends alternate, three times; a figure is the median. Processor times are the server's,
 which a busy machine changes less than the clock. The backend that computes nothing (serving_nothing.c) shows what
 Triton and the client cost, which no backend can be faster than.
 """
@@ -14,8 +14,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 
 import numpy as np
 
@@ -106,45 +104,28 @@ def processor_seconds(pid):
     return total / os.sysconf("SC_CLK_TCK")
 
 
-def client(address, name, model, under_way, seconds):
-    """Runs in a process of its own: sends requests, prints their number and latencies."""
-    import tritonclient.grpc as grpc
+def request_file(server, name, model):
+    """Writes a whole request of HTTP for the client, tensors in binary, and returns its path."""
+    import tritonclient.http as http
     from tritonclient.utils import np_to_triton_dtype
 
-    own = grpc.InferenceServerClient(address)
     value = []
     for key, array in feed(model).items():
         array = array.reshape(array.shape or (1,))
-        tensor = grpc.InferInput(key, list(array.shape), np_to_triton_dtype(array.dtype))
+        tensor = http.InferInput(key, list(array.shape), np_to_triton_dtype(array.dtype))
         tensor.set_data_from_numpy(array)
         value.append(tensor)
-    room, times, failures = threading.Semaphore(under_way), [], []
-
-    def send():
-        start = time.perf_counter()
-
-        def done(result, error):
-            times.append(time.perf_counter() - start)
-            if error is not None:
-                failures.append(error)
-            room.release()
-        own.async_infer(name, value, done)
-
-    start = time.perf_counter()
-    while time.perf_counter() < start + seconds:
-        room.acquire()
-        send()
-    for _ in range(under_way):
-        room.acquire()
-    elapsed = time.perf_counter() - start
-    if failures:
-        sys.exit(f"{name}: {failures[0]}")
-    times.sort()
-    print(len(times), elapsed, times[len(times) // 2], times[len(times) * 99 // 100])
+    body, header = http.InferenceServerClient.generate_request_body(value)
+    head = (f"POST /v2/models/{name}/infer HTTP/1.1\r\nHost: {server.http}\r\nContent-Length: {len(body)}\r\n"
+            f"Inference-Header-Content-Length: {header}\r\n\r\n")
+    file = server.log.with_suffix(f".{name}.request")
+    file.write_bytes(head.encode() + body)
+    return file
 
 
-def run_client(address, name, model, under_way, seconds):
-    command = [sys.executable, __file__, "--client", address, name, model, str(under_way), str(seconds)]
+def run_client(client, server, request, under_way, seconds):
+    """Number of requests, seconds, median latency and p99."""
+    command = [client, str(server.http_port), request, str(under_way), str(seconds)]
     out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.split()
     return int(out[0]), *map(float, out[1:])
 
@@ -189,11 +170,13 @@ print(count, time.perf_counter() - start, time.process_time() - used)
     return elapsed / count, used / count
 
 
-def build_nothing(folder):
-    """Compiles the backend that computes nothing into a folder of backends."""
+def build(folder):
+    """Compiles the backend that computes nothing into a folder of backends, and the client, whose path it returns."""
     (folder / "nothing").mkdir()
-    library = folder / "nothing/libtriton_nothing.so"
+    library, client = folder / "nothing/libtriton_nothing.so", folder / "client"
     subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", library, HERE / "serving_nothing.c"], check=True)
+    subprocess.run(["cc", "-O2", "-o", client, HERE / "serving_client.c"], check=True)
+    return client
 
 
 def add_models(folder, file, batched):
@@ -211,12 +194,13 @@ def add_models(folder, file, batched):
 
 
 class Load:
-    """Runs of a client against the models of a server."""
+    """Runs of the client against the models of a server."""
 
-    def __init__(self, server, model, seconds):
+    def __init__(self, client, server, model, seconds):
         import tritonclient.http as http
 
-        self.server, self.model, self.seconds = server, model, seconds
+        self.client, self.server, self.model, self.seconds = client, server, model, seconds
+        self.requests = {name: request_file(server, name, model) for name in BACKENDS}
         self.manager = http.InferenceServerClient(server.http)
 
     def counts(self, name):
@@ -226,7 +210,8 @@ class Load:
     def run(self, name, clients):
         """Requests a second, median and p99 latency in ms, processor us of the server a request, mean batch."""
         used, before = processor_seconds(self.server.process.pid), self.counts(name)
-        count, elapsed, median, p99 = run_client(self.server.grpc, name, self.model, clients, self.seconds)
+        count, elapsed, median, p99 = run_client(
+            self.client, self.server, self.requests[name], clients, self.seconds)
         used, after = processor_seconds(self.server.process.pid) - used, self.counts(name)
         batch = (after[0] - before[0]) / max(after[1] - before[1], 1)
         return count / elapsed, median * 1e3, p99 * 1e3, used / count * 1e6, batch
@@ -261,25 +246,21 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         backends = triton.install_backend(library, folder / "backends")
-        build_nothing(backends)
+        client = build(backends)
         for model in sys.argv[5:] or MODELS:
             # The others have no first dimension for batches.
             file, batched = models / f"{model}.onnx", model in ("magika", "minilm_l3_fp32")
             repository = add_models(folder, file, batched)
             log = pathlib.Path(os.environ.get("REFLEX_SERVING_LOG", folder / f"{model}.log"))
             with triton.Triton(repository, backends, log) as server:
-                load = Load(server, model, seconds)
+                load = Load(client, server, model, seconds)
                 for name in BACKENDS:
-                    run_client(server.grpc, name, model, 16, 2)
+                    run_client(client, server, load.requests[name], 16, 2)
                 for clients in CLIENTS:
                     measure(load, reflex, file, clients)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--client"]:
-        address, name, model, under_way, seconds = sys.argv[2:]
-        client(address, name, model, int(under_way), float(seconds))
-    elif len(sys.argv) < 4:
+    if len(sys.argv) < 4:
         sys.exit(__doc__)
-    else:
-        main()
+    main()

@@ -61,7 +61,7 @@ def add_model(repository, name, file, config='backend: "reflex"\n', version=1):
 class Triton:
     """A running server; the end of a `with` stops it."""
 
-    def __init__(self, repository, backends, log, options=(), ports=(0, 0, 0)):
+    def __init__(self, repository, backends, log, options=(), ports=(0, 0, 0), **variables):
         self.http_port, self.grpc_port, self.metrics_port = free_ports(ports)
         self.log = pathlib.Path(log)
         command = [
@@ -74,7 +74,7 @@ class Triton:
             "--exit-on-error=false", *options,
         ]
         libraries = str(PACKAGE.parent / "nvidia_pytriton.libs")
-        environment = dict(os.environ, LD_LIBRARY_PATH=libraries)
+        environment = dict(os.environ, LD_LIBRARY_PATH=libraries, **variables)
         self._out = open(self.log, "w")
         self.process = subprocess.Popen(command, stdout=self._out, stderr=self._out, env=environment)
 
