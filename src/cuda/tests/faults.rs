@@ -109,8 +109,14 @@ impl Bench {
     fn add(&self, n: u64) -> Result<(), Error> {
         let params = [self.to.data_ptr().addr() as u64, self.from.data_ptr().addr() as u64, n];
         let grid = [n.div_ceil(64) as u32, 1, 1];
-        let launch =
-            Launch { kernel: 0, grid, block: [64, 1, 1], shared_bytes: 0, params: &params };
+        let launch = Launch {
+            kernel: 0,
+            grid,
+            block: [64, 1, 1],
+            shared_bytes: 0,
+            params: &params,
+            addresses: 2,
+        };
         // SAFETY: the parameters are those of `add`, and both tensors live until it has run. More
         // elements than there are is what a case is about: the stand-in finds it.
         unsafe { self.module.launch(Stream::DEFAULT, &launch) }
