@@ -287,10 +287,12 @@ const LAYOUTS: [Layout; 20] = [
         layers: &[
             "call driver launches settings",
             "staging streams",
-            "facts gpu graph module pool",
+            "gpu pool",
+            "facts graph module",
+            "cuda_device",
         ],
-        // A device, its memory and its kernels, each with the errors of the device.
-        circle: 3,
+        // A device and its memory, each with the errors of the device.
+        circle: 2,
     },
     Layout {
         dir: "src/triton",

@@ -423,9 +423,9 @@ fn calls_in_tiered_mode_are_batches() {
 
     // Several results, in one tuple.
     let reduce = "tests/cuda_check/programs/reduce.py";
-    let (here, there) = (program("cpu", reduce), program("cuda:0", reduce));
-    let mut expected = here.session(Mode::Bytecode).unwrap();
-    let mut several = there.session(Mode::Tiered).unwrap();
+    let (on_cpu, on_gpu) = (program("cpu", reduce), program("cuda:0", reduce));
+    let mut expected = on_cpu.session(Mode::Bytecode).unwrap();
+    let mut several = on_gpu.session(Mode::Tiered).unwrap();
     let results = |value: &reflex::Any| -> Vec<Vec<f32>> {
         let tuple = value.downcast_ref::<reflex::Tuple>().expect("a tuple");
         let tensor = |item: &reflex::Any| item.downcast_ref::<Tensor>().unwrap().to_host().unwrap();

@@ -8,15 +8,11 @@ use cudarc::driver::sys::{self, CUcontext, CUdevice_attribute as Attribute, CUev
 use parking_lot::Mutex;
 use reflex_runtime::abi::DLDevice;
 use reflex_runtime::alloc::device::DeviceAllocator;
-use reflex_runtime::device::batch::{Arena, Batch, Recorded, arena, spoil};
-use reflex_runtime::device::{
-    self, DEVICE_LOST, Device, Event, KernelSpec, LoadedKernels, Properties, Stream,
-};
+use reflex_runtime::device::batch::{Arena, arena};
+use reflex_runtime::device::{self, DEVICE_LOST, Properties, Stream};
 use reflex_runtime::error::Error;
 
 use crate::call::{Failure, cu};
-use crate::graph::Graph;
-use crate::module::Module;
 use crate::pool::Pool;
 use crate::staging::Staging;
 use crate::streams::{StreamState, Streams};
@@ -27,21 +23,21 @@ pub(crate) static OPEN: Mutex<BTreeMap<i32, &'static Gpu>> = Mutex::new(BTreeMap
 
 /// CUDA's legacy default stream, whose handle is null. No address is as high, and
 /// the pool's stream of blocks that no stream uses is another one.
-const LEGACY: Stream = Stream(u64::MAX - 1);
+pub(crate) const LEGACY: Stream = Stream(u64::MAX - 1);
 
 /// A device with its primary context, which the process shares and which is never reset here.
 pub(crate) struct Gpu {
-    id: DLDevice,
-    context: Context,
-    properties: Properties,
+    pub(crate) id: DLDevice,
+    pub(crate) context: Context,
+    pub(crate) properties: Properties,
     /// Why the device is lost.
     lost: OnceLock<String>,
     pub(crate) streams: Streams,
     pub(crate) pool: Pool,
-    staging: Mutex<Staging>,
+    pub(crate) staging: Mutex<Staging>,
 }
 
-struct Context(CUcontext);
+pub(crate) struct Context(pub(crate) CUcontext);
 
 // SAFETY: a context is the driver's, which takes it from any thread.
 unsafe impl Send for Context {}
@@ -130,7 +126,7 @@ impl Gpu {
         Error::new(DEVICE_LOST, text)
     }
 
-    fn new_stream(&self) -> Result<StreamState, Error> {
+    pub(crate) fn new_stream(&self) -> Result<StreamState, Error> {
         self.enter()?;
         let mut raw = std::ptr::null_mut();
         const NON_BLOCKING: u32 = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
@@ -200,185 +196,6 @@ fn properties(device: sys::CUdevice) -> Result<Properties, Failure> {
     })
 }
 
-impl Device for &'static Gpu {
-    fn id(&self) -> DLDevice {
-        self.id
-    }
-
-    fn properties(&self) -> &Properties {
-        &self.properties
-    }
-
-    fn allocator(&self) -> &'static dyn DeviceAllocator {
-        *self
-    }
-
-    fn set_memory_limit(&self, bytes: usize) {
-        self.pool.set_limit(bytes);
-    }
-
-    fn stream_of(&self, address: *const u8) -> Option<Stream> {
-        self.pool.stream_of(address.addr() as u64)
-    }
-
-    fn create_stream(&self) -> Result<Stream, Error> {
-        let state = self.new_stream()?;
-        let stream = Stream(state.raw().addr() as u64);
-        self.streams.add(stream, state);
-        Ok(stream)
-    }
-
-    fn host_stream(&self, handle: u64) -> Result<Stream, Error> {
-        let stream = match handle {
-            // Zero is the number of our own default stream.
-            0 => LEGACY,
-            handle => Stream(handle),
-        };
-        if self.streams.get(stream).is_none() {
-            let raw = std::ptr::with_exposed_provenance_mut(handle as usize);
-            self.streams.add(stream, StreamState::of_host(raw));
-        }
-        Ok(stream)
-    }
-
-    fn handle_of(&self, stream: Stream) -> Result<u64, Error> {
-        Ok(self.stream(stream)?.raw().addr() as u64)
-    }
-
-    fn destroy_stream(&self, stream: Stream) {
-        let Some(state) = self.streams.remove(stream) else { return };
-        if self.is_lost() || self.enter().is_err() || self.wait_for(&state).is_err() {
-            // What a lost device had is gone with it.
-            return;
-        }
-        self.pool.adopt(stream);
-        // SAFETY: the stream is in no table any more, so this is its last use.
-        let _ = unsafe { cu!(cuStreamDestroy_v2(state.raw())) };
-    }
-
-    fn synchronize(&self, stream: Stream) -> Result<(), Error> {
-        self.enter()?;
-        self.wait_for(&*self.stream(stream)?)
-    }
-
-    fn record(&self, stream: Stream) -> Result<Event, Error> {
-        let state = self.stream(stream)?;
-        self.enter()?;
-        let event = new_event(&state).map_err(|why| self.stream_error(why, &state))?;
-        Ok(Event(event.addr() as u64))
-    }
-
-    fn wait(&self, stream: Stream, event: &Event) -> Result<(), Error> {
-        let state = self.stream(stream)?;
-        self.enter()?;
-        // SAFETY: events are destroyed through `destroy_event` alone, which takes them by value.
-        unsafe { cu!(cuStreamWaitEvent(state.raw(), raw_event(event), 0)) }
-            .map_err(|why| self.stream_error(why, &state))
-    }
-
-    fn destroy_event(&self, event: Event) {
-        if self.enter().is_ok() {
-            // SAFETY: the event was recorded here and is used no more.
-            let _ = unsafe { cu!(cuEventDestroy_v2(raw_event(&event))) };
-        }
-    }
-
-    unsafe fn copy_from_host(
-        &self,
-        stream: Stream,
-        to: *mut u8,
-        from: *const u8,
-        bytes: usize,
-    ) -> Result<(), Error> {
-        spoil(self.id, "copy from the host");
-        let state = self.stream(stream)?;
-        self.enter()?;
-        // SAFETY: the caller passes two ranges of so many bytes.
-        let copied = unsafe { self.staging.lock().send(state.raw(), to, from, bytes) };
-        copied.map_err(|why| self.stream_error(why, &state))
-    }
-
-    unsafe fn copy_to_host(
-        &self,
-        stream: Stream,
-        to: *mut u8,
-        from: *const u8,
-        bytes: usize,
-    ) -> Result<(), Error> {
-        let state = self.stream(stream)?;
-        self.enter()?;
-        // SAFETY: the caller passes two ranges of so many bytes.
-        let copied = unsafe { self.staging.lock().receive(state.raw(), to, from, bytes) };
-        copied.map_err(|why| self.stream_error(why, &state))?;
-        state.launches.lock().clear();
-        Ok(())
-    }
-
-    unsafe fn copy(
-        &self,
-        stream: Stream,
-        to: *mut u8,
-        from: *const u8,
-        bytes: usize,
-    ) -> Result<(), Error> {
-        spoil(self.id, "copy within the device");
-        let state = self.stream(stream)?;
-        self.enter()?;
-        let (to, from) = (to.addr() as u64, from.addr() as u64);
-        // SAFETY: the caller passes two ranges of so many bytes of the device.
-        unsafe { cu!(cuMemcpyDtoDAsync_v2(to, from, bytes, state.raw())) }
-            .map_err(|why| self.stream_error(why, &state))
-    }
-
-    unsafe fn copy_from_peer(
-        &self,
-        stream: Stream,
-        to: *mut u8,
-        peer: DLDevice,
-        from: *const u8,
-        bytes: usize,
-    ) -> Result<(), Error> {
-        spoil(self.id, "copy from another device");
-        let unknown = || Error::value_error(format!("{peer} is no open CUDA device"));
-        let theirs = OPEN.lock().get(&peer.device_id).copied();
-        let theirs = theirs.filter(|gpu| gpu.id == peer).ok_or_else(unknown)?;
-        let state = self.stream(stream)?;
-        self.enter()?;
-        let (to, from) = (to.addr() as u64, from.addr() as u64);
-        let (here, there) = (self.context.0, theirs.context.0);
-        // SAFETY: the caller passes a range of each device, of so many bytes.
-        unsafe { cu!(cuMemcpyPeerAsync(to, here, from, there, bytes, state.raw())) }
-            .map_err(|why| self.stream_error(why, &state))
-    }
-
-    unsafe fn fill(
-        &self,
-        stream: Stream,
-        to: *mut u8,
-        value: u8,
-        bytes: usize,
-    ) -> Result<(), Error> {
-        spoil(self.id, "fill");
-        let state = self.stream(stream)?;
-        self.enter()?;
-        // SAFETY: the caller passes a range of so many bytes of the device.
-        unsafe { cu!(cuMemsetD8Async(to.addr() as u64, value, bytes, state.raw())) }
-            .map_err(|why| self.stream_error(why, &state))
-    }
-
-    fn batch(&self, stream: Stream, recorded: Recorded) -> Result<Box<dyn Batch>, Error> {
-        Ok(Box::new(Graph::new(self, stream, recorded)?))
-    }
-
-    fn end_arena(&self, arena: Arena) {
-        self.pool.adopt(arena.owner());
-    }
-
-    fn load(&self, text: &str, kernels: &[KernelSpec]) -> Result<Box<dyn LoadedKernels>, Error> {
-        Ok(Box::new(Module::load(self, text, kernels)?))
-    }
-}
-
 /// An event that is recorded on a stream of the current context.
 pub(crate) fn new_event(stream: &StreamState) -> Result<CUevent, Failure> {
     const NO_TIMES: u32 = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
@@ -392,10 +209,6 @@ pub(crate) fn new_event(stream: &StreamState) -> Result<CUevent, Failure> {
         }
     }
     Ok(event)
-}
-
-fn raw_event(event: &Event) -> CUevent {
-    std::ptr::with_exposed_provenance_mut(event.0 as usize)
 }
 
 impl DeviceAllocator for Gpu {

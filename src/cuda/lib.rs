@@ -15,6 +15,7 @@ use reflex_runtime::device;
 use reflex_runtime::error::Error;
 
 mod call;
+mod cuda_device;
 pub mod driver;
 mod facts;
 mod gpu;

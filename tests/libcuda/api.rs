@@ -386,7 +386,7 @@ functions! {
         }
         Ok(())
     }
-    /// What is enqueued still runs.
+    /// Its launches that are enqueued still run.
     fn cuGraphExecDestroy(driver, exec: u64) {
         driver.executables.remove(&exec).map(drop).ok_or(INVALID_HANDLE)
     }
