@@ -103,7 +103,7 @@ fn rows_are_reduced_by_blocks() {
 
 #[test]
 fn stages_of_rows_share_a_launch() {
-    for (rows_, n) in [(3, 40), (2, 256), (2, 300), (1, 512), (2, 1024)] {
+    for (rows_, n) in [(3, 40), (2, 256), (2, 300), (1, 512)] {
         let taken = rules(Op::Softmax { axis: 1, log: false }, vec![noise(&[rows_, n], 3)]);
         assert!(taken.iter().all(|rule| *rule == "rows"), "{rows_}, {n}: {taken:?}");
     }
@@ -113,12 +113,11 @@ fn stages_of_rows_share_a_launch() {
 fn long_reductions_to_few_results_are_split() {
     let product =
         |m: i64, n: i64, k: i64| rules(Op::MatMul, vec![noise(&[m, k], 3), noise(&[k, n], 4)]);
-    assert_eq!(product(1, 40, 256), ["split reduction"]);
+    assert_eq!(product(1, 40, 128), ["split reduction"]);
     assert_eq!(product(3, 33, 70), ["split reduction"]);
-    assert_eq!(product(64, 40, 256), ["gemm, split-k"]);
-    assert_eq!(product(70, 70, 333), ["gemm, split-k"]);
+    assert_eq!(product(33, 40, 130), ["gemm, split-k"]);
     let columns = Op::Reduce { kind: ReduceKind::Max, axes: vec![0], keep_dims: false };
-    assert_eq!(rules(columns, vec![noise(&[200, 50], 3)]), ["split reduction"]);
+    assert_eq!(rules(columns, vec![noise(&[100, 50], 3)]), ["split reduction"]);
 }
 
 #[test]
