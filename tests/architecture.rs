@@ -360,7 +360,7 @@ const LAYOUTS: [Layout; 20] = [
     Layout {
         dir: "tests/cuda_check",
         layers: &[
-            "buffers compare facts packed",
+            "bare_driver buffers compare facts packed",
             "ceilings probes programs report",
             "check import pack",
             "cli",

@@ -13,6 +13,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod bare_driver;
 mod buffers;
 mod ceilings;
 mod check;
