@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use reflex_runtime::device::Device;
 use reflex_runtime::device::waits::Wait;
@@ -21,7 +20,6 @@ mod host_expr;
 mod host_plan;
 
 pub(crate) use code::{DeviceCodes, FunctionCode};
-use host_entry::HostEntry;
 
 /// The kernels of a program for a GPU: those that run on it, and those for host memory.
 pub(crate) struct DeviceKernels {
@@ -40,10 +38,10 @@ impl DeviceKernels {
     ) -> Result<DeviceKernels> {
         let failed = |e: Raised| Error::new(ErrorKind::Compile, e.message());
         let mut on_device = HashMap::new();
-        let entries = load_entries(&codes.functions, device).map_err(failed)?;
-        for (code, entry) in codes.functions.iter().zip(entries) {
-            let (name, entry) = (code.plan.name().to_owned(), Arc::new(entry));
-            on_device.insert(name, Function::new(move |args| entry.call(args)));
+        for FunctionCode { plan, ptx, .. } in &codes.functions {
+            let entry = host_entry::load(plan.clone(), ptx, device).map_err(failed)?;
+            let entry = Arc::new(entry);
+            on_device.insert(plan.name().to_owned(), Function::new(move |args| entry.call(args)));
         }
         for name in &codes.on_cpu {
             let Some(kernel) = on_cpu.function(name) else { continue };
@@ -67,35 +65,6 @@ impl DeviceKernels {
         });
         DeviceKernels { on_device: closed.collect(), on_cpu }
     }
-}
-
-/// Loads functions, whose PTX the driver compiles, on as many threads as there are processors.
-fn load_entries(
-    functions: &[FunctionCode],
-    device: &'static dyn Device,
-) -> std::result::Result<Vec<HostEntry>, Raised> {
-    let next = AtomicUsize::new(0);
-    let load_some = || {
-        let mut loaded = vec![];
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(FunctionCode { plan, ptx, .. }) = functions.get(at) else { return loaded };
-            loaded.push((at, host_entry::load(plan.clone(), ptx, device)));
-        }
-    };
-    let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let mut loaded = match processors.min(functions.len()) {
-        0 | 1 => load_some(),
-        workers => std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..workers).map(|_| scope.spawn(load_some)).collect();
-            let of_worker = |worker: std::thread::ScopedJoinHandle<'_, _>| {
-                worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            };
-            workers.into_iter().flat_map(of_worker).collect::<Vec<_>>()
-        }),
-    };
-    loaded.sort_by_key(|(at, _)| *at);
-    loaded.into_iter().map(|(_, entry)| entry).collect()
 }
 
 /// Why a program for a GPU does not run where no device was opened for it.
