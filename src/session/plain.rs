@@ -175,11 +175,12 @@ impl PlainSession {
             let _stream = stream.enter();
             batches.replay(func, args)
         });
+        let interpreted = replayed.is_none();
         let ran = match replayed {
             Some(replayed) => replayed.map(|value| *result = value).map_err(raised),
             None => self.enter(|vm| vm.call_into(func, AnyView::slice(args), result)),
         };
-        if let Some(batches) = batches.as_mut().filter(|_| ran.is_ok() && !watched)
+        if let Some(batches) = batches.as_mut().filter(|_| interpreted && ran.is_ok() && !watched)
             && batches.interpreted(func, args)
         {
             let _stream = stream.enter();
