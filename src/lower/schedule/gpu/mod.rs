@@ -97,17 +97,14 @@ fn launch(
             let reader = stage.init.is_some().then(|| epilogue_of(&nest.func, items, at, around));
             if let Some(reader) = reader.flatten()
                 && let Some(epilogue) = items[reader].stage()
-                && let Some(stmt) = of_stage(nest, &stage, Some(epilogue), decisions)
+                && let Ok(stmt) = of_stage(nest, &stage, Some(epilogue), decisions)
             {
                 items.remove(reader);
                 return stmt;
             }
-            of_stage(nest, &stage, None, decisions).unwrap_or_else(|| {
-                decisions.push(Decision {
-                    stage: stage.name.clone(),
-                    rule: "one thread",
-                    refused: vec![],
-                });
+            of_stage(nest, &stage, None, decisions).unwrap_or_else(|refused| {
+                let name = stage.name.clone();
+                decisions.push(Decision { stage: name, rule: "one thread", refused });
                 one_thread(&mut nest.func, stage.naive())
             })
         }
@@ -139,25 +136,25 @@ const RULES: [(&str, Rule); 7] = [
     ("fallback", fallback),
 ];
 
-/// The launches of a stage by the first rule that takes it.
+/// The launches of a stage by the first rule that takes it, or why none does.
 fn of_stage(
     nest: &mut Nest<'_>,
     stage: &Stage,
     epilogue: Option<&Stage>,
     decisions: &mut Vec<Decision>,
-) -> Option<Stmt> {
+) -> Result<Stmt, Vec<(&'static str, Refusal)>> {
     let work = Work { stage: stage.squeezed(), epilogue: epilogue.map(Stage::squeezed) };
     let mut refused = vec![];
     for (rule, apply) in RULES {
         match apply(nest, &work) {
             Ok(stmt) => {
                 decisions.push(Decision { stage: stage.name.clone(), rule, refused });
-                return Some(stmt);
+                return Ok(stmt);
             }
             Err(why) => refused.push((rule, why)),
         }
     }
-    None
+    Err(refused)
 }
 
 /// Whether an item is made of stages, which the host can launch one by one.
