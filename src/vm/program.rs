@@ -6,7 +6,7 @@
 use std::any::Any as StdAny;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 use reflex_runtime::abi::DLDevice;
@@ -38,7 +38,8 @@ pub struct Program {
     tier: OnceLock<Arc<dyn Tier>>,
     /// Machine code that cells or other code may lead to.
     retained: Mutex<Vec<Compiled>>,
-    epochs: Epochs,
+    /// Shared, so that [`Retirement`] need not keep the program alive.
+    epochs: Arc<Epochs>,
     bailouts: Mutex<BTreeMap<(SiteId, &'static str), u64>>,
 }
 
@@ -53,6 +54,28 @@ pub(crate) struct Parts {
     pub consts: Box<[Any]>,
     /// By entry of the function table.
     pub packed: Box<[Option<Packed>]>,
+}
+
+/// Releases code of kernels while a program lives, without a part in its life: a thread that replaces
+/// kernels must never be the one that drops the program's values, of which some may be Python's, and a
+/// thread of ours cannot take Python's lock when Python ends.
+#[derive(Clone, Debug)]
+pub struct Retirement(Weak<Epochs>);
+
+impl Retirement {
+    /// True as long as there is the program.
+    pub fn is_possible(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+
+    /// Releases a kernel's code, which no entry that the program was loaded with leads to any more. It
+    /// is dropped when no session can be inside by a raw entry.
+    pub fn retire_kernel(&self, code: Arc<dyn StdAny + Send + Sync>) {
+        if let Some(epochs) = self.0.upgrade() {
+            epochs.retire(Box::new(code));
+            epochs.reclaim();
+        }
+    }
 }
 
 impl Program {
@@ -76,7 +99,7 @@ impl Program {
             watched,
             tier: OnceLock::new(),
             retained: Mutex::default(),
-            epochs: Epochs::new(),
+            epochs: Arc::new(Epochs::new()),
             bailouts: Mutex::default(),
         }
     }
@@ -250,11 +273,9 @@ impl Program {
         }
     }
 
-    /// Releases a kernel's code, which no entry that the program was loaded with leads to any more. It
-    /// is dropped when no session can be inside by a raw entry.
-    pub fn retire_kernel(&self, code: Arc<dyn StdAny + Send + Sync>) {
-        self.epochs.retire(Box::new(code));
-        self.epochs.reclaim();
+    /// Returns what releases code of kernels that entries of this program led to.
+    pub fn retirement(&self) -> Retirement {
+        Retirement(Arc::downgrade(&self.epochs))
     }
 
     /// Code that was retained under these addresses, and is so no longer.

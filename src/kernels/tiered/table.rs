@@ -12,7 +12,7 @@ use reflex_runtime::function::Function;
 use reflex_tir::codegen::{KernelTier, ObjectFile};
 use reflex_vm::kernel::RawKernel;
 use reflex_vm::load::Library;
-use reflex_vm::program::Program;
+use reflex_vm::program::{Program, Retirement};
 
 use super::entry::{Exchange, PackedEntry};
 use super::recompile::{Recompile, Urgency};
@@ -32,7 +32,7 @@ pub(crate) struct TieredKernels {
     numbers: HashMap<String, usize>,
     signal: Arc<Signal>,
     /// Programs whose sessions may be inside of replaced code.
-    programs: Mutex<Vec<Weak<Program>>>,
+    programs: Mutex<Vec<Retirement>>,
     shared: Mutex<Shared>,
     recompile: Arc<Recompile>,
     swaps: KernelSwaps,
@@ -138,10 +138,10 @@ impl TieredKernels {
 
     /// Makes replaced code wait for the sessions of `program`, which is linked to these kernels and has
     /// none yet.
-    pub(crate) fn serve(&self, program: &Arc<Program>) {
+    pub(crate) fn serve(&self, program: &Program) {
         let mut programs = self.programs.lock();
-        programs.retain(|program| program.strong_count() > 0);
-        programs.push(Arc::downgrade(program));
+        programs.retain(Retirement::is_possible);
+        programs.push(program.retirement());
     }
 
     pub(super) fn signal(&self) -> &Arc<Signal> {
@@ -247,8 +247,7 @@ impl TieredKernels {
 
     /// Keeps replaced code until no session of a program can be inside.
     fn retire(&self, code: LoadedKernel) {
-        let programs: Vec<_> = self.programs.lock().iter().filter_map(Weak::upgrade).collect();
-        for program in programs {
+        for program in self.programs.lock().iter() {
             program.retire_kernel(code.object.clone());
         }
     }

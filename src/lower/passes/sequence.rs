@@ -134,6 +134,13 @@ impl Pipeline {
         self.steps.iter().any(|step| matches!(step.pass, Pass::Outside { .. }))
     }
 
+    /// Returns the pipeline as far as it is our own: what kernels are compiled with, as passes from
+    /// outside see the module only.
+    pub fn without_outside(mut self) -> Pipeline {
+        self.steps.retain(|step| matches!(step.pass, Pass::Own(_)));
+        self
+    }
+
     /// True if kernels are scheduled.
     pub fn schedules(&self) -> bool {
         self.steps.iter().any(|step| step.name() == table::SCHEDULE)
