@@ -5,7 +5,9 @@ use reflex_runtime::device;
 use reflex_runtime::error::Error as Raised;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
+use reflex_vm::output_buffers::OutputScope;
 
+use super::Session;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A function with stored arguments, its last result, and the tensors that results are copied to.
@@ -20,14 +22,14 @@ pub(super) struct BoundCall {
     aliasing: Aliasing,
 }
 
-/// Whether a run's results may lie in memory that copying another result overwrites.
+/// Whether writing one bound output may change what another result, or an input, is read from.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Aliasing {
+    /// No bound output shares memory with an input or with another one.
     #[default]
-    /// No bound output shares memory with an input.
     None,
-    /// A bound output shares memory with an input, which a result may be a view of.
-    OutputsOfInputs,
+    /// A bound output shares memory with an input, which a result may be a view of, or with another one.
+    Possible,
 }
 
 impl BoundCall {
@@ -61,32 +63,41 @@ impl BoundCall {
         self.result.as_ref()
     }
 
-    /// Has `call` call the function. The previous result is released first, so that its memory
-    /// serves this run.
-    pub(super) fn run(
-        &mut self,
-        call: impl FnOnce(u32, &[AnyView<'_>], &mut Any) -> Result<()>,
-    ) -> Result<()> {
+    /// Has `session` call the function. The previous result is released first, so that its memory
+    /// serves this run. Large results are written in the targets, others copied there.
+    pub(super) fn run(&mut self, session: &mut Session) -> Result<()> {
         self.result = None;
         let mut result = Any::NONE;
-        call(self.func, AnyView::slice(&self.inputs), &mut result)?;
-        let copied = self.copy_outputs(&result);
+        let can_be_in_place = self.aliasing == Aliasing::None && session.keeps_no_tensors();
+        let in_place = can_be_in_place.then(|| OutputScope::enter(&self.targets)).flatten();
+        session.call_into(self.func, AnyView::slice(&self.inputs), &mut result)?;
+        let copied = self.copy_outputs(&result, in_place.is_some());
+        drop(in_place);
         self.result = Some(result);
         copied.map_err(|e| Error::raised(ErrorKind::Run, e))
     }
 
-    /// Notes whether bound outputs share memory with inputs.
+    /// Notes whether bound outputs share memory with inputs, or each other.
     fn find_aliasing(&mut self) {
-        let inputs = || self.inputs.iter().filter_map(|input| input.downcast_ref::<Tensor>());
-        let aliases = |target: &Tensor| inputs().any(|input| overlap(input, target));
-        self.aliasing = match self.targets.iter().any(aliases) {
-            true => Aliasing::OutputsOfInputs,
+        let of_inputs = |target: &Tensor| {
+            self.inputs.iter().any(|input| match input.downcast_ref::<Tensor>() {
+                Some(input) => overlap(input, target),
+                // A tuple may hold tensors.
+                None => input.downcast_ref::<Array>().is_some(),
+            })
+        };
+        let of_others = |at: usize| {
+            self.targets[at + 1..].iter().any(|other| overlap(other, &self.targets[at]))
+        };
+        let aliases = |at: usize| of_inputs(&self.targets[at]) || of_others(at);
+        self.aliasing = match (0..self.targets.len()).any(aliases) {
+            true => Aliasing::Possible,
             false => Aliasing::None,
         };
     }
 
-    /// Copies a result to where the host wants it.
-    fn copy_outputs(&self, result: &Any) -> std::result::Result<(), Raised> {
+    /// Copies a result to where the host wants it; `in_place` if parts of it may lie in the targets.
+    fn copy_outputs(&self, result: &Any, in_place: bool) -> std::result::Result<(), Raised> {
         if self.targets.is_empty() {
             return Ok(());
         }
@@ -99,7 +110,7 @@ impl BoundCall {
                 items.len()
             )));
         }
-        if self.aliasing == Aliasing::None {
+        if self.aliasing == Aliasing::None && !in_place {
             return copy_items(items, &self.targets);
         }
         let staged = items.iter().enumerate().map(|(index, item)| self.stage(index, item));
@@ -148,8 +159,10 @@ fn copy_tensor(source: &Tensor, target: &Tensor) -> std::result::Result<(), Stri
             target.shape()
         ));
     }
-    // SAFETY: both are compact CPU tensors of one shape and type. A bound output that is
-    // also the result overlaps itself exactly, which `copy_from` allows.
+    if target.data_ptr() == source.data_ptr() {
+        return Ok(());
+    }
+    // SAFETY: both are compact CPU tensors of one shape and type.
     unsafe { target.data_ptr().copy_from(source.data_ptr(), source.nbytes()) };
     Ok(())
 }

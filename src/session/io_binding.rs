@@ -68,7 +68,7 @@ impl IoBinding<'_> {
     /// # Ok::<(), reflex::Error>(())
     /// ```
     pub fn run(&mut self) -> Result<()> {
-        self.call.run(|func, args, result| self.session.call_into(func, args, result))
+        self.call.run(self.session)
     }
 
     /// Writes output `output` into input `input`, of the same type and shape, after every run, from
