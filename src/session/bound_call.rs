@@ -7,7 +7,6 @@ use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::output_buffers::OutputScope;
 
-use super::Session;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A function with stored arguments, its last result, and the tensors that results are copied to.
@@ -63,14 +62,19 @@ impl BoundCall {
         self.result.as_ref()
     }
 
-    /// Has `session` call the function. The previous result is released first, so that its memory
-    /// serves this run. Large results are written in the targets, others copied there.
-    pub(super) fn run(&mut self, session: &mut Session) -> Result<()> {
+    /// Has `call` call the function. The previous result is released first, so that its memory
+    /// serves this run. Results are copied to the targets, but for large ones of a function that is `pure`,
+    /// which are written there: it keeps no tensor but in its result.
+    pub(super) fn run(
+        &mut self,
+        pure: bool,
+        call: impl FnOnce(u32, &[AnyView<'_>], &mut Any) -> Result<()>,
+    ) -> Result<()> {
         self.result = None;
         let mut result = Any::NONE;
-        let can_be_in_place = self.aliasing == Aliasing::None && session.keeps_no_tensors();
+        let can_be_in_place = pure && self.aliasing == Aliasing::None;
         let in_place = can_be_in_place.then(|| OutputScope::enter(&self.targets)).flatten();
-        session.call_into(self.func, AnyView::slice(&self.inputs), &mut result)?;
+        call(self.func, AnyView::slice(&self.inputs), &mut result)?;
         let copied = self.copy_outputs(&result, in_place.is_some());
         drop(in_place);
         self.result = Some(result);

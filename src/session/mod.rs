@@ -121,7 +121,7 @@ impl Session {
     ) -> Result<()> {
         let mut call = BoundCall::new(func, args);
         call.bind_outputs(outputs);
-        call.run(self)
+        call.run(self.keeps_no_tensors(), |func, args, result| self.call_into(func, args, result))
     }
 
     /// True if no call keeps a tensor but in its result.

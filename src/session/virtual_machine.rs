@@ -154,7 +154,8 @@ impl Session {
     pub fn invoke_stateful(&mut self, name: &str) -> Result<()> {
         let at = self.bound_call(name)?;
         let mut call = std::mem::take(&mut self.bound[at]);
-        let outcome = call.run(self);
+        let pure = self.keeps_no_tensors();
+        let outcome = call.run(pure, |func, args, result| self.call_into(func, args, result));
         self.bound[at] = call;
         outcome
     }

@@ -5,6 +5,8 @@
 //! for: what it is released with is offered again, so that an intermediate of an output's size leaves
 //! the memory to the output. The host looks afterwards which results lie in their tensors, and copies
 //! the others.
+//!
+//! Decision: docs/decisions/0075-output-buffers.md
 
 use std::cell::{Cell, RefCell};
 use std::num::NonZeroU64;
