@@ -1,14 +1,10 @@
-//! Top-k: few elements by insertion into the sorted result, more by a binary heap whose root is the last of
-//! the kept ones, sorted in the end (Williams, "Algorithm 232: Heapsort", 1964). Either way most elements
-//! of a long axis are turned away by one comparison.
+//! Top-k by a binary heap whose root is the last of the kept elements, sorted in the end (Williams,
+//! "Algorithm 232: Heapsort", 1964). Most elements of a long axis are turned away by one comparison.
 
 use reflex_tir::builder::FuncBuilder;
 use reflex_tir::{Buffer, DType, Expr, Intrin, Scope, Stmt};
 
 use crate::legalize::builder::{OpBuilder, loops};
-
-/// The most elements that are kept by insertion.
-const MOST_INSERTED: i64 = 16;
 
 /// The order of the result.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -21,57 +17,6 @@ pub enum Order {
 
 /// `TopK`.
 pub fn top_k(cx: &mut OpBuilder<'_>, axis: usize, order: Order) {
-    match cx.outs[0].shape[axis].as_int() {
-        Some(k) if k <= MOST_INSERTED => insertion(cx, axis, order),
-        _ => heap(cx, axis, order),
-    }
-}
-
-fn insertion(cx: &mut OpBuilder<'_>, axis: usize, order: Order) {
-    let (x, out, read) = (cx.args[0].clone(), cx.outs[0].clone(), cx.reader(0));
-    let values = cx.f.declare_output("values", out.dtype, out.shape.clone());
-    let indices = cx.f.declare_output("indices", DType::I64, out.shape.clone());
-    let (n, k) = (x.shape[axis].clone(), out.shape[axis].clone());
-    let mut outer = x.shape.clone();
-    outer.remove(axis);
-    let element = cx.f.func_mut().new_var("j");
-    // Elements kept so far are min(j, k); `hole` walks down from there to where x[j] belongs.
-    let state = cx.f.func_mut().new_buffer("hole", DType::I64, vec![1.into()], Scope::Local);
-    let nest = loops(&mut cx.f, "i", &outer, |f, i| {
-        let place = |at: Expr| [&i[..axis], &[at], &i[axis..]].concat();
-        let j = Expr::from(element);
-        let value = read(f, &place(j.clone()));
-        let hole = f.at(state, &[Expr::i64(0)]);
-        let above = hole.clone() - 1;
-        let kept = f.at(values, &place(above.clone().max(0)));
-        let moves = hole.clone().gt(0).and(precedes(value.clone(), kept.clone(), order));
-        let set_hole = |e: Expr| Stmt::store(state, vec![Expr::i64(0)], e);
-        // Shift one down, unless it falls off the end.
-        let shift = Stmt::If {
-            cond: hole.clone().lt(k.clone()),
-            then: Box::new(Stmt::Seq(vec![
-                Stmt::store(values, place(hole.clone()), kept),
-                Stmt::store(indices, place(hole.clone()), f.at(indices, &place(above.clone()))),
-            ])),
-            otherwise: None,
-        };
-        let walk =
-            Stmt::While { cond: moves, body: Box::new(Stmt::Seq(vec![shift, set_hole(above)])) };
-        let put = Stmt::If {
-            cond: hole.clone().lt(k.clone()),
-            then: Box::new(Stmt::Seq(vec![
-                Stmt::store(values, place(hole.clone()), value),
-                Stmt::store(indices, place(hole), j.clone()),
-            ])),
-            otherwise: None,
-        };
-        let body = Stmt::Seq(vec![set_hole(j.min(k.clone())), walk, put]);
-        Stmt::Allocate { buffer: state, body: Box::new(Stmt::serial(element, n.clone(), body)) }
-    });
-    cx.f.push(nest);
-}
-
-fn heap(cx: &mut OpBuilder<'_>, axis: usize, order: Order) {
     let (x, out, read) = (cx.args[0].clone(), cx.outs[0].clone(), cx.reader(0));
     let values = cx.f.declare_output("values", out.dtype, out.shape.clone());
     let indices = cx.f.declare_output("indices", DType::I64, out.shape.clone());

@@ -349,7 +349,7 @@ fn indices(list: &mut List) {
     for (largest, k) in [(true, 3), (false, 3), (true, 6), (false, 1)] {
         add(list, "topk", Op::TopK { axis: 1, k: k.into(), largest }, &[ties.clone()]);
     }
-    // More than are inserted one by one: kept in a heap.
+    // Deeper heaps, with equal values and NaN.
     let repeated = Literal::from_f32(
         vec![2, 41],
         &(0..82).map(|i| if i == 7 { f32::NAN } else { (i * 37 % 29) as f32 }).collect::<Vec<_>>(),
