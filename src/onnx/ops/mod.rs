@@ -34,6 +34,7 @@ mod loss;
 mod lstm;
 mod ml;
 mod norm;
+mod packed_weights;
 mod predicated_trees;
 mod quant;
 mod random;
