@@ -23,6 +23,10 @@ use crate::packing::share::for_each_part;
 
 /// Bits of a word.
 const WORD: i64 = 32;
+/// Bits of a float32 after its leading one.
+const MANTISSA: i64 = 23;
+/// The exponent of a float32 that is 1.
+const EXPONENT_OF_ONE: i64 = 127;
 
 /// The codes of a packed constant. Numbers are the bits of a float32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,16 +68,18 @@ impl BlockCodes {
     pub fn of(literal: &Literal) -> Option<BlockCodes> {
         let (matrix, axis) = literal.as_block_quantized()?;
         let (bits, block) = (matrix.bits as i64, matrix.block as i64);
-        let largest = ((1u32 << bits) - 1) as f32;
-        let is_code = |z: &f32| z.trunc() == *z && (0.0..=largest).contains(z) && !z.is_sign_negative();
-        let meaning = match &matrix.meaning {
+        let meaning = Meaning::ZeroNumbers;
+        let mut codes = BlockCodes { bits, block, rounded: matrix.dtype, meaning };
+        codes.meaning = match &matrix.meaning {
             CodeMeaning::Centred(zero) => Meaning::Centred(zero.to_bits()),
-            CodeMeaning::CentredByBlock(zeros) if zeros.iter().all(is_code) => Meaning::ZeroCodes,
+            CodeMeaning::CentredByBlock(zeros) if zeros.iter().all(|z| codes.is_code(*z)) => {
+                Meaning::ZeroCodes
+            }
             CodeMeaning::CentredByBlock(_) => Meaning::ZeroNumbers,
             CodeMeaning::Table(table) => Meaning::Table(table.map(f32::to_bits)),
         };
         let whole = (block * bits) % WORD == 0 && axis == DepthAxis::First;
-        whole.then_some(BlockCodes { bits, block, rounded: matrix.dtype, meaning })
+        whole.then_some(codes)
     }
 
     /// Codes in a word.
@@ -118,19 +124,51 @@ impl BlockCodes {
         let number = |n: i64| line(first.clone() + n).reinterpret(DType::F32);
         let word = line(first.clone() + self.numbers() + at.word.clone());
         let value = match &self.meaning {
-            Meaning::Centred(0) => self.number(word, &at.code),
+            Meaning::Centred(zero) if self.is_code(f32::from_bits(*zero)) => {
+                self.centred(word, &at.code, f32::from_bits(*zero))
+            }
             Meaning::Centred(zero) => self.number(word, &at.code) - float(*zero),
             Meaning::ZeroCodes => {
                 let (each, block) = (self.per_word(), &at.block);
                 let zeros = line(block.clone().floordiv(each));
-                let zero = self.number(zeros, &block.clone().floormod(each));
-                self.number(word, &at.code) - zero
+                let zero = self.above_power(zeros, &block.clone().floormod(each));
+                self.above_power(word, &at.code) - zero
             }
             Meaning::ZeroNumbers => self.number(word, &at.code) - number(1),
             Meaning::Table(table) => self.entry(table, &word, &at.code),
         };
         let product = value * number(0);
         product.cast(self.rounded)
+    }
+
+    /// Whether a zero point is a code.
+    fn is_code(&self, zero: f32) -> bool {
+        let largest = ((1u32 << self.bits) - 1) as f32;
+        zero.trunc() == zero && (0.0..=largest).contains(&zero) && zero.is_sign_positive()
+    }
+
+    /// A code without a zero point: from `2^p + code`, whose bits are those of `2^p` and the code, less
+    /// `2^p + zero`. No step is rounded, and codes whose `p` fits their place in the word are not shifted.
+    fn centred(&self, word: Expr, code: &Expr, zero: f32) -> Expr {
+        let in_place = MANTISSA / self.bits;
+        let (group, place) = (code.clone().floordiv(in_place), code.clone().floormod(in_place));
+        let word = self.shifted(word, &(group * in_place));
+        let by = (place * self.bits).cast(DType::U32);
+        let mask = Expr::int((1i64 << self.bits) - 1, DType::U32);
+        let mask = Expr::call(Intrin::Shl, vec![mask, by.clone()]);
+        let power = Expr::int(EXPONENT_OF_ONE + MANTISSA, DType::U32) - by;
+        let power = Expr::call(Intrin::Shl, vec![power, Expr::int(MANTISSA, DType::U32)]);
+        let code = Expr::call(Intrin::BitAnd, vec![word, mask]);
+        let both = Expr::call(Intrin::BitOr, vec![code, power.clone()]).reinterpret(DType::F32);
+        both - (power.reinterpret(DType::F32) + float(zero.to_bits()))
+    }
+
+    /// `2^23 + code`, from which another such is subtracted.
+    fn above_power(&self, word: Expr, code: &Expr) -> Expr {
+        let mask = Expr::int((1i64 << self.bits) - 1, DType::U32);
+        let code = Expr::call(Intrin::BitAnd, vec![self.shifted(word, code), mask]);
+        let power = Expr::int((EXPONENT_OF_ONE + MANTISSA) << MANTISSA, DType::U32);
+        Expr::call(Intrin::BitOr, vec![code, power]).reinterpret(DType::F32)
     }
 
     /// A code of a word as a float32.

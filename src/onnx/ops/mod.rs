@@ -123,6 +123,8 @@ pub(crate) fn unsupported(model: &Model) -> Vec<UnsupportedOperator> {
 #[cfg(test)]
 mod contrib_tests;
 #[cfg(test)]
+mod packed_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod tree_ensemble_tests;
