@@ -235,13 +235,9 @@ fn pack_column(
     column: usize,
     set: &mut dyn FnMut(usize, u32),
 ) {
-    let [zero_lines, numbers, words, each] = [
-        codes.zero_lines(matrix.depth as i64),
-        codes.numbers(),
-        codes.words(),
-        codes.per_word(),
-    ]
-    .map(|n| n as usize);
+    let [zero_lines, numbers, words, each] =
+        [codes.zero_lines(matrix.depth as i64), codes.numbers(), codes.words(), codes.per_word()]
+            .map(|n| n as usize);
     let blocks = matrix.blocks();
     let zeros: &[f32] = match &matrix.meaning {
         CodeMeaning::CentredByBlock(zeros) => &zeros[column * blocks..][..blocks],

@@ -114,9 +114,10 @@ fn groups_in_order_are_none() {
         let b = Build::inputs(&["a: f32[3, 64]"]);
         let parts: Vec<(&str, Literal)> = with(g);
         let codes = [data_type::UINT8, data_type::FLOAT, data_type::INT32];
-        let b = parts.iter().zip(codes).fold(b, |b, ((name, l), code)| {
-            b.raw(name, l.shape(), code, l.bytes())
-        });
+        let b = parts
+            .iter()
+            .zip(codes)
+            .fold(b, |b, ((name, l), code)| b.raw(name, l.shape(), code, l.bytes()));
         b.contrib(node[0].0, node[0].1.clone()).module(&["y"]).unwrap()
     };
     let other = module(group(&|k| 3 - k / 16));
@@ -175,10 +176,8 @@ fn dequantized_narrow_integers() {
         codes.map(|c: u8| (c ^ sign).wrapping_sub(sign)).collect()
     };
     let block = vec![int("block_size", 16), int("axis", 0)];
-    for (narrow, byte, signed) in [
-        (INT4, data_type::INT8, true),
-        (UINT4, data_type::UINT8, false),
-    ] {
+    for (narrow, byte, signed) in [(INT4, data_type::INT8, true), (UINT4, data_type::UINT8, false)]
+    {
         let result = |code: i32, codes: &[u8]| {
             let b = Build::inputs(&["a: f32[3, 64]"]).raw("c", &[64, 20], code, codes);
             let b = b.raw("s", scales.shape(), data_type::FLOAT, scales.bytes());

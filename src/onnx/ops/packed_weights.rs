@@ -82,7 +82,8 @@ fn centred(zeros: Vec<f32>) -> CodeMeaning {
 pub(super) fn in_order(group: &Tensor, extents: Extents) -> bool {
     let Some(group) = group.as_literal().and_then(Literal::to_i64) else { return false };
     let within = group.iter().take(extents.depth).enumerate();
-    group.len() >= extents.depth && within.into_iter().all(|(k, g)| *g == (k / extents.block) as i64)
+    group.len() >= extents.depth
+        && within.into_iter().all(|(k, g)| *g == (k / extents.block) as i64)
 }
 
 /// The elements as float32, which holds them; `None` for other types, or where they are not known.
@@ -154,8 +155,7 @@ pub(super) fn dequantized_blocks(
     }
     let (columns, depth) = (extents.columns, extents.depth);
     let codes = Literal::new(DType::U8, vec![codes.len() as i64], Arc::new(codes))?;
-    let matrix =
-        BlockQuantized { dtype: to, columns, depth, bits, block, codes, scales, meaning };
+    let matrix = BlockQuantized { dtype: to, columns, depth, bits, block, codes, scales, meaning };
     let order = if axis == 0 { DepthAxis::First } else { DepthAxis::Last };
     Literal::block_quantized(Arc::new(matrix), order).map(Tensor::literal)
 }
