@@ -163,8 +163,7 @@ impl Compiler {
     ) -> Upgrade {
         // Its threads must not drop a caller's passes: Python's need a lock that no other thread gets
         // once Python ends.
-        let options =
-            pipeline::Options { pipeline: options.pipeline.without_outside(), ..options };
+        let options = pipeline::Options { pipeline: options.pipeline.without_outside(), ..options };
         // Processes of its own, which have the priority of the threads that wait for them.
         let awaited = Generator::process();
         let recompile = move |kernel: &PrimFunc, cpu: &Cpu, urgency: Urgency| {
