@@ -1,7 +1,7 @@
 //! Constant matrices of 2-, 4- or 8-bit codes with a scale for each block along the depth. They stay
 //! codes; floats are made of them only where something reads a constant's bytes.
 //!
-//! Decision: docs/decisions/0077-packed-weights.md
+//! Decision: docs/decisions/0076-packed-weights.md
 
 use half::{bf16, f16};
 use reflex_tir::DType;

@@ -12,7 +12,7 @@
 //! An element is `(code - zero point) * scale` in float32, or `table[code] * scale`, as the operators
 //! of the graph compute it, rounded to the type of the constant.
 //!
-//! Decision: docs/decisions/0077-packed-weights.md
+//! Decision: docs/decisions/0076-packed-weights.md
 
 use reflex_graph::{BlockQuantized, CodeMeaning, DepthAxis, Literal};
 use reflex_tir::{CmpOp, DType, Expr, Intrin};

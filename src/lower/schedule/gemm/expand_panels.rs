@@ -9,7 +9,7 @@
 //! A tile of few rows makes floats of codes in registers instead: the codes are read once, and nothing is
 //! written. The sums are the same.
 //!
-//! Decision: docs/decisions/0077-packed-weights.md
+//! Decision: docs/decisions/0076-packed-weights.md
 
 use reflex_tir::{Buffer, DType, Expr, ExprKind, ForKind, Scope, Stmt};
 
