@@ -18,7 +18,6 @@ use reflex_graph::{BlockQuantized, CodeMeaning, DepthAxis, Literal};
 use reflex_tir::{CmpOp, DType, Expr, Intrin};
 use reflex_vm::executable::AlignedBytes;
 
-use crate::packing::panels::Packing;
 use crate::packing::share::for_each_part;
 
 /// Bits of a word.
@@ -206,10 +205,10 @@ fn float(bits: u32) -> Expr {
     Expr::float(f64::from(f32::from_bits(bits)), DType::F32)
 }
 
-/// The bytes of the packed form of a matrix of codes.
-pub fn packed(packing: &Packing, codes: &BlockCodes, value: &Literal) -> Option<AlignedBytes> {
+/// The bytes of the packed form of a matrix of codes, in panels of so many columns.
+pub fn packed(width: i64, codes: &BlockCodes, value: &Literal) -> Option<AlignedBytes> {
     let (matrix, _) = value.as_block_quantized()?;
-    let width = usize::try_from(packing.width).ok().filter(|width| *width > 0)?;
+    let width = usize::try_from(width).ok().filter(|width| *width > 0)?;
     let lines = usize::try_from(codes.lines(matrix.depth as i64)).ok()?;
     let panels = matrix.columns.div_ceil(width);
     let mut out = AlignedBytes::zeroed(panels * lines * width * 4);

@@ -27,7 +27,7 @@ pub fn pack(packing: &Packing, value: &Literal) -> Option<Literal> {
         PackedElements::AsStored => None,
         PackedElements::Bf16Pairs => Some(vnni::packed(packing, value)?),
         PackedElements::Int8Words => Some(vnni::packed_bytes(packing, value)?),
-        PackedElements::Blocks(codes) => Some(blocks::packed(packing, &codes, value)?),
+        PackedElements::Blocks(codes) => Some(blocks::packed(packing.width, &codes, value)?),
     };
     if let Some(words) = words {
         return Literal::new(DType::U32, shape?, Arc::new(words));
