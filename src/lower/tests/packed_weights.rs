@@ -134,7 +134,19 @@ fn one_row_streams_codes_in_vectors() {
     assert!(!text.contains("columns packed into panels"), "nothing is copied: {text}");
 }
 
-/// `relu(a w)` for constant codes.
+#[test]
+fn no_tile_register_takes_codes() {
+    let w = weights(256, 512, 32, 4, Zeros::One, DType::F32);
+    let case = Case { name: "many".into(), op: Op::MatMul, args: vec![noise(&[512, 256], 9), w] };
+    let kernel = case.legalized(&[packing(&case)]);
+    let mut amx = target(64);
+    amx.features = ["avx512f", "avx512bf16", "amx-tile", "amx-bf16"].map(str::to_owned).into();
+    let scheduled = schedule_explained(&kernel.func, &amx);
+    assert_eq!(scheduled.decisions[0].rule, "gemm", "{scheduled}");
+    assert!(scheduled.to_string().contains("expanded panel by panel"), "{scheduled}");
+}
+
+/// `abs(a w)` for constant codes.
 fn module(w: Literal, rows: Expr) -> Module {
     let mut module = Module::default();
     let depth = w.shape()[0];
