@@ -231,7 +231,7 @@ const LAYOUTS: [Layout; 20] = [
         dir: "src/graph",
         layers: &[
             "dims op strides",
-            "infer literal visit",
+            "block_quantized infer literal visit",
             "builder constant_pool verify",
             "ir relay script",
             "bind_symbolic_vars eval print",

@@ -32,6 +32,7 @@
 //! | module | content |
 //! |---|---|
 //! | `ir`, `literal`, `visit` | data structures, constants, walks over nodes |
+//! | `block_quantized` | constants that stay codes of 2, 4 or 8 bits |
 //! | `op` | the operator table; the documentation of `op.rs` says **how to add an operator** |
 //! | [`dims`] | symbolic shape analysis: simplify and compare dimensions |
 //! | [`infer`], [`verify`] | shape inference; the rules that passes rely on |
@@ -49,6 +50,7 @@
 #![forbid(unsafe_code)]
 
 mod bind_symbolic_vars;
+mod block_quantized;
 pub mod builder;
 mod constant_pool;
 pub mod dims;
@@ -65,6 +67,7 @@ mod strides;
 pub mod verify;
 mod visit;
 
+pub use block_quantized::{BlockQuantized, CodeMeaning, DepthAxis};
 pub use constant_pool::ConstantPool;
 pub use eval::{DimValues, EvalError, EvalValue, eval_dim, eval_func, eval_op};
 pub use ir::{

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use reflex_runtime::file_bytes::FileBytes;
 use reflex_tir::DType;
 
+use crate::block_quantized::{BlockQuantized, DepthAxis};
 use crate::strides::{gather_strided, strides};
 
 /// A constant tensor, compact and row-major, little-endian. Cloning shares the bytes.
@@ -19,6 +20,21 @@ pub struct Literal {
     file: Option<FileBytes>,
     /// Set if `data` is a lazily permuted copy of another constant.
     permuted: Option<Arc<Permuted>>,
+    /// Set if `data` is lazily made of codes.
+    quantized: Option<Arc<Expanded>>,
+}
+
+/// Lazily expanded bytes of a matrix of codes.
+struct Expanded {
+    matrix: Arc<BlockQuantized>,
+    axis: DepthAxis,
+    bytes: OnceLock<Vec<u8>>,
+}
+
+impl AsRef<[u8]> for Expanded {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes.get_or_init(|| self.matrix.expanded(self.axis))
+    }
 }
 
 /// Lazily permuted bytes, made on first use. A weight that is only read while it is packed is
@@ -68,7 +84,29 @@ impl Literal {
             count = count.checked_mul(usize::try_from(*dim).ok()?)?;
         }
         let fits = dtype.bytes_for(count) == Some((*data).as_ref().len());
-        fits.then_some(Literal { dtype, shape, data, file: None, permuted: None })
+        fits.then_some(Literal { dtype, shape, data, file: None, permuted: None, quantized: None })
+    }
+
+    /// A matrix of codes. Floats are made of them when the bytes are first read. `None` when its parts
+    /// do not fit together.
+    pub fn block_quantized(matrix: Arc<BlockQuantized>, axis: DepthAxis) -> Option<Literal> {
+        let depth = i64::try_from(matrix.depth).ok()?;
+        let columns = i64::try_from(matrix.columns).ok()?;
+        let shape = match axis {
+            DepthAxis::First => vec![depth, columns],
+            DepthAxis::Last => vec![columns, depth],
+        };
+        let count = matrix.depth.checked_mul(matrix.columns)?;
+        matrix.dtype.bytes_for(count)?;
+        let dtype = matrix.is_consistent().then_some(matrix.dtype)?;
+        let quantized = Arc::new(Expanded { matrix, axis, bytes: OnceLock::new() });
+        let data = quantized.clone();
+        Some(Literal { dtype, shape, data, file: None, permuted: None, quantized: Some(quantized) })
+    }
+
+    /// The codes of a constant that is made of them, and the axis that their depth is.
+    pub fn as_block_quantized(&self) -> Option<(&BlockQuantized, DepthAxis)> {
+        self.quantized.as_deref().map(|q| (&*q.matrix, q.axis))
     }
 
     /// The same tensor with its bytes in a file.
@@ -86,6 +124,9 @@ impl Literal {
     pub fn release(&self) {
         if let Some((source, _)) = self.permutation() {
             source.release();
+        }
+        if let Some(quantized) = &self.quantized {
+            quantized.matrix.codes.release();
         }
         if let Some(file) = &self.file {
             file.release(self.bytes());
@@ -108,14 +149,18 @@ impl Literal {
         if !fits || !self.dtype.bits.is_multiple_of(8) || !self.dtype.is_scalar() {
             return None;
         }
+        if let (Some(quantized), [1, 0]) = (&self.quantized, perm) {
+            let axis = quantized.axis.transposed();
+            return Literal::block_quantized(quantized.matrix.clone(), axis);
+        }
         let shape = permute(&self.shape, perm);
         let permuted = Arc::new(Permuted {
             source: Mutex::new(Some(self.clone())),
             perm: perm.to_vec(),
             bytes: OnceLock::new(),
         });
-        let data = permuted.clone();
-        Some(Literal { dtype: self.dtype, shape, data, file: None, permuted: Some(permuted) })
+        let (dtype, data) = (self.dtype, permuted.clone());
+        Some(Literal { dtype, shape, data, file: None, permuted: Some(permuted), quantized: None })
     }
 
     /// The source and the permutation of a lazily permuted constant; `None` once its bytes have been
@@ -125,7 +170,7 @@ impl Literal {
         Some((permuted.source()?, &permuted.perm))
     }
 
-    /// Returns true if `other` has the same type, shape and bytes. Bytes of a mapped file are
+    /// Returns true if `other` has the same type, shape and bytes; codes are no copy of floats. Bytes of a mapped file are
     /// released from memory as they are compared.
     pub fn is_copy_of(&self, other: &Literal) -> bool {
         const CHUNK: usize = 1 << 20;
@@ -136,6 +181,12 @@ impl Literal {
             }
             same
         };
+        // Codes are compared as such: floats are not made of them for this.
+        match (&self.quantized, &other.quantized) {
+            (Some(a), Some(b)) => return a.axis == b.axis && a.matrix == b.matrix,
+            (None, None) => {}
+            (Some(_), None) | (None, Some(_)) => return false,
+        }
         let chunks = || self.bytes().chunks(CHUNK).zip(other.bytes().chunks(CHUNK));
         self.dtype == other.dtype
             && self.shape == other.shape
@@ -192,7 +243,7 @@ impl Literal {
         Arc::clone(&self.data)
     }
 
-    /// Number of bytes. Does not make lazily permuted ones.
+    /// Number of bytes. Does not make lazy ones.
     pub fn size(&self) -> usize {
         self.dtype.bytes_for(self.count()).expect("counted when it was made")
     }
@@ -205,7 +256,7 @@ impl Literal {
     /// The same bytes under another shape of the same count.
     pub fn reshaped(&self, shape: Vec<i64>) -> Option<Literal> {
         let count = shape.iter().try_fold(1usize, |n, d| n.checked_mul(usize::try_from(*d).ok()?));
-        let other = || Literal { shape, permuted: None, ..self.clone() };
+        let other = || Literal { shape, permuted: None, quantized: None, ..self.clone() };
         (count == Some(self.count())).then(other)
     }
 

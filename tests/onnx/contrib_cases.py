@@ -419,11 +419,29 @@ def quantised_products():
          [("x", f32(3, 7)), ("S", np.abs(f32(3)) + 0.01), ("Z", u8(3))], axis=0)
 
 
+def packed_blocks():
+    """Weights that fill panels of columns, so that they stay packed; one row, few, and many."""
+    n = 40
+    for bits, k, block in [(4, 64, 32), (4, 72, 16), (8, 64, 32), (2, 96, 16)]:
+        kb = (k + block - 1) // block
+        base = [("B", u8(n, kb, block * bits // 8)), ("S", f32(n, kb, scale=0.1))]
+        zero = ("Z", u8(n, (kb * bits + 7) // 8))
+        sizes = dict(K=k, N=n, bits=bits, block_size=block)
+        for rows in (1, 5, 50):
+            a = ("a", f32(rows, k))
+            Case(f"packed_nbits_{bits}_{k}_{rows}", "MatMulNBits", [a] + base, **sizes)
+            Case(f"packed_nbits_{bits}_{k}_{rows}_zero", "MatMulNBits", [a] + base + [zero], **sizes)
+    for kind in (0, 1):
+        Case(f"packed_bnb4_{kind}", "MatMulBnb4",
+             [("a", f32(3, 48)), ("B", u8(n * 48 // 2)), ("S", np.abs(f32(n * 48 // 16)))],
+             K=48, N=n, block_size=16, quant_type=kind)
+
+
 def main():
     out = sys.argv[1]
     shutil.rmtree(out, ignore_errors=True)
     for make in (activations, norms, embeddings, rotary, products, blocks, multi_head, merged,
-                 group_query, qlinear, quantised_products):
+                 group_query, qlinear, quantised_products, packed_blocks):
         make()
     failed = 0
     for case in CASES:

@@ -24,7 +24,7 @@ use crate::graph::edit::{constant_names, constants, release};
 use crate::graph::eliminate_dead_code;
 use crate::layout::blocked_shape;
 use crate::optimize_for::{DeviceKind, OptimizeFor};
-use crate::packing::choose::{blocked_packings, packings, winograd_packings};
+use crate::packing::choose::{block_packing, blocked_packings, packings, winograd_packings};
 use crate::packing::pack::pack;
 use crate::packing::panels::Packing;
 use crate::precision::{BF16X3_ATTR, Precision};
@@ -180,7 +180,11 @@ impl FusePass {
                 ));
             };
             let sums = layouts.sums(*at);
-            let packings = self.packings(func, consts, op, args, &all_args, sums);
+            let literal = |v: Value| consts.get(&v).map(|c| module.consts[*c].clone());
+            let packings = match self.codes_packing(func, op, args, &all_args, &literal) {
+                Some(codes) => vec![codes],
+                None => self.packings(func, consts, op, args, &all_args, sums),
+            };
             for packing in &packings {
                 let value = args[packing.operand];
                 let constant = self.pack(module, consts[&value], packing)?;
@@ -248,6 +252,25 @@ impl FusePass {
             }
             None => packings(op, &types, &is_constant, self.precision),
         })
+    }
+
+    /// The packing of an operand that is a constant of codes, which stay codes.
+    fn codes_packing(
+        &self,
+        func: &Func,
+        op: &Op,
+        args: &[Value],
+        all_args: &[Value],
+        literal: &dyn Fn(Value) -> Option<Literal>,
+    ) -> Option<Packing> {
+        if self.device == DeviceKind::Gpu {
+            return None;
+        }
+        let ty = |v: &Value| func.values[*v].ty.as_tensor().cloned();
+        let types = args.iter().map(ty).collect::<Option<Vec<_>>>()?;
+        let once = |n: usize| all_args.iter().filter(|v| **v == args[n]).count() == 1;
+        let constant = |n: usize| literal(args[n]).filter(|_| once(n));
+        block_packing(op, &types, &constant, self.precision)
     }
 
     fn pack(

@@ -220,7 +220,7 @@ impl<'a> OpBuilder<'a> {
 pub fn at(f: &FuncBuilder, source: &OperandSource, index: &[Expr]) -> Expr {
     match source {
         OperandSource::Buffer(b, None) => f.at(*b, index),
-        OperandSource::Buffer(b, Some(packing)) => f.at(*b, &packing.packed_index(index)),
+        OperandSource::Buffer(b, Some(packing)) => packing.element(f, *b, index),
         OperandSource::Immediate(value) => value.clone(),
     }
 }

@@ -1,9 +1,10 @@
 //! The choice of constant operands that are packed, and of their panels.
 
-use reflex_graph::{ConvAttrs, Op, TensorType};
+use reflex_graph::{ConvAttrs, Literal, Op, TensorType};
 use reflex_tir::{DType, Expr};
 
 use crate::layout::{LAYOUT_LANES, conv_panel_rows, panel_width};
+use crate::packing::blocks::BlockCodes;
 use crate::packing::panels::{MatrixView, PackedElements, Packing, PanelRole};
 use crate::precision::Precision;
 use crate::winograd::{winograd_phases_tile, winograd_tile};
@@ -65,6 +66,32 @@ pub fn packings(
     }
 }
 
+/// The packing of the right operand of a matmul that is a constant of codes, which stay codes.
+pub fn block_packing(
+    op: &Op,
+    types: &[TensorType],
+    constant: &dyn Fn(usize) -> Option<Literal>,
+    precision: Precision,
+) -> Option<Packing> {
+    if !matches!(op, Op::MatMul) || precision == Precision::Bf16 || types[0].shape.is_empty() {
+        return None;
+    }
+    let value = constant(1)?;
+    let codes = BlockCodes::of(&value)?;
+    let (shape, matrix) = (value.shape().to_vec(), MatrixView::KByN);
+    let (_, k, n) = matrix.extents(&shape)?;
+    let (width, role) = (panel_width(n), PanelRole::Columns);
+    let elements = PackedElements::Blocks(codes);
+    (n >= LAYOUT_LANES && k > 0).then_some(Packing {
+        operand: 1,
+        width,
+        shape,
+        matrix,
+        role,
+        elements,
+    })
+}
+
 /// Whether the columns of a 1-D convolution are its channels: its stride is so long that positions
 /// would be copied one by one, or there are so few positions (`count`) that they fill less than a
 /// vector, and the channels more.
@@ -88,6 +115,7 @@ fn suits(elements: PackedElements, dtype: DType) -> bool {
     match elements {
         PackedElements::Int8Words => matches!(dtype, DType::U8 | DType::I8),
         PackedElements::AsStored | PackedElements::Bf16Pairs => dtype == DType::F32,
+        PackedElements::Blocks(_) => false,
     }
 }
 

@@ -8,7 +8,7 @@ use reflex_vm::executable::AlignedBytes;
 
 use crate::packing::panels::{MatrixView, PackedElements, Packing};
 use crate::packing::share::for_each_part;
-use crate::packing::{vnni, winograd};
+use crate::packing::{blocks, vnni, winograd};
 
 /// Panels of so many bytes are worth a system call that frees the memory of their source.
 const LARGE: usize = 64 << 10;
@@ -27,6 +27,7 @@ pub fn pack(packing: &Packing, value: &Literal) -> Option<Literal> {
         PackedElements::AsStored => None,
         PackedElements::Bf16Pairs => Some(vnni::packed(packing, value)?),
         PackedElements::Int8Words => Some(vnni::packed_bytes(packing, value)?),
+        PackedElements::Blocks(codes) => Some(blocks::packed(packing.width, &codes, value)?),
     };
     if let Some(words) = words {
         return Literal::new(DType::U32, shape?, Arc::new(words));

@@ -9,10 +9,14 @@
 //! `[ceil(n / width), ceil(k / 2), width]` of uint32. So are four 8-bit integers:
 //! `[ceil(n / width), ceil(k / 4), width]`. Neighbours of a convolution are input channels: `k` counts
 //! pairs (fours) of channels, then the positions in the kernel.
+//!
+//! Weights of codes stay codes: [`crate::packing::blocks`].
 
-use reflex_tir::{DType, Expr};
+use reflex_tir::builder::FuncBuilder;
+use reflex_tir::{Buffer, DType, Expr};
 
 use crate::layout::flatten;
+use crate::packing::blocks::{BlockCodes, CodeIndex};
 use crate::winograd::{WinogradTile, phase_taps};
 
 /// The packed form of a constant operand.
@@ -41,13 +45,15 @@ pub enum PackedElements {
     Bf16Pairs,
     /// uint32 with four along `k`, 8-bit integers.
     Int8Words,
+    /// uint32 with codes of a block, and with their scale.
+    Blocks(BlockCodes),
 }
 
 impl PackedElements {
     /// Elements of the constant along `k` that share one.
     pub fn along_k(self) -> i64 {
         match self {
-            PackedElements::AsStored => 1,
+            PackedElements::AsStored | PackedElements::Blocks(_) => 1,
             PackedElements::Bf16Pairs => 2,
             PackedElements::Int8Words => 4,
         }
@@ -91,8 +97,11 @@ impl Packing {
         shape.into_iter().map(Expr::i64).collect()
     }
 
-    /// Rows for `k` elements.
+    /// Rows for `k` elements: lines of words, where they are codes.
     fn rows(&self, k: i64) -> i64 {
+        if let PackedElements::Blocks(codes) = &self.elements {
+            return codes.lines(k);
+        }
         let (taps, shared) = (self.taps(), self.elements.along_k());
         match shared {
             1 => k,
@@ -111,6 +120,33 @@ impl Packing {
     /// The element type of the packed form of a constant of type `dtype`.
     pub fn dtype(&self, dtype: DType) -> DType {
         if self.elements == PackedElements::AsStored { dtype } else { DType::U32 }
+    }
+
+    /// The element of a packed buffer at an index of the operand's own shape.
+    pub fn element(&self, f: &FuncBuilder, packed: Buffer, index: &[Expr]) -> Expr {
+        match (&self.elements, index) {
+            (PackedElements::Blocks(codes), [k, column]) => {
+                let (block, within) =
+                    (k.clone().floordiv(codes.block), k.clone().floormod(codes.block));
+                let word = within.clone().floordiv(codes.per_word());
+                let at = CodeIndex { block, word, code: within.floormod(codes.per_word()) };
+                self.code(f, packed, &at, column)
+            }
+            _ => f.at(packed, &self.packed_index(index)),
+        }
+    }
+
+    /// The element of a packed buffer of codes at a place in a column.
+    pub fn code(&self, f: &FuncBuilder, packed: Buffer, at: &CodeIndex, column: &Expr) -> Expr {
+        let PackedElements::Blocks(codes) = &self.elements else {
+            unreachable!("only codes are addressed by block");
+        };
+        let line = |line: Expr| {
+            let (panel, lane) =
+                (column.clone().floordiv(self.width), column.clone().floormod(self.width));
+            f.at(packed, &[panel, line, lane])
+        };
+        codes.element(self.shape[0], at, &line)
     }
 
     /// The packed index of an index of the operand's own shape, whose `k` (or channel) counts pairs

@@ -1,6 +1,6 @@
 //! The rules for contractions, in the order in which they are tried.
 
-use reflex_tir::Stmt;
+use reflex_tir::{Expr, Stmt};
 
 use crate::schedule::core::decision::{Decision, Refusal};
 use crate::schedule::core::nest::{Nest, Parallel};
@@ -86,6 +86,9 @@ fn gemm(
 fn in_place(nest: &mut Nest<'_>, kernel: &Gemm, threads: Parallel) -> Result<Stmt, Refusal> {
     // Loops over other stages divide rows by their extents, static or not; sums in order do not
     // depend on the division.
+    if let Some(many) = kernel.expands_panels() {
+        return codes(nest, kernel, threads, many);
+    }
     let amx = if threads == Parallel::Yes { kernel.amx(nest) } else { None };
     if let Some(amx) = amx {
         match kernel.nest(nest, Some(&amx), threads) {
@@ -94,4 +97,24 @@ fn in_place(nest: &mut Nest<'_>, kernel: &Gemm, threads: Parallel) -> Result<Stm
         }
     }
     kernel.nest(nest, None, threads)
+}
+
+/// The nest of a contraction with weights of codes: of many rows over expanded panels, of others from the
+/// codes.
+fn codes(
+    nest: &mut Nest<'_>,
+    kernel: &Gemm,
+    threads: Parallel,
+    many: Expr,
+) -> Result<Stmt, Refusal> {
+    let expanded = Gemm { expanded: true, ..kernel.clone() };
+    match many.as_int() {
+        Some(0) => kernel.nest(nest, None, threads),
+        Some(_) => expanded.nest(nest, None, threads),
+        None => {
+            let then = Box::new(expanded.nest(nest, None, threads)?);
+            let otherwise = Some(Box::new(kernel.nest(nest, None, threads)?));
+            Ok(Stmt::If { cond: many, then, otherwise })
+        }
+    }
 }

@@ -34,6 +34,7 @@ mod loss;
 mod lstm;
 mod ml;
 mod norm;
+mod packed_weights;
 mod predicated_trees;
 mod quant;
 mod random;
@@ -121,6 +122,8 @@ pub(crate) fn unsupported(model: &Model) -> Vec<UnsupportedOperator> {
 
 #[cfg(test)]
 mod contrib_tests;
+#[cfg(test)]
+mod packed_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

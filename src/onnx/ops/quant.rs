@@ -7,6 +7,7 @@ use reflex_graph::{Binary, ReduceKind, Unary, dims};
 use reflex_tir::{DType, Expr};
 
 use super::integer_products::{Quantised, int_conv, int_matmul};
+use super::packed_weights::dequantized_blocks;
 use super::table::{Table, all, one};
 use crate::call::{Call, axis};
 use crate::context::ImportContext;
@@ -87,6 +88,9 @@ pub(super) fn dequantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<Onnx
         0 => scale.dtype(),
         code => dtype(i32::try_from(code).unwrap_or(0))?,
     };
+    if let Some(packed) = packed_blocks(call, x, scale, to)? {
+        return one(packed);
+    }
     let exact = if x.dtype().is_float() { DType::F32 } else { DType::I32 };
     let mut wide = cx.cast(x, exact)?;
     if let Some(zero) = call.opt(2)? {
@@ -107,6 +111,16 @@ pub(super) fn dequantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<Onnx
         y.dequantised = Some(Rc::new(Dequantised { x, scale, zero_point, axis }));
     }
     one(y)
+}
+
+/// A constant matrix in blocks, which stays packed.
+fn packed_blocks(call: &Call, x: &Tensor, scale: &Tensor, to: DType) -> Result<Option<Tensor>> {
+    let block = call.int("block_size", 0)?;
+    if block <= 0 || x.rank() != 2 {
+        return Ok(None);
+    }
+    let at = axis(call.int("axis", 1)?, x.rank())?;
+    Ok(dequantized_blocks(x, [Some(scale), call.opt(2)?], at, block, to))
 }
 
 pub(super) fn quantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {

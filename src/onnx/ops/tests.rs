@@ -78,6 +78,18 @@ impl Build {
         self
     }
 
+    /// A constant of any type.
+    pub(super) fn raw(mut self, name: &str, dims: &[i64], data_type: i32, bytes: &[u8]) -> Build {
+        self.graph.initializer.push(TensorProto {
+            name: name.into(),
+            dims: dims.to_vec(),
+            data_type,
+            raw_data: Some(prost::bytes::Bytes::copy_from_slice(bytes)),
+            ..Default::default()
+        });
+        self
+    }
+
     fn floats(mut self, name: &str, values: &[f32]) -> Build {
         self.graph.initializer.push(TensorProto {
             name: name.into(),
@@ -129,7 +141,7 @@ impl Build {
         }
     }
 
-    fn module(self, outputs: &[&str]) -> Result<Module, String> {
+    pub(super) fn module(self, outputs: &[&str]) -> Result<Module, String> {
         let opset = |domain: &str, version| OperatorSetIdProto { domain: domain.into(), version };
         let opset_import = vec![opset("", 18), opset("com.microsoft", 1)];
         let graph = Some(self.body(outputs));
@@ -143,7 +155,7 @@ impl Build {
     }
 
     /// The results on tensors, by the reference evaluator.
-    fn eval(self, outputs: &[&str], args: &[&Literal]) -> Vec<Literal> {
+    pub(super) fn eval(self, outputs: &[&str], args: &[&Literal]) -> Vec<Literal> {
         let module = self.module(outputs).unwrap();
         let args: Vec<EvalValue> = args.iter().map(|l| EvalValue::Tensor((*l).clone())).collect();
         let func = module.funcs.keys().next().unwrap();
@@ -167,7 +179,7 @@ fn show(func: &Func, value: reflex_graph::Value) -> String {
     text
 }
 
-fn ops(func: &Func) -> Vec<String> {
+pub(super) fn ops(func: &Func) -> Vec<String> {
     let op = |node: &Node| match node {
         Node::Const(_) => None,
         Node::Op { op, .. } => Some(format!("{op:?}").split([' ', '(']).next()?.to_string()),

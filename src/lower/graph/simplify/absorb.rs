@@ -104,7 +104,8 @@ impl Absorber<'_> {
         constant: Value,
     ) -> Option<(Vec<Binding>, Node)> {
         let Node::Op { op, args } = &contraction.node else { return None };
-        let weights = self.literal(args[1])?;
+        // Products of codes would be floats.
+        let weights = self.literal(args[1]).filter(|w| w.as_block_quantized().is_none())?;
         let rank = self.func.tensor(contraction.outputs[0]).shape.len();
         let (axis, channels) = match op {
             Op::Conv(_) => (1, *weights.shape().first()?),

@@ -86,6 +86,18 @@ impl Contraction {
     }
 }
 
+/// Whether elements are made of words that are loaded: codes, and the numbers of their block.
+pub fn is_made_of_codes(e: &Expr) -> bool {
+    let (mut words, mut others) = (false, false);
+    e.visit(&mut |e| {
+        if let ExprKind::Load { dtype, .. } = e.kind() {
+            words |= *dtype == DType::U32;
+            others |= *dtype != DType::U32;
+        }
+    });
+    e.dtype() == DType::F32 && words && !others
+}
+
 /// Whether an axis is a block of channels: one vector, or half of one.
 fn short(axis: &Axis) -> bool {
     matches!(axis.extent.as_int(), Some(8 | 16))

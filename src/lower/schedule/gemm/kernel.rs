@@ -18,7 +18,7 @@ use reflex_tir::{Expr, ExprKind, Intrin, Var};
 
 use crate::schedule::core::affine::{linear, mentions};
 use crate::schedule::core::collapse::collapsed_with;
-use crate::schedule::core::contraction::Contraction;
+use crate::schedule::core::contraction::{Contraction, is_made_of_codes};
 use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::panels::{PanelAxis, PanelStages, aligned, split_panels};
@@ -26,6 +26,7 @@ use crate::schedule::core::stage::{Axis, Stage};
 use crate::schedule::core::tile::TiledAxis;
 
 /// A contraction, its operands, and the axes of its tiles.
+#[derive(Clone)]
 pub struct Gemm {
     pub stage: Stage,
     pub epilogue: Option<Stage>,
@@ -43,6 +44,16 @@ pub struct Gemm {
     pub lanes: i64,
     /// Vector registers for accumulators.
     pub registers: i64,
+    /// Panels of codes are expanded once for all rows.
+    pub expanded: bool,
+}
+
+/// Most codes in a word.
+const MAX_CODES: i64 = 16;
+
+/// Whether an axis can be that of the codes in a word.
+pub fn is_word(axis: &Axis) -> bool {
+    axis.extent.as_int().is_some_and(|n| n <= MAX_CODES)
 }
 
 impl Gemm {
@@ -97,7 +108,13 @@ impl Gemm {
             outer,
             lanes,
             registers,
+            expanded: false,
         })
+    }
+
+    /// Whether operand B is made of codes.
+    pub fn has_codes(&self) -> bool {
+        is_made_of_codes(&self.column)
     }
 
     /// Elements of an operand, or copies of them, that results are made of.
@@ -180,10 +197,15 @@ fn only(v: Var, e: &Expr, other: &Expr) -> bool {
     mentions(e, v) && !mentions(other, v)
 }
 
-/// Whether lanes of operand B are contiguous, in whole vectors where it is packed.
+/// Whether lanes of operand B, or of the words that it is made of, are contiguous, in whole vectors
+/// where it is packed.
 fn contiguous(nest: &Nest<'_>, column: &Expr, inner: Var, cut: &TiledAxis, lanes: i64) -> bool {
-    let ExprKind::Load { buffer, indices, .. } = column.kind() else { return false };
-    let at = linear(&nest.func, *buffer, indices, &[inner]);
-    let unit = at.is_some_and(|at| at.coefficients[0].as_int() == Some(1));
+    let mut unit = matches!(column.kind(), ExprKind::Load { .. }) || is_made_of_codes(column);
+    column.visit(&mut |e| {
+        if let ExprKind::Load { buffer, indices, .. } = e.kind() {
+            let at = linear(&nest.func, *buffer, indices, &[inner]);
+            unit &= at.is_some_and(|at| at.coefficients[0].as_int() == Some(1));
+        }
+    });
     unit && cut.width().is_none_or(|w| w % lanes == 0)
 }

@@ -54,6 +54,9 @@ impl Gemm {
         let by_column = kind(SharedLoop::Columns);
         let width = self.columns.width().unwrap_or(size.vectors * self.lanes);
         let rows = |nest: &mut Nest<'_>, columns: &Tile| match amx {
+            None if self.expanded => {
+                self.expanded_rows(nest, columns, size, kind(SharedLoop::Rows))
+            }
             None => self.row_tiles(nest, columns, size, kind(SharedLoop::Rows)),
             Some(amx) => self.amx_rows(nest, amx, columns, &kind(SharedLoop::Rows)),
         };
@@ -72,7 +75,7 @@ impl Gemm {
 
     /// All rows of a tile of columns. Where that is a panel made for wider vectors, its parts come
     /// one after the other, but for the remaining rows, whose results fit into registers.
-    fn row_tiles(
+    pub fn row_tiles(
         &self,
         nest: &mut Nest<'_>,
         columns: &Tile,
@@ -131,6 +134,8 @@ impl Gemm {
         let operands = match self.op {
             _ if amx.is_some_and(AmxKernel::is_split) => "; split-bf16 on AMX tiles",
             _ if amx.is_some() => "; VNNI-packed bfloat16 on AMX tiles",
+            _ if self.expanded => "; weights of codes, expanded panel by panel",
+            _ if self.has_codes() => "; weights of codes",
             Intrin::DotBf16 => "; dot products of VNNI-packed bfloat16",
             Intrin::DotI8 { .. } => "; dot products of VNNI-packed 8-bit integers",
             _ => "",

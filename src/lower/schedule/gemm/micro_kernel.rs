@@ -20,7 +20,7 @@ use crate::schedule::core::nest::Nest;
 use crate::schedule::core::panels::bind;
 use crate::schedule::core::primitives::{block, with_schedule};
 use crate::schedule::core::tile::Tile;
-use crate::schedule::gemm::kernel::Gemm;
+use crate::schedule::gemm::kernel::{Gemm, is_word};
 
 /// Most vectors of a tile whose epilogues are unrolled one by one.
 const MAX_UNROLLED_EPILOGUES: i64 = 4;
@@ -210,6 +210,10 @@ impl Gemm {
         s.reorder(&[l, r, v])?;
         s.vectorize(l)?;
         s.unroll_and_jam(name, r)?;
+        // Every code of a word is at its own bits, which are then constant.
+        if self.has_codes() && self.stage.reduce.last().is_some_and(is_word) {
+            s.unroll(depth[depth.len() - 1])?;
+        }
         Ok(s.get_block(&start)?.writes[0].buffer)
     }
 

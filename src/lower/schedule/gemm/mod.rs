@@ -3,6 +3,7 @@
 
 pub mod amx;
 pub mod blocking;
+pub mod expand_panels;
 pub mod kernel;
 pub mod macro_kernel;
 pub mod micro_kernel;

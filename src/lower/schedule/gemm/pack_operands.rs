@@ -4,7 +4,7 @@ use reflex_tir::{Buffer, DType, Expr, ExprKind, PrimFunc, Var};
 
 use crate::layout::panel_width_for;
 use crate::schedule::core::affine::{coefficient, linear, mentions};
-use crate::schedule::core::contraction::Contraction;
+use crate::schedule::core::contraction::{Contraction, is_made_of_codes};
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::stage::{Axis, Item, Stage};
 use crate::schedule::winograd::constant_matrix::is_constant_matrix_product;
@@ -54,6 +54,10 @@ fn staged(nest: &mut Nest<'_>, whole: &Stage) -> Option<(Stage, Stage)> {
 
 /// A copy of the column operand and how it is read, where one is wanted.
 fn column_copy(nest: &mut Nest<'_>, stage: &Stage, product: &Contraction) -> Option<(Stage, Expr)> {
+    // A copy of what is made of codes would be many times their size.
+    if is_made_of_codes(&product.column) {
+        return None;
+    }
     let rows = product.rows(stage);
     let many_rows = rows.iter().map(|a| a.extent.as_int()).try_fold(1, |n, e| Some(n * e?));
     if let ExprKind::Load { buffer, indices, dtype: DType::F32 | DType::U32 } =

@@ -122,7 +122,8 @@ impl SplitGemm {
         epilogue: Option<&Stage>,
     ) -> Result<SplitGemm, Refusal> {
         let kernel = Gemm::of(nest, stage, epilogue)?;
-        if kernel.op != Intrin::Fma {
+        // Terms of codes would be copies of all weights.
+        if kernel.op != Intrin::Fma || kernel.has_codes() {
             return Err(Refusal::ElementType);
         }
         let terms = if nest.func.attrs.contains_key(BF16X3_ATTR) { 2 } else { 3 };

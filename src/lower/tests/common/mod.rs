@@ -13,6 +13,7 @@ use reflex_tir::eval::{EvalArg, EvalTensor, eval};
 use reflex_tir::{DType, Expr, PrimFunc, Var, VarData};
 use std::sync::Arc;
 
+#[allow(unused_imports)] // each test binary uses a part
 pub use cases::cases;
 
 /// An operator on concrete operands.

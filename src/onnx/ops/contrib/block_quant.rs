@@ -1,11 +1,13 @@
 //! Weights of 2, 4 or 8 bits in blocks with a scale each: matrix products and embeddings.
 
-use reflex_graph::{Binary, GatherKind, dims};
+use half::{bf16, f16};
+use reflex_graph::{Binary, CodeMeaning, GatherKind, Literal, dims};
 use reflex_tir::{DType, Expr};
 
 use crate::call::{Call, axis};
 use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
+use crate::ops::packed_weights::{Extents, in_order, packed_weights, zero_points};
 use crate::ops::quant::by_blocks;
 use crate::ops::table::{Table, one};
 use crate::value::{OnnxValue, Tensor};
@@ -103,6 +105,27 @@ impl Blocks {
         cx.cast(&codes, to)
     }
 
+    fn extents(&self) -> Extents {
+        let [columns, depth, block, bits] =
+            [self.n, self.k, self.block, self.bits].map(|n| n as usize);
+        Extents { columns, depth, block, bits }
+    }
+
+    /// The weights `[k, n]` as a constant that stays packed, where all of it is known.
+    fn packed(
+        &self,
+        packed: &Tensor,
+        scales: &Tensor,
+        [zero_points_given, group]: [Option<&Tensor>; 2],
+    ) -> Option<Tensor> {
+        let (codes, extents) = (packed.as_literal()?, self.extents());
+        if group.is_some_and(|group| !in_order(group, extents)) {
+            return None;
+        }
+        let meaning = zero_points(extents, scales.dtype(), zero_points_given)?;
+        packed_weights(extents, scales.dtype(), codes, scales, meaning)
+    }
+
     /// The weights, with the block of column `k` at `g_idx[k]` where that is given.
     fn weights(
         &self,
@@ -151,8 +174,14 @@ fn matmul_nbits(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     if !blocks.block.cast_unsigned().is_power_of_two() || blocks.block < 16 {
         return Err(invalid(format!("attribute `block_size` is {}", blocks.block)));
     }
-    let weights = blocks.weights(cx, packed, scales, [call.opt(3)?, call.opt(4)?])?;
-    let weights = cx.transpose(&weights, &[1, 0])?;
+    let given = [call.opt(3)?, call.opt(4)?];
+    let weights = match blocks.packed(packed, scales, given) {
+        Some(weights) => weights,
+        None => {
+            let weights = blocks.weights(cx, packed, scales, given)?;
+            cx.transpose(&weights, &[1, 0])?
+        }
+    };
     let product = cx.matmul(a, &weights)?;
     match call.opt(5)? {
         Some(bias) => one(cx.add(&product, bias)?),
@@ -209,6 +238,11 @@ fn matmul_bnb4(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
         kind => return Err(invalid(format!("quant_type {kind}"))),
     };
     call.ignore(&["training_mode"]);
+    if call.flag_or_true("transB")?
+        && let Some(weights) = packed_bnb4([n, k, block], packed, scales, &table)
+    {
+        return one(cx.matmul(a, &weights)?);
+    }
     // The code of the even element is in the high bits.
     let high = cx.binary_num(Binary::Shr, packed, 4.0)?;
     let low = cx.binary_num(Binary::BitAnd, packed, 15.0)?;
@@ -237,6 +271,28 @@ fn matmul_bnb4(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
         false => cx.reshape(&weights, &[Expr::i64(n), Expr::i64(k)])?,
     };
     one(cx.matmul(a, &weights)?)
+}
+
+/// Weights `[k, n]` that stay packed, where all of it is known and no block has codes of two columns.
+fn packed_bnb4(
+    [n, k, block]: [i64; 3],
+    packed: &Tensor,
+    scales: &Tensor,
+    table: &[f32; 16],
+) -> Option<Tensor> {
+    let codes = packed.as_literal().filter(|l| l.dtype() == DType::U8 && k % block == 0)?;
+    let dtype = scales.dtype();
+    let rounded = |x: f32| match dtype {
+        DType::F16 => f16::from_f32(x).to_f32(),
+        DType::BF16 => bf16::from_f32(x).to_f32(),
+        _ => x,
+    };
+    // The code of the even element is in the high bits, where the lowest are wanted first.
+    let bytes: Vec<u8> = codes.bytes().iter().map(|byte| byte.rotate_left(4)).collect();
+    let codes = Literal::new(DType::U8, vec![bytes.len() as i64], std::sync::Arc::new(bytes))?;
+    let [columns, depth, block] = [n, k, block].map(|n| n as usize);
+    let extents = Extents { columns, depth, block, bits: 4 };
+    packed_weights(extents, dtype, &codes, scales, CodeMeaning::Table(table.map(rounded)))
 }
 
 /// Rows are gathered packed and expanded after, so that a table stays as small as its file.

@@ -1,0 +1,181 @@
+//! Weights of 2, 4 and 8 bits stay codes: kernels read them as such, and compute what they compute from
+//! the floats that the codes stand for, bit for bit.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use common::{Case, assert_close, noise, run, tensor_type};
+use reflex_graph::builder::FuncBuilder;
+use reflex_graph::{
+    BlockQuantized, CodeMeaning, DepthAxis, FuncData, Literal, Module, Node, Op, TensorType, Unary,
+};
+use reflex_lower::packing::choose::block_packing;
+use reflex_lower::packing::pack::pack;
+use reflex_lower::packing::panels::Packing;
+use reflex_lower::pipeline::{NoObserver, Options, run_graph};
+use reflex_lower::precision::Precision;
+use reflex_lower::schedule::schedule_explained;
+use reflex_tir::codegen::CpuTarget;
+use reflex_tir::{DType, Expr};
+
+fn target(vector_bytes: u32) -> CpuTarget {
+    CpuTarget {
+        triple: "x86_64-unknown-linux-gnu".into(),
+        features: BTreeSet::new(),
+        vector_bytes,
+        l1d_bytes: 32 << 10,
+        l2_bytes: 512 << 10,
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Zeros {
+    One,
+    Codes,
+    Numbers,
+    Table,
+}
+
+/// Weights `[k, n]` of noise.
+fn weights(k: usize, n: usize, block: usize, bits: usize, zeros: Zeros, dtype: DType) -> Literal {
+    let blocks = k.div_ceil(block);
+    let numbers = |count: usize, seed| -> Vec<f32> {
+        let noise = noise(&[count as i64], seed);
+        noise.bytes().as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
+    };
+    let whole = |x: &f32, count: usize| ((x + 1.0) / 2.0 * count as f32).floor();
+    let bytes = n * blocks * block * bits / 8;
+    let codes: Vec<u8> = numbers(bytes, 1).iter().map(|x| whole(x, 256) as u8).collect();
+    let codes = Literal::new(DType::U8, vec![bytes as i64], Arc::new(codes)).unwrap();
+    let meaning = match zeros {
+        Zeros::One => CodeMeaning::Centred((1 << (bits - 1)) as f32),
+        Zeros::Codes => {
+            let zeros = numbers(n * blocks, 2);
+            CodeMeaning::CentredByBlock(zeros.iter().map(|x| whole(x, 1 << bits)).collect())
+        }
+        Zeros::Numbers => CodeMeaning::CentredByBlock(numbers(n * blocks, 3)),
+        Zeros::Table => CodeMeaning::Table(numbers(16, 4).try_into().unwrap()),
+    };
+    let scales = numbers(n * blocks, 5);
+    let matrix =
+        BlockQuantized { dtype, columns: n, depth: k, bits, block, codes, scales, meaning };
+    Literal::block_quantized(Arc::new(matrix), DepthAxis::First).expect("parts that fit")
+}
+
+fn packing(case: &Case) -> Packing {
+    let types: Vec<TensorType> = case.args.iter().map(tensor_type).collect();
+    let constant = |n: usize| Some(case.args[n].clone());
+    block_packing(&case.op, &types, &constant, Precision::F32).expect("a packing")
+}
+
+/// Codes, zero points, element types, and blocks that the depth does not fill.
+fn cases() -> Vec<Case> {
+    let mut list = vec![];
+    let mut add = |m: i64, [k, n, block, bits]: [usize; 4], zeros, dtype| {
+        let w = weights(k, n, block, bits, zeros, dtype);
+        let name = format!("{m} x {k} x {n}, {bits} bits in {block}, {zeros:?}, {dtype}");
+        let a = noise(&[m, k as i64], 9);
+        let a = match dtype {
+            DType::F32 => a,
+            _ => reflex_graph::eval_op(&Op::Cast(dtype), &[&a], &|_| None).unwrap().remove(0),
+        };
+        list.push(Case { name, op: Op::MatMul, args: vec![a, w] });
+    };
+    for zeros in [Zeros::One, Zeros::Codes, Zeros::Numbers, Zeros::Table] {
+        add(1, [64, 40, 32, 4], zeros, DType::F32);
+        add(7, [64, 40, 32, 4], zeros, DType::F32);
+        add(13, [80, 17, 16, 4], zeros, DType::F32);
+        // The depth ends within a block.
+        add(3, [72, 32, 32, 4], zeros, DType::F32);
+    }
+    for bits in [2, 8] {
+        for zeros in [Zeros::One, Zeros::Codes, Zeros::Numbers] {
+            add(1, [96, 70, 16, bits], zeros, DType::F32);
+            add(5, [96, 33, 32, bits], zeros, DType::F32);
+        }
+    }
+    add(2, [64, 40, 32, 4], Zeros::Codes, DType::F16);
+    add(2, [64, 40, 32, 4], Zeros::Table, DType::BF16);
+    list
+}
+
+#[test]
+fn packed_codes_mean_what_their_floats_mean() {
+    for case in cases() {
+        let want = case.expected();
+        let plain = run(&case.legalized(&[]).func, &case.args, &want);
+        let packing = packing(&case);
+        let packed = pack(&packing, &case.args[1]).expect("packs");
+        let args = [case.args[0].clone(), packed];
+        let kernel = case.legalized(&[packing]);
+        assert_close(&case.name, &run(&kernel.func, &args, &want), &plain, 0.0);
+        for bytes in [64, 32, 16] {
+            let scheduled = schedule_explained(&kernel.func, &target(bytes));
+            let got = run(&scheduled.func, &args, &want);
+            assert_close(&case.name, &got, &plain, 0.0);
+            let rules: Vec<_> = scheduled.decisions.iter().map(|d| d.rule).collect();
+            assert_eq!(rules[0], "gemm", "{}: {scheduled}", case.name);
+        }
+    }
+}
+
+#[test]
+fn one_row_streams_codes_in_vectors() {
+    let w = weights(64, 64, 32, 4, Zeros::Codes, DType::F32);
+    let case = Case { name: "row".into(), op: Op::MatMul, args: vec![noise(&[1, 64], 9), w] };
+    let kernel = case.legalized(&[packing(&case)]);
+    let text = schedule_explained(&kernel.func, &target(64)).to_string();
+    let steps = "matmul: tile of 1 rows by 4 vectors of 16 lanes, depth over v_k0, v_k1, v_k2; \
+                 outer loops over (), columns inside; no threads; weights of codes";
+    assert!(text.contains(steps), "{text}");
+    assert!(text.contains("by 4 vectors: unroll k2\n"), "each code at bits of its own: {text}");
+    assert!(!text.contains("columns packed into panels"), "nothing is copied: {text}");
+}
+
+#[test]
+fn no_tile_register_takes_codes() {
+    let w = weights(256, 512, 32, 4, Zeros::One, DType::F32);
+    let case = Case { name: "many".into(), op: Op::MatMul, args: vec![noise(&[512, 256], 9), w] };
+    let kernel = case.legalized(&[packing(&case)]);
+    let mut amx = target(64);
+    amx.features = ["avx512f", "avx512bf16", "amx-tile", "amx-bf16"].map(str::to_owned).into();
+    let scheduled = schedule_explained(&kernel.func, &amx);
+    assert_eq!(scheduled.decisions[0].rule, "gemm", "{scheduled}");
+    assert!(scheduled.to_string().contains("expanded panel by panel"), "{scheduled}");
+}
+
+/// `abs(a w)` for constant codes.
+fn module(w: Literal, rows: Expr) -> Module {
+    let mut module = Module::default();
+    let depth = w.shape()[0];
+    let mut b = FuncBuilder::new(&mut module, "main");
+    let a = b.param("a", TensorType::new(w.dtype(), vec![rows, Expr::i64(depth)]));
+    let w = b.constant(w);
+    let product = b.emit1(Op::MatMul, &[a, w]).unwrap();
+    let y = b.emit1(Op::Unary(Unary::Abs), &[product]).unwrap();
+    b.finish(vec![y], vec!["y".into()]);
+    module
+}
+
+#[test]
+fn a_program_holds_codes_and_no_floats() {
+    for (bits, zeros, most) in
+        [(4, Zeros::One, 0.626), (4, Zeros::Codes, 0.642), (8, Zeros::One, 1.126)]
+    {
+        let w = weights(256, 512, 32, bits, zeros, DType::F32);
+        let compiled = run_graph(module(w, Expr::i64(1)), &Options::new(target(64)), &NoObserver);
+        let compiled = compiled.expect("compiles");
+        let named = |f: &FuncData| match f {
+            FuncData::Graph(f) => f.body.bindings.iter().any(|b| matches!(b.node, Node::Op { .. })),
+            FuncData::Prim(_) => false,
+        };
+        assert!(!compiled.funcs.values().any(named), "all operators are in kernels");
+        let held: Vec<&Literal> = compiled.consts.values().filter(|c| c.size() > 0).collect();
+        let types: Vec<DType> = held.iter().map(|c| c.dtype()).collect();
+        assert_eq!(types, [DType::U32], "{held:?}");
+        let per_weight = held[0].size() as f64 / (256.0 * 512.0);
+        assert!(per_weight <= most, "{per_weight} bytes a weight of {bits} bits, {zeros:?}");
+    }
+}

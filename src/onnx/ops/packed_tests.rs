@@ -1,0 +1,190 @@
+//! Constant weights stay codes, and mean what the same operators compute from weights that are inputs.
+
+use reflex_graph::{EvalValue, FuncData, Literal, eval_func};
+use reflex_tir::DType;
+use std::sync::Arc;
+
+use super::tests::{Build, int, ops};
+use crate::proto::{AttributeProto, data_type};
+
+/// Deterministic bytes.
+fn noise(count: usize, seed: u32) -> Vec<u8> {
+    let next = |n: usize| (n as u32).wrapping_mul(2_654_435_761).wrapping_add(seed * 40_503);
+    (0..count).map(|n| (next(n) >> 13) as u8).collect()
+}
+
+fn floats(shape: &[i64], seed: u32) -> Literal {
+    let count = shape.iter().product::<i64>() as usize;
+    let values: Vec<f32> =
+        noise(count, seed).iter().map(|b| (f32::from(*b) - 100.0) / 77.0).collect();
+    Literal::from_f32(shape.to_vec(), &values)
+}
+
+fn bytes(dtype: DType, shape: &[i64], seed: u32) -> Literal {
+    let count = shape.iter().product::<i64>() as usize;
+    Literal::new(dtype, shape.to_vec(), Arc::new(noise(count, seed))).unwrap()
+}
+
+const UINT4: i32 = 21;
+const INT4: i32 = 22;
+
+/// A node of com.microsoft or of ONNX.
+type Node<'a> = (&'a str, Vec<AttributeProto>);
+
+/// The last of `y`, with the parts of the weights as inputs, and as constants. Nothing but what is left
+/// of `operators` stands before the matmul of constants.
+fn check(weights: &[(&str, Literal)], nodes: &[Node<'_>], depth: i64, operators: &[&str]) {
+    let a = floats(&[3, depth], 1);
+    let type_of = |l: &Literal| match l.dtype() {
+        DType::F32 => "f32",
+        DType::I32 => "i32",
+        DType::I8 => "i8",
+        _ => "u8",
+    };
+    let declared = |name: &str, l: &Literal| {
+        let dims: Vec<String> = l.shape().iter().map(i64::to_string).collect();
+        format!("{name}: {}[{}]", type_of(l), dims.join(", "))
+    };
+    let mut inputs = vec![declared("a", &a)];
+    inputs.extend(weights.iter().map(|(name, l)| declared(name, l)));
+    let names: Vec<&str> = inputs.iter().map(String::as_str).collect();
+    let with_nodes = |mut b: Build| {
+        for (node, attributes) in nodes {
+            b = match node.contains("MatMulNBits") || node.contains("MatMulBnb4") {
+                true => b.contrib(node, attributes.clone()),
+                false => b.node(node, attributes.clone()),
+            };
+        }
+        b
+    };
+    let args: Vec<&Literal> = std::iter::once(&a).chain(weights.iter().map(|(_, l)| l)).collect();
+    let want = with_nodes(Build::inputs(&names)).eval(&["y"], &args).remove(0);
+
+    let mut b = Build::inputs(&names[..1]);
+    for (name, l) in weights {
+        let code = match l.dtype() {
+            DType::F32 => data_type::FLOAT,
+            DType::I32 => data_type::INT32,
+            DType::I8 => data_type::INT8,
+            _ => data_type::UINT8,
+        };
+        b = b.raw(name, l.shape(), code, l.bytes());
+    }
+    let module = with_nodes(b).module(&["y"]).unwrap();
+    let (id, data) = module.funcs.iter().next().expect("a function");
+    let FuncData::Graph(func) = data else { panic!("no function of operators") };
+    assert_eq!(ops(func), operators, "{nodes:?}");
+    let packed = module.consts.values().filter(|c| c.as_block_quantized().is_some()).count();
+    assert_eq!(packed, usize::from(operators.last() == Some(&"MatMul")), "{nodes:?}");
+    let got = eval_func(&module, id, &[EvalValue::Tensor(a)]).unwrap();
+    assert_eq!(got[0].as_tensor(), Some(&want), "{nodes:?}");
+}
+
+fn sizes(k: i64, n: i64, bits: i64, block: i64) -> Vec<AttributeProto> {
+    vec![int("K", k), int("N", n), int("bits", bits), int("block_size", block)]
+}
+
+#[test]
+fn matmul_nbits() {
+    for (bits, k, block) in [(4, 64, 32), (4, 40, 16), (8, 64, 32), (2, 64, 16), (4, 96, 32)] {
+        let (n, blocks) = (20, (k + block - 1) / block);
+        let codes = bytes(DType::U8, &[n, blocks, block * bits / 8], 2);
+        let base = vec![("b", codes), ("s", floats(&[n, blocks], 3))];
+        let given = |zero: Literal| [&base[..], &[("z", zero)]].concat();
+        let node = |text| [(text, sizes(k, n, bits, block))];
+        check(&base, &node("y = MatMulNBits(a, b, s)"), k, &["MatMul"]);
+        let zeros = bytes(DType::U8, &[n, (blocks * bits + 7) / 8], 4);
+        check(&given(zeros), &node("y = MatMulNBits(a, b, s, z)"), k, &["MatMul"]);
+        let numbers = floats(&[n, blocks], 5);
+        check(&given(numbers), &node("y = MatMulNBits(a, b, s, z)"), k, &["MatMul"]);
+    }
+}
+
+#[test]
+fn groups_in_order_are_none() {
+    let base = [("b", bytes(DType::U8, &[20, 4, 8], 2)), ("s", floats(&[20, 4], 3))];
+    let group = |of: &dyn Fn(i32) -> i32| {
+        let values: Vec<u8> = (0..64).flat_map(|k| of(k).to_le_bytes()).collect();
+        ("g", Literal::new(DType::I32, vec![64], Arc::new(values)).unwrap())
+    };
+    let node = [("y = MatMulNBits(a, b, s, _, g)", sizes(64, 20, 4, 16))];
+    let with = |g| [&base[..], &[g]].concat();
+    check(&with(group(&|k| k / 16)), &node, 64, &["MatMul"]);
+    let module = |g| {
+        let b = Build::inputs(&["a: f32[3, 64]"]);
+        let parts: Vec<(&str, Literal)> = with(g);
+        let codes = [data_type::UINT8, data_type::FLOAT, data_type::INT32];
+        let b = parts
+            .iter()
+            .zip(codes)
+            .fold(b, |b, ((name, l), code)| b.raw(name, l.shape(), code, l.bytes()));
+        b.contrib(node[0].0, node[0].1.clone()).module(&["y"]).unwrap()
+    };
+    let other = module(group(&|k| 3 - k / 16));
+    assert!(other.consts.values().all(|c| c.as_block_quantized().is_none()));
+}
+
+#[test]
+fn matmul_bnb4() {
+    for kind in [0, 1] {
+        let (n, k, block) = (20, 64, 16);
+        let codes = bytes(DType::U8, &[n * k / 2], 2);
+        let weights = [("b", codes), ("s", floats(&[n * k / block], 3))];
+        let attributes =
+            vec![int("K", k), int("N", n), int("block_size", block), int("quant_type", kind)];
+        check(&weights, &[("y = MatMulBnb4(a, b, s)", attributes)], k, &["MatMul"]);
+    }
+}
+
+#[test]
+fn dequantized_blocks() {
+    for dtype in [DType::U8, DType::I8] {
+        let zero = |shape: &[i64], seed| bytes(dtype, shape, seed);
+        // The depth is the first axis, or the last one of what is transposed.
+        let weights = [
+            ("c", bytes(dtype, &[64, 20], 2)),
+            ("s", floats(&[4, 20], 3)),
+            ("z", zero(&[4, 20], 4)),
+        ];
+        let block = vec![int("block_size", 16), int("axis", 0)];
+        let product = ("y = MatMul(a, w)", vec![]);
+        let node = ("w = DequantizeLinear(c, s, z)", block.clone());
+        check(&weights, &[node, product.clone()], 64, &["MatMul"]);
+        let node = ("w = DequantizeLinear(c, s)", block);
+        check(&weights[..2], &[node, product], 64, &["MatMul"]);
+        let weights = [
+            ("c", bytes(dtype, &[20, 64], 2)),
+            ("s", floats(&[20, 4], 3)),
+            ("z", zero(&[20, 4], 4)),
+        ];
+        let nodes = [
+            ("v = DequantizeLinear(c, s, z)", vec![int("block_size", 16), int("axis", -1)]),
+            ("w = Transpose(v)", vec![]),
+            ("y = MatMul(a, w)", vec![]),
+        ];
+        check(&weights, &nodes, 64, &["MatMul"]);
+    }
+}
+
+/// Codes of 4 bits in a file, two in a byte.
+#[test]
+fn dequantized_narrow_integers() {
+    let (scales, packed) = (floats(&[4, 20], 3), noise(64 * 20 / 2, 2));
+    let wide = |signed: bool| -> Vec<u8> {
+        let codes = packed.iter().flat_map(|b| [b & 15, b >> 4]);
+        let sign = if signed { 8 } else { 0 };
+        codes.map(|c: u8| (c ^ sign).wrapping_sub(sign)).collect()
+    };
+    let block = vec![int("block_size", 16), int("axis", 0)];
+    for (narrow, byte, signed) in [(INT4, data_type::INT8, true), (UINT4, data_type::UINT8, false)]
+    {
+        let result = |code: i32, codes: &[u8]| {
+            let b = Build::inputs(&["a: f32[3, 64]"]).raw("c", &[64, 20], code, codes);
+            let b = b.raw("s", scales.shape(), data_type::FLOAT, scales.bytes());
+            let b = b.node("w = DequantizeLinear(c, s)", block.clone());
+            let b = b.node("y = MatMul(a, w)", vec![]);
+            b.eval(&["y"], &[&floats(&[3, 64], 1)]).remove(0)
+        };
+        assert_eq!(result(narrow, &packed), result(byte, &wide(signed)));
+    }
+}

@@ -1,0 +1,172 @@
+//! Weights of few bits stay packed from the model's file to the artifact, and every code generator and
+//! CPU level computes from them what the operators say.
+
+mod common;
+
+use std::path::Path;
+
+use reflex::{Array, Engine, Feed, Level, Mode, Program};
+use reflex_onnx::proto::*;
+
+/// The extents of weights.
+#[derive(Clone, Copy)]
+struct Extents {
+    depth: i64,
+    columns: i64,
+    bits: i64,
+    block: i64,
+}
+
+impl Extents {
+    fn blocks(&self) -> i64 {
+        self.depth / self.block
+    }
+
+    fn codes(&self) -> Vec<i64> {
+        vec![self.columns, self.blocks(), self.block * self.bits / 8]
+    }
+
+    fn zeros(&self) -> Vec<i64> {
+        vec![self.columns, (self.blocks() * self.bits + 7) / 8]
+    }
+}
+
+fn bytes(shape: &[i64], seed: u32) -> Vec<u8> {
+    let count = shape.iter().product::<i64>() as u32;
+    (0..count).map(|i| (i.wrapping_mul(2_654_435_761).wrapping_add(seed) >> 11) as u8).collect()
+}
+
+fn floats(shape: &[i64], seed: u32) -> Vec<f32> {
+    bytes(shape, seed).iter().map(|b| (f32::from(*b) - 120.0) / 90.0).collect()
+}
+
+/// `relu(a w)` with the parts of `w` as constants, or as inputs.
+fn model(e: Extents, constant: bool) -> Vec<u8> {
+    let scales = vec![e.columns, e.blocks()];
+    let parts = [
+        ("b", data_type::UINT8, e.codes(), bytes(&e.codes(), 1)),
+        ("s", data_type::FLOAT, scales.clone(), scale_bytes(&scales)),
+        ("z", data_type::UINT8, e.zeros(), bytes(&e.zeros(), 3)),
+    ];
+    let attribute = |(name, i): (&str, i64)| AttributeProto {
+        name: name.into(),
+        i,
+        r#type: attribute_type::INT,
+        ..AttributeProto::default()
+    };
+    let sizes = [("K", e.depth), ("N", e.columns), ("bits", e.bits), ("block_size", e.block)];
+    let product = NodeProto {
+        input: ["a", "b", "s", "z"].map(String::from).to_vec(),
+        output: vec!["p".into()],
+        op_type: "MatMulNBits".into(),
+        domain: "com.microsoft".into(),
+        attribute: sizes.into_iter().map(attribute).collect(),
+        ..NodeProto::default()
+    };
+    let relu = NodeProto {
+        input: vec!["p".into()],
+        output: vec!["y".into()],
+        op_type: "Relu".into(),
+        ..NodeProto::default()
+    };
+    let text = |dims: &[i64]| dims.iter().map(i64::to_string).collect::<Vec<_>>();
+    let info = |name: &str, kind, dims: &[String]| {
+        common::tensor(name, kind, &dims.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let rows = |name: &str, n: i64| info(name, data_type::FLOAT, &["m".to_owned(), n.to_string()]);
+    let mut graph = GraphProto {
+        node: vec![product, relu],
+        name: "graph".into(),
+        input: vec![rows("a", e.depth)],
+        output: vec![rows("y", e.columns)],
+        ..GraphProto::default()
+    };
+    for (name, kind, dims, raw) in parts {
+        if !constant {
+            graph.input.push(info(name, kind, &text(&dims)));
+            continue;
+        }
+        graph.initializer.push(TensorProto {
+            name: name.into(),
+            dims,
+            data_type: kind,
+            raw_data: Some(raw.into()),
+            ..TensorProto::default()
+        });
+    }
+    let opset = |domain: &str, version| OperatorSetIdProto { domain: domain.into(), version };
+    let model = ModelProto {
+        ir_version: 8,
+        graph: Some(graph),
+        opset_import: vec![opset("", 18), opset("com.microsoft", 1)],
+        ..ModelProto::default()
+    };
+    model.encode_to_vec()
+}
+
+fn scale_bytes(shape: &[i64]) -> Vec<u8> {
+    floats(shape, 2).iter().flat_map(|x| x.to_le_bytes()).collect()
+}
+
+fn load(path: &Path, kernels: &str, level: Option<Level>, cache: &Path) -> Program {
+    let policy = format!("kernels={kernels},shapes=0").parse().expect("a policy");
+    let builder = Engine::builder().tier(policy).cache(cache.join(kernels));
+    builder.levels(level).build().expect("an engine").load(path).expect("loads")
+}
+
+/// The bits of the results of so many rows.
+fn answer(program: &Program, e: Extents, rows: i64, constant: bool) -> Vec<u32> {
+    let shape = [rows, e.depth];
+    let a = Array::of(&shape, &floats(&shape, 7)).expect("a tensor");
+    let mut feed = Feed::from([("a".to_owned(), a)]);
+    if !constant {
+        let scales = [e.columns, e.blocks()];
+        let array = |shape: &[i64], seed| Array::of(shape, &bytes(shape, seed)).expect("a tensor");
+        feed.insert("b".to_owned(), array(&e.codes(), 1));
+        feed.insert("s".to_owned(), Array::of(&scales, &floats(&scales, 2)).expect("a tensor"));
+        feed.insert("z".to_owned(), array(&e.zeros(), 3));
+    }
+    let prepared = program.prepare("main", &feed).expect("fits");
+    let mut session = program.session(Mode::Bytecode).expect("a session");
+    let outputs = session.call(&prepared).and_then(|o| o.arrays()).expect("runs");
+    outputs[0].1.to_vec::<f32>().expect("floats").iter().map(|x| x.to_bits()).collect()
+}
+
+#[test]
+fn all_code_generators_and_levels_agree() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for bits in [2, 4, 8] {
+        let e = Extents { depth: 96, columns: 40, bits, block: 32 };
+        let (packed, plain) = (folder.path().join("packed.onnx"), folder.path().join("plain.onnx"));
+        std::fs::write(&packed, model(e, true)).expect("writable");
+        std::fs::write(&plain, model(e, false)).expect("writable");
+        let cache = folder.path().join("cache");
+        let operators = load(&plain, "cranelift", None, &cache);
+        // One row, some rows, and rows for several tiles.
+        let rows = [1, 3, 8, 40];
+        let expected = rows.map(|m| answer(&operators, e, m, false));
+        let levels = [Level::V3, Level::V4].into_iter().filter(|level| level.runs_on_host());
+        for level in levels.map(Some).chain([None]) {
+            for kernels in ["cranelift", "llvm"] {
+                let program = load(&packed, kernels, level, &cache);
+                let got = rows.map(|m| answer(&program, e, m, true));
+                assert!(got == expected, "{bits} bits, {kernels}, {level:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_artifact_is_as_large_as_its_codes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("model.onnx");
+    let e = Extents { depth: 1024, columns: 1024, bits: 4, block: 32 };
+    std::fs::write(&path, model(e, true)).expect("writable");
+    let program = load(&path, "cranelift", Some(Level::V3), &folder.path().join("cache"));
+    let saved = folder.path().join("model.so");
+    program.save(&saved).expect("saves");
+    let size = |path: &Path| std::fs::metadata(path).expect("a file").len() as f64;
+    let (model, artifact) = (size(&path), size(&saved));
+    // Codes, scales and zero points are 0.64 bytes for each weight; floats would be 4.
+    assert!(artifact < 1.25 * model, "{artifact} bytes from a model of {model}");
+}
