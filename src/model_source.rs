@@ -1,15 +1,16 @@
 //! Models as they are given, as files or as bytes in memory: formats, import, and changes on disk.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use reflex_graph::Module;
 use reflex_graph::relay::RelayText;
 use reflex_graph::script::Script;
-use reflex_onnx::{ImportOptions, SourceFile};
+use reflex_onnx::{ExternalData, ImportOptions, SourceFile};
 use reflex_runtime::file_bytes::{FileBytes, FileStamp};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -79,12 +80,18 @@ impl ModelFormat {
     /// Returns the format of a file by its extension, in either case; of one with another
     /// extension by its first bytes, if it is Relay text.
     pub(crate) fn of_path(path: &Path) -> Result<ModelFormat> {
-        let extension = path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
-        let named = extension.and_then(|extension| extension.parse().ok());
-        let relay = || is_relay(path).then_some(ModelFormat::Relay);
-        named.or_else(relay).ok_or_else(|| {
+        ModelFormat::of_name(path).or_else(|unknown| match is_relay(path) {
+            true => Ok(ModelFormat::Relay),
+            false => Err(unknown),
+        })
+    }
+
+    /// Returns the format by the extension of a name, in either case.
+    fn of_name(name: &Path) -> Result<ModelFormat> {
+        let extension = name.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
+        extension.and_then(|extension| extension.parse().ok()).ok_or_else(|| {
             let what = "not a model by its name; expected .onnx, .py, .relay, .so or .ro";
-            Error::new(ErrorKind::Unsupported, format!("{}: {what}", path.display()))
+            Error::new(ErrorKind::Unsupported, format!("{}: {what}", name.display()))
         })
     }
 }
@@ -134,7 +141,7 @@ impl From<Origin> for ModelSource {
 #[derive(Clone, Debug)]
 enum Origin {
     File(PathBuf),
-    Memory { format: ModelFormat, bytes: FileBytes, name: String, external_data: Option<PathBuf> },
+    Memory { format: ModelFormat, bytes: FileBytes, name: String, external_data: ExternalData },
 }
 
 impl<P: AsRef<Path> + ?Sized> From<&P> for ModelSource {
@@ -178,9 +185,25 @@ impl ModelSource {
     /// # Ok::<(), reflex::Error>(())
     /// ```
     pub fn bytes(format: ModelFormat, bytes: impl Into<Vec<u8>>) -> ModelSource {
-        let bytes = FileBytes::from(bytes.into());
+        ModelSource::memory(format, bytes.into().into())
+    }
+
+    /// A model in the program itself, such as one of `include_bytes!`: nothing is copied.
+    ///
+    /// ```
+    /// use reflex::{Engine, ModelFormat, ModelSource};
+    ///
+    /// static MODEL: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/softmax.py"));
+    /// let program = Engine::new()?.load(ModelSource::embedded(ModelFormat::Script, MODEL))?;
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn embedded(format: ModelFormat, bytes: &'static [u8]) -> ModelSource {
+        ModelSource::memory(format, bytes.into())
+    }
+
+    fn memory(format: ModelFormat, bytes: FileBytes) -> ModelSource {
         let name = format.in_memory().to_owned();
-        Origin::Memory { format, bytes, name, external_data: None }.into()
+        Origin::Memory { format, bytes, name, external_data: ExternalData::Absent }.into()
     }
 
     /// A model that is read to its end, such as from an archive or an encrypted file.
@@ -197,6 +220,49 @@ impl ModelSource {
         let failed = |e| Error::io(format.in_memory().as_ref(), &e);
         reader.read_to_end(&mut bytes).map_err(failed)?;
         Ok(ModelSource::bytes(format, bytes))
+    }
+
+    /// A model of a store that is no folder, such as an encrypted archive: `read` gives the bytes of what
+    /// it is asked for by name. That is the model, whose name has the extension of its format, and then
+    /// the external data of an ONNX model, by names in the model's folder: a model cannot ask for names
+    /// outside of it. All is read here and kept in memory; `read` is called no more.
+    ///
+    /// ```
+    /// use std::io;
+    ///
+    /// use reflex::{Engine, ErrorKind, ModelSource};
+    ///
+    /// let decrypt = |sealed: &[u8]| sealed.iter().map(|byte| byte ^ 0x5a).collect::<Vec<u8>>();
+    /// let sealed = decrypt(&std::fs::read("examples/softmax.py")?);
+    /// let mut read = |name: &str| match name {
+    ///     "models/softmax.py" => Ok(decrypt(&sealed)),
+    ///     _ => Err(io::Error::from(io::ErrorKind::NotFound)),
+    /// };
+    /// let program = Engine::new()?.load(ModelSource::store("models/softmax.py", &mut read)?)?;
+    ///
+    /// let error = ModelSource::store("models/other.py", &mut read).err().unwrap();
+    /// assert_eq!(error.kind(), ErrorKind::Io);
+    /// assert_eq!(error.to_string(), "models/other.py: entity not found");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn store(
+        name: &str,
+        mut read: impl FnMut(&str) -> io::Result<Vec<u8>>,
+    ) -> Result<ModelSource> {
+        let format = ModelFormat::of_name(Path::new(name))?;
+        let mut get = |name: &str| read(name).map_err(|e| Error::io(name.as_ref(), &e));
+        let bytes = FileBytes::from(get(name)?);
+        let mut data = BTreeMap::new();
+        if format == ModelFormat::Onnx {
+            let names = reflex_onnx::external_files(bytes.clone());
+            for file in names.map_err(|e| Error::from(e).at(name))? {
+                let folder = Path::new(name).parent().unwrap_or(Path::new(""));
+                let path = folder.join(&file).to_string_lossy().into_owned();
+                data.insert(file, get(&path).map_err(|e| e.at(name))?.into());
+            }
+        }
+        let external_data = ExternalData::Memory(data);
+        Ok(Origin::Memory { format, bytes, name: name.to_owned(), external_data }.into())
     }
 
     /// Sets the name of a model in memory, for messages. A file has its path.
@@ -226,7 +292,7 @@ impl ModelSource {
     #[must_use]
     pub fn external_data(mut self, folder: impl AsRef<Path>) -> ModelSource {
         if let Origin::Memory { external_data, .. } = &mut self.origin {
-            *external_data = Some(folder.as_ref().to_path_buf());
+            *external_data = ExternalData::Folder(folder.as_ref().to_path_buf());
         }
         self
     }
@@ -302,7 +368,7 @@ impl ModelSource {
         Ok(match &self.origin {
             Origin::File(path) => reflex_onnx::ModelInfo::read(path)?,
             Origin::Memory { bytes, external_data, .. } => {
-                reflex_onnx::ModelInfo::of_bytes(bytes.clone(), external_data.as_deref())?
+                reflex_onnx::ModelInfo::of_bytes(bytes.clone(), external_data.clone())?
             }
         })
     }
@@ -371,8 +437,8 @@ impl ModelSource {
             Origin::Memory { .. } if is_text => Ok((self.lower()?, vec![])),
             Origin::File(path) => Ok(reflex_onnx::import_files(path, options)?),
             Origin::Memory { bytes, external_data, .. } => {
-                let folder = external_data.as_deref();
-                Ok(reflex_onnx::import_memory(bytes.clone(), folder, options)?)
+                let data = external_data.clone();
+                Ok(reflex_onnx::import_memory(bytes.clone(), data, options)?)
             }
         }
     }
@@ -382,7 +448,9 @@ impl ModelSource {
         let mut source = self.clone();
         match &mut source.origin {
             Origin::File(path) => *path = absolute(path)?,
-            Origin::Memory { external_data: Some(folder), .. } => *folder = absolute(folder)?,
+            Origin::Memory { external_data: ExternalData::Folder(folder), .. } => {
+                *folder = absolute(folder)?;
+            }
             Origin::Memory { .. } => {}
         }
         Ok(source)

@@ -242,6 +242,7 @@ const LAYOUTS: [Layout; 20] = [
         dir: "src/onnx",
         layers: &[
             "error opset proto value",
+            "external_data",
             "narrow",
             "call custom fold function node_order tensor",
             "model",

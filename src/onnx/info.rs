@@ -9,6 +9,7 @@ use reflex_runtime::dtype::DType;
 use reflex_runtime::file_bytes::{FileAccess, FileBytes};
 
 use crate::error::{ImportError, Result};
+use crate::external_data::ExternalData;
 use crate::model::{Model, UnsupportedOperator};
 use crate::ops;
 use crate::opset::canonical_domain;
@@ -130,12 +131,12 @@ impl ModelInfo {
         RANDOM.iter().any(|name| has(name)) || has("Dropout") && self.inputs.len() == 3
     }
 
-    /// Describes a model in memory; `folder` is that of its external data, if it has any.
+    /// Describes a model in memory.
     pub fn of_bytes(
         bytes: FileBytes,
-        folder: Option<&Path>,
+        data: ExternalData,
     ) -> std::result::Result<ModelInfo, ImportError> {
-        describe(&Model::decode(Bytes::from_owner(bytes), folder.map(Path::to_path_buf))?)
+        describe(&Model::decode(Bytes::from_owner(bytes), data)?)
     }
 }
 
