@@ -239,7 +239,10 @@ fn errors_of_a_store_name_what_was_asked_for() {
     assert_eq!(error("s/m.onnx", "w", "s/m.onnx"), "s/m.onnx: the key is wrong");
     assert_eq!(error("s/m.onnx", "w", "s/w"), "s/m.onnx: s/w: the key is wrong");
     let short = error("s/m.onnx", "w", "");
-    assert!(short.starts_with("s/m.onnx: tensor `b`: external data: `w` has 2047 bytes"), "{short}");
+    assert!(
+        short.starts_with("s/m.onnx: tensor `b`: external data: `w` has 2047 bytes"),
+        "{short}"
+    );
     for outside in ["../w", "/etc/passwd", "a/../../w"] {
         let message = error("s/m.onnx", outside, "");
         assert!(message.starts_with("s/m.onnx: tensor `b`: external data: "), "{message}");

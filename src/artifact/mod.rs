@@ -16,6 +16,7 @@ pub(crate) mod loader;
 pub(crate) mod metadata;
 pub(crate) mod relay;
 pub(crate) mod tvm_signatures;
+#[cfg(feature = "compiler")]
 pub(crate) mod writer;
 
 /// Kind of the module that holds the executable in the bundle.

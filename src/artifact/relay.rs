@@ -91,6 +91,7 @@ pub(crate) fn link(
         on_cpu: [].into(),
         library: Arc::new(Kernels(Sources(library.map(LegacyKernels)))),
         signatures: Arc::new(signatures(&exec)),
+        #[cfg(feature = "compiler")]
         objects: None,
         imports: [].into(),
         obstacle: None,

@@ -1,7 +1,10 @@
 //! Kernels: loaded into executable memory, called through raw entries, kept as object files.
 
 pub(crate) mod device;
+#[cfg(feature = "compiler")]
 pub(crate) mod jit;
+#[cfg(feature = "compiler")]
 pub(crate) mod objects;
 pub(crate) mod raw_entry;
+#[cfg_attr(not(feature = "compiler"), path = "no_tiered.rs")]
 pub(crate) mod tiered;

@@ -64,7 +64,7 @@ use prost::bytes::Bytes;
 pub use custom::{CustomImport, CustomNode, CustomOperators};
 pub use error::{ImportError, ImportErrorKind};
 pub use external_data::ExternalData;
-pub use info::{Dim, ModelInfo, Parameters, ValueInfo};
+pub use info::{Dim, ModelInfo, ValueInfo};
 pub use model::UnsupportedOperator;
 pub use tensor::{SourceFile, read_tensor_pb};
 
