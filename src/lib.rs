@@ -195,3 +195,8 @@ pub use tier_report::{TierDetail, TierReport};
 #[cfg(all(doctest, feature = "cli"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The examples of the page on deploying.
+#[cfg(all(doctest, feature = "cli"))]
+#[doc = include_str!("../docs/deploying.md")]
+struct Deploying;

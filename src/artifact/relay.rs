@@ -25,6 +25,9 @@ use crate::options::ExecutionOptions;
 use crate::program::loaded::{LoadedProgram, Resources, verified};
 use crate::signature::{KernelOperations, Signature, TensorInfo};
 
+/// Before the names of functions that callers from outside do not see.
+pub(crate) const RESERVED: &str = reflex_relay::lower::RESERVED;
+
 /// Kernels of a library, or else registered functions.
 struct Sources(Option<LegacyKernels>);
 

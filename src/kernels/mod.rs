@@ -1,5 +1,6 @@
 //! Kernels: loaded into executable memory, called through raw entries, kept as object files.
 
+#[cfg_attr(not(feature = "device"), path = "no_device.rs")]
 pub(crate) mod device;
 #[cfg(feature = "compiler")]
 pub(crate) mod jit;

@@ -19,7 +19,9 @@ use reflex_vm::{load, program, text};
 use super::shape_variant::{NamedVariant, ShapeVariant};
 use super::tier::ProgramTier;
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernels::device::{DeviceCodes, DeviceKernels, needs_device};
+use crate::kernels::device::DeviceCodes;
+#[cfg(feature = "device")]
+use crate::kernels::device::{DeviceKernels, needs_device};
 #[cfg(feature = "compiler")]
 use crate::kernels::objects::{ByCpu, KernelObjects};
 use crate::kernels::tiered::TieredKernels;
@@ -79,6 +81,7 @@ pub(crate) struct Resources {
 impl Resources {
     /// Makes the kernels those for a GPU, and the present ones those for host memory. Without a device
     /// no session runs the program.
+    #[cfg(feature = "device")]
     pub(crate) fn compute_on(
         &mut self,
         codes: DeviceCodes,
@@ -98,6 +101,15 @@ impl Resources {
         self.on_cpu = codes.on_cpu.as_slice().into();
         self.device_code = Some(Arc::new(codes));
         Ok(())
+    }
+
+    #[cfg(not(feature = "device"))]
+    pub(crate) fn compute_on(
+        &mut self,
+        codes: DeviceCodes,
+        _: Option<&'static dyn Device>,
+    ) -> Result<()> {
+        match codes.never {}
     }
 }
 

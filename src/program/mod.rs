@@ -12,12 +12,12 @@ pub(crate) mod tier;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use reflex_relay::lower::RESERVED;
 use reflex_runtime::module::Module;
 use reflex_vm::executable::FuncKind;
 use reflex_vm::text;
 
 use crate::array::Feed;
+use crate::artifact::relay::RESERVED;
 use crate::error::{Error, Result};
 use crate::model_info::ModelInfo;
 use crate::options::{Mode, SessionOptions};
