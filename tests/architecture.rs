@@ -230,7 +230,7 @@ const LAYOUTS: [Layout; 20] = [
     Layout {
         dir: "src/vm",
         layers: &[
-            "bytecode devices huge_pages instrument mode run_error stack",
+            "bytecode devices huge_pages instrument mode output_buffers run_error stack",
             "abi executable profile",
             "kernel serialize text watched",
             // A session's state, its frames and what runs in them.
@@ -334,7 +334,7 @@ const LAYOUTS: [Layout; 20] = [
         dir: "src/triton",
         layers: &[
             "batch datatype ffi",
-            "config server",
+            "config large_outputs server",
             "tensors watch model",
             "instance",
             "entry",

@@ -31,13 +31,15 @@ use reflex_runtime::storage::Storage;
 use reflex_runtime::tensor;
 use reflex_vm::builtins::{Builtin, Closure, Lowering};
 use reflex_vm::decode::{ArgSource, FuncCode, Op};
+use reflex_vm::output_buffers::MAX_COPIED_BYTES;
 use reflex_vm::program::Program;
 
 use crate::facts::call_args::CallArgs;
 use crate::facts::registers::{RegFact, RegFacts};
 
-/// Largest storage that is recycled, and most bytes on the free list for one function.
-const MAX_BYTES: usize = 64 << 10;
+/// Largest storage that is recycled, and most bytes on the free list for one function. Larger ones may
+/// lie in memory of the host's, which is not kept.
+const MAX_BYTES: usize = MAX_COPIED_BYTES;
 const MAX_FUNCTION_BYTES: usize = 1 << 20;
 /// Most tensors on one recycled storage: each is checked when the storage is popped.
 const MAX_TENSORS: usize = 8;

@@ -651,7 +651,9 @@ class Session(Closing):
         self._handle("set_input", name, *converted(refusal, inputs, args))
 
     def bind_outputs(self, name: str, *targets: Any) -> None:
-        """Makes `invoke_stateful` copy results into these arrays, which are contiguous and writable.
+        """Makes `invoke_stateful` write results to these arrays, which are contiguous and writable.
+
+        Large results are not copied: those that `get_outputs` gives are these arrays' memory then.
 
         >>> y = np.zeros((2, 5), "float32")
         >>> session.set_input("main", x, w)

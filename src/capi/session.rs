@@ -357,8 +357,9 @@ pub unsafe extern "C" fn reflex_set_input(
     })
 }
 
-/// Makes `reflex_invoke_stateful` copy the results of a function into tensors: one for a
-/// tensor result, one per item for a tuple. Inputs must be set first.
+/// Makes `reflex_invoke_stateful` write the results of a function to tensors: one for a
+/// tensor result, one per item for a tuple. Inputs must be set first. Large results are not copied:
+/// those that `reflex_get_output` gives are these tensors' memory then.
 ///
 /// ```c
 /// int64_t shape[] = {2, 5};

@@ -219,10 +219,7 @@ impl LoadedProgram {
         let kernels = self.resources.tiered.clone();
         let library = &self.resources.library;
         let is_kernel = |name: &str| library.function(name).is_some();
-        let impurity = match self.resources.device.is_cpu() {
-            true => None,
-            false => impurity(self.vm.executable(), is_kernel),
-        };
+        let impurity = impurity(self.vm.executable(), is_kernel);
         let threads = self.resources.execution.threads;
         let options = PlainOptions { mode, tier, kernels, allocator, devices, threads, impurity };
         PlainSession::open(&self.vm, options)

@@ -1,5 +1,6 @@
 //! Storages: blocks of device memory that tensors are laid out on.
 
+use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::LazyLock;
 
@@ -30,6 +31,8 @@ enum Owner {
     Block(OwnedBlock),
     /// The storage that this one is a slice of.
     Slice(Storage),
+    /// Keeps lent memory.
+    Lent(Box<dyn Any + Send + Sync>),
 }
 
 const _: () = {
@@ -66,6 +69,20 @@ impl Storage {
         let block = OwnedBlock::new(allocator, bytes)?;
         let cell = StorageCell { data: block.data(), bytes, device, owner: Owner::Block(block) };
         Ok(Storage(object::create(*INDEX, 0, |_| cell)))
+    }
+
+    /// A storage in host memory that `keeper` keeps alive.
+    ///
+    /// # Safety
+    /// Until `keeper` is dropped the `bytes` at `data` can be read and written, and nothing else reads or
+    /// writes them but what tensors on this storage do.
+    pub unsafe fn in_lent_memory(
+        data: NonNull<u8>,
+        bytes: usize,
+        keeper: Box<dyn Any + Send + Sync>,
+    ) -> Storage {
+        let cell = StorageCell { data, bytes, device: DLDevice::CPU, owner: Owner::Lent(keeper) };
+        Storage(object::create(*INDEX, 0, |_| cell))
     }
 
     /// The slice of `bytes` of this storage from `offset` on, which keeps this one alive; `None` when

@@ -5,6 +5,7 @@ use reflex_runtime::device;
 use reflex_runtime::error::Error as Raised;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
+use reflex_vm::output_buffers::OutputScope;
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -20,14 +21,14 @@ pub(super) struct BoundCall {
     aliasing: Aliasing,
 }
 
-/// Whether a run's results may lie in memory that copying another result overwrites.
+/// Whether writing one bound output may change what another result, or an input, is read from.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Aliasing {
+    /// No bound output shares memory with an input or with another one.
     #[default]
-    /// No bound output shares memory with an input.
     None,
-    /// A bound output shares memory with an input, which a result may be a view of.
-    OutputsOfInputs,
+    /// A bound output shares memory with an input, which a result may be a view of, or with another one.
+    Possible,
 }
 
 impl BoundCall {
@@ -62,31 +63,45 @@ impl BoundCall {
     }
 
     /// Has `call` call the function. The previous result is released first, so that its memory
-    /// serves this run.
+    /// serves this run. Results are copied to the targets, but for large ones of a function that is `pure`,
+    /// which are written there: it keeps no tensor but in its result.
     pub(super) fn run(
         &mut self,
+        pure: bool,
         call: impl FnOnce(u32, &[AnyView<'_>], &mut Any) -> Result<()>,
     ) -> Result<()> {
         self.result = None;
         let mut result = Any::NONE;
+        let can_be_in_place = pure && self.aliasing == Aliasing::None;
+        let in_place = can_be_in_place.then(|| OutputScope::enter(&self.targets)).flatten();
         call(self.func, AnyView::slice(&self.inputs), &mut result)?;
-        let copied = self.copy_outputs(&result);
+        let copied = self.copy_outputs(&result, in_place.is_some());
+        drop(in_place);
         self.result = Some(result);
         copied.map_err(|e| Error::raised(ErrorKind::Run, e))
     }
 
-    /// Notes whether bound outputs share memory with inputs.
+    /// Notes whether bound outputs share memory with inputs, or each other.
     fn find_aliasing(&mut self) {
-        let inputs = || self.inputs.iter().filter_map(|input| input.downcast_ref::<Tensor>());
-        let aliases = |target: &Tensor| inputs().any(|input| overlap(input, target));
-        self.aliasing = match self.targets.iter().any(aliases) {
-            true => Aliasing::OutputsOfInputs,
+        let of_inputs = |target: &Tensor| {
+            self.inputs.iter().any(|input| match input.downcast_ref::<Tensor>() {
+                Some(input) => overlap(input, target),
+                // A tuple may hold tensors.
+                None => input.downcast_ref::<Array>().is_some(),
+            })
+        };
+        let of_others = |at: usize| {
+            self.targets[at + 1..].iter().any(|other| overlap(other, &self.targets[at]))
+        };
+        let aliases = |at: usize| of_inputs(&self.targets[at]) || of_others(at);
+        self.aliasing = match (0..self.targets.len()).any(aliases) {
+            true => Aliasing::Possible,
             false => Aliasing::None,
         };
     }
 
-    /// Copies a result to where the host wants it.
-    fn copy_outputs(&self, result: &Any) -> std::result::Result<(), Raised> {
+    /// Copies a result to where the host wants it; `in_place` if parts of it may lie in the targets.
+    fn copy_outputs(&self, result: &Any, in_place: bool) -> std::result::Result<(), Raised> {
         if self.targets.is_empty() {
             return Ok(());
         }
@@ -99,7 +114,7 @@ impl BoundCall {
                 items.len()
             )));
         }
-        if self.aliasing == Aliasing::None {
+        if self.aliasing == Aliasing::None && !in_place {
             return copy_items(items, &self.targets);
         }
         let staged = items.iter().enumerate().map(|(index, item)| self.stage(index, item));
@@ -148,8 +163,10 @@ fn copy_tensor(source: &Tensor, target: &Tensor) -> std::result::Result<(), Stri
             target.shape()
         ));
     }
-    // SAFETY: both are compact CPU tensors of one shape and type. A bound output that is
-    // also the result overlaps itself exactly, which `copy_from` allows.
+    if target.data_ptr() == source.data_ptr() {
+        return Ok(());
+    }
+    // SAFETY: both are compact CPU tensors of one shape and type.
     unsafe { target.data_ptr().copy_from(source.data_ptr(), source.nbytes()) };
     Ok(())
 }

@@ -68,7 +68,8 @@ impl IoBinding<'_> {
     /// # Ok::<(), reflex::Error>(())
     /// ```
     pub fn run(&mut self) -> Result<()> {
-        self.call.run(|func, args, result| self.session.call_into(func, args, result))
+        let pure = self.session.keeps_no_tensors();
+        self.call.run(pure, |func, args, result| self.session.call_into(func, args, result))
     }
 
     /// Writes output `output` into input `input`, of the same type and shape, after every run, from

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::session as vm;
 
@@ -94,6 +95,38 @@ impl Session {
         let mut result = Any::NONE;
         self.call_into(func, args, &mut result)?;
         Ok(result)
+    }
+
+    /// [`Session::call_index`] whose results are written to `outputs`: one compact host tensor of the
+    /// result's type and shape for a tensor result, one per item for a tuple. Kernels write results of
+    /// more than 64 KiB there themselves, if the program calls nothing but kernels; others are copied.
+    /// After an error the outputs hold unspecified values.
+    ///
+    /// ```
+    /// # use reflex::{Any, Engine, Mode, Tensor};
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
+    /// # let mut session = program.session(Mode::Bytecode)?;
+    /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
+    /// let main = session.function_index("main")?;
+    /// let y = Tensor::from_slice(&[1, 2], &[0.0_f32; 2])?;
+    /// session.call_index_into(main, vec![x], vec![y.clone()])?;
+    /// assert_eq!(y.to_vec::<f32>()?, [0.5, 0.5]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn call_index_into(
+        &mut self,
+        func: u32,
+        args: Vec<Any>,
+        outputs: Vec<Tensor>,
+    ) -> Result<()> {
+        let mut call = BoundCall::new(func, args);
+        call.bind_outputs(outputs);
+        call.run(self.keeps_no_tensors(), |func, args, result| self.call_into(func, args, result))
+    }
+
+    /// True if no call keeps a tensor but in its result.
+    fn keeps_no_tensors(&self) -> bool {
+        self.plain.keeps_no_tensors()
     }
 
     /// [`Session::call_index`] with the result in place.

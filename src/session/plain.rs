@@ -38,6 +38,8 @@ pub(crate) struct PlainSession {
     batches: Option<Box<Batches>>,
     /// Of a program for a device that is no CPU.
     stream: Option<Arc<SessionStream>>,
+    /// True if the program calls kernels and builtins alone, which keep no tensor that they are given.
+    is_pure: bool,
 }
 
 /// A session's way back in for native code that one of its runs called.
@@ -88,7 +90,7 @@ pub(crate) struct PlainOptions {
     pub(crate) devices: Devices,
     /// Threads for parallel kernels, the caller's included.
     pub(crate) threads: usize,
-    /// Why launches of calls do not follow from the shapes of arguments, if they do not.
+    /// Names a function of unknown effect that the program calls, if there is one.
     pub(crate) impurity: Option<String>,
 }
 
@@ -103,11 +105,18 @@ impl PlainSession {
         let options = vm::Options { mode, allocator, devices, ..vm::Options::default() };
         let vm = vm::Session::new(program, options)
             .map_err(|e| Error::new(ErrorKind::Run, e.message()))?;
+        let is_pure = impurity.is_none();
         let stream = SessionStream::open(program.device()).map_err(raised)?;
         let of_mode = stream.as_ref().filter(|_| mode == ExecutionMode::Tiered);
         let batches = of_mode.map(|stream| Box::new(stream.batches(impurity)));
         let stream = stream.map(Arc::new);
-        Ok(PlainSession { vm, tier, kernels, threads, batches, stream })
+        Ok(PlainSession { vm, tier, kernels, threads, batches, stream, is_pure })
+    }
+
+    /// True if no call keeps a tensor but in its result, so that results can be written in the caller's
+    /// memory.
+    pub(crate) fn keeps_no_tensors(&self) -> bool {
+        self.is_pure && self.stream.is_none() && !self.vm.has_instrument()
     }
 
     /// Calls a function.

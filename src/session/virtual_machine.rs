@@ -116,8 +116,10 @@ impl Session {
         Ok(())
     }
 
-    /// Makes [`Session::invoke_stateful`] copy the results of `name` into `targets`: one tensor
-    /// for a tensor result, one per item for a tuple. Inputs must be set first.
+    /// Makes [`Session::invoke_stateful`] write the results of `name` to `targets`: one tensor
+    /// for a tensor result, one per item for a tuple. Inputs must be set first. Large results are not
+    /// copied ([`Session::call_index_into`]): those that [`Session::get_output`] gives are the targets'
+    /// memory then.
     ///
     /// ```
     /// # use reflex::{Any, Engine, Mode, Tensor};
@@ -152,7 +154,8 @@ impl Session {
     pub fn invoke_stateful(&mut self, name: &str) -> Result<()> {
         let at = self.bound_call(name)?;
         let mut call = std::mem::take(&mut self.bound[at]);
-        let outcome = call.run(|func, args, result| self.call_into(func, args, result));
+        let pure = self.keeps_no_tensors();
+        let outcome = call.run(pure, |func, args, result| self.call_into(func, args, result));
         self.bound[at] = call;
         outcome
     }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use reflex::{DType, Dim, TensorInfo};
 
-/// Element types and shapes of a request's inputs, in the order of the signature.
-pub(crate) type InputTypes = Vec<(DType, Vec<i64>)>;
+/// Element types and shapes of inputs or outputs, in the order of the signature.
+pub(crate) type TensorTypes = Vec<(DType, Vec<i64>)>;
 
 /// Checks a request's inputs; equal symbols are equal sizes.
-pub(crate) fn check(signature: &[TensorInfo], inputs: &InputTypes) -> Result<(), String> {
+pub(crate) fn check(signature: &[TensorInfo], inputs: &TensorTypes) -> Result<(), String> {
     let mut sizes: BTreeMap<&str, i64> = BTreeMap::new();
     for (info, (dtype, shape)) in signature.iter().zip(inputs) {
         let got = || format!("got {dtype}{shape:?}");
@@ -35,7 +35,7 @@ pub(crate) fn check(signature: &[TensorInfo], inputs: &InputTypes) -> Result<(),
 
 /// Returns the rows of a request: the first dimension, which all inputs of a batch have; 1 where the
 /// model has no batches.
-pub(crate) fn rows(inputs: &InputTypes, batched: bool) -> Result<i64, String> {
+pub(crate) fn rows(inputs: &TensorTypes, batched: bool) -> Result<i64, String> {
     if !batched {
         return Ok(1);
     }
@@ -48,8 +48,8 @@ pub(crate) fn rows(inputs: &InputTypes, batched: bool) -> Result<i64, String> {
 
 /// Returns the requests that run together, by index and in order: those that differ in the first
 /// dimension alone.
-pub(crate) fn groups(requests: &[(usize, &InputTypes)], batched: bool) -> Vec<Vec<usize>> {
-    let mut groups: Vec<(&InputTypes, Vec<usize>)> = vec![];
+pub(crate) fn groups(requests: &[(usize, &TensorTypes)], batched: bool) -> Vec<Vec<usize>> {
+    let mut groups: Vec<(&TensorTypes, Vec<usize>)> = vec![];
     for (index, inputs) in requests {
         let same = groups.iter_mut().find(|(first, _)| batched && same_rows(first, inputs));
         match same {
@@ -60,7 +60,7 @@ pub(crate) fn groups(requests: &[(usize, &InputTypes)], batched: bool) -> Vec<Ve
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-fn same_rows(a: &InputTypes, b: &InputTypes) -> bool {
+fn same_rows(a: &TensorTypes, b: &TensorTypes) -> bool {
     let pairs = || a.iter().zip(b);
     a.len() == b.len() && pairs().all(|((a, x), (b, y))| a == b && x.get(1..) == y.get(1..))
 }
@@ -69,7 +69,7 @@ fn same_rows(a: &InputTypes, b: &InputTypes) -> bool {
 mod tests {
     use super::*;
 
-    fn request(rows: i64, length: i64) -> InputTypes {
+    fn request(rows: i64, length: i64) -> TensorTypes {
         vec![(DType::I64, vec![rows, length]), (DType::I64, vec![rows, length])]
     }
 

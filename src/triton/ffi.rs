@@ -198,6 +198,7 @@ unsafe extern "C" {
         memory: *mut u32,
         memory_id: *mut i64,
     ) -> ErrorPtr;
+    pub(crate) fn TRITONBACKEND_ResponseDelete(response: *mut Response) -> ErrorPtr;
     /// Takes the response; the error stays the caller's.
     pub(crate) fn TRITONBACKEND_ResponseSend(
         response: *mut Response,

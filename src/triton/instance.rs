@@ -4,13 +4,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use reflex::{Any, AnyView, ErrorKind, Session, Tensor};
+use reflex::{Any, AnyView, DType, ErrorKind, Session, Tensor};
 
-use crate::batch::{self, InputTypes};
+use crate::batch::{self, TensorTypes};
 use crate::datatype;
+use crate::large_outputs::LargeOutputs;
 use crate::model::{ModelState, Served};
 use crate::server::{
-    Code, Described, Failure, InputTensor, InstanceHandle, Outcome, RequestHandle, Times, log, now,
+    Code, Described, Failure, InputTensor, InstanceHandle, Outcome, RequestHandle, ResponseHandle,
+    Times, log, now,
 };
 use crate::tensors;
 use crate::watch::Watch;
@@ -21,6 +23,7 @@ pub(crate) struct InstanceState {
     session: Session,
     func: u32,
     watch: Watch,
+    large_outputs: LargeOutputs,
 }
 
 /// The server opens an instance on one thread and runs it on another.
@@ -34,7 +37,7 @@ struct Call<'r> {
     request: &'r RequestHandle,
     /// In the order of the signature.
     inputs: Vec<InputTensor<'r>>,
-    types: InputTypes,
+    types: TensorTypes,
     rows: i64,
 }
 
@@ -52,7 +55,8 @@ impl InstanceState {
         }
         let watch = Watch::start(session.canceller())
             .map_err(|e| Failure::internal(format!("no thread for an instance: {e}")))?;
-        Ok(InstanceState { served, session, func, watch })
+        let large_outputs = LargeOutputs::default();
+        Ok(InstanceState { served, session, func, watch, large_outputs })
     }
 
     /// Answers and releases all requests.
@@ -61,7 +65,7 @@ impl InstanceState {
         let served = self.served.clone();
         let read: Vec<Outcome<Call<'_>>> = requests.iter().map(|r| served.read(r)).collect();
         let mut answered = vec![false; requests.len()];
-        let fitting: Vec<(usize, &InputTypes)> = read
+        let fitting: Vec<(usize, &TensorTypes)> = read
             .iter()
             .enumerate()
             .filter_map(|(at, call)| Some((at, &call.as_ref().ok()?.types)))
@@ -92,8 +96,25 @@ impl InstanceState {
     /// Runs a group; if it fails, each of its requests alone, so that only the guilty ones fail. One that
     /// ran out of time does not run again. Returns which were answered with results.
     fn run_apart(&mut self, calls: &[&Call<'_>]) -> Vec<bool> {
+        if let [call] = calls
+            && let Some(types) = self.large_outputs.of(&call.types)
+        {
+            match self.answer_in_place(call, &types) {
+                Ok(()) => return vec![true],
+                Err(failure) if matches!(failure.code, Code::Cancelled | Code::Unavailable) => {
+                    return vec![respond(call.request, |_| Err(failure))];
+                }
+                // The outputs may have other shapes this time, which the values of inputs can decide.
+                Err(_) => self.large_outputs.forget(&call.types),
+            }
+        }
         match self.run(calls) {
-            Ok(results) => self.served.answer(calls, &results),
+            Ok(results) => {
+                if let ([call], true) = (calls, self.served.states.is_empty()) {
+                    self.large_outputs.note(&call.types, &results);
+                }
+                self.served.answer(calls, &results)
+            }
             Err(failure)
                 if calls.len() == 1
                     || matches!(failure.code, Code::Cancelled | Code::Unavailable) =>
@@ -108,6 +129,87 @@ impl InstanceState {
     }
 
     fn run(&mut self, calls: &[&Call<'_>]) -> Outcome<Vec<Tensor>> {
+        let rows: i64 = calls.iter().map(|call| call.rows).sum();
+        let value = self.watched(calls, |session, func, args| {
+            session.call_index(func, AnyView::slice(&args))
+        })?;
+        let results = tensors::results(&value)?;
+        let fits = |t: &Tensor| !self.served.batched || t.shape().first() == Some(&rows);
+        match results.len() == self.served.signature.outputs.len() && results.iter().all(fits) {
+            true => Ok(results),
+            false => Err(Failure::internal(
+                "the results are not those of the signature, a row for each of the batch; \
+                 set max_batch_size to 0 for a model without batches",
+            )),
+        }
+    }
+
+    /// Runs a request with the buffers of its response as outputs, and sends that. After a failure nothing
+    /// was sent.
+    fn answer_in_place(&mut self, call: &Call<'_>, outputs: &TensorTypes) -> Outcome<()> {
+        let response = call.request.response()?;
+        match self.run_into(call, outputs, &response) {
+            Ok(()) => {
+                response.send(&Ok(()));
+                Ok(())
+            }
+            Err(failure) => {
+                response.discard();
+                Err(failure)
+            }
+        }
+    }
+
+    /// Runs a request with the buffers of its response as outputs, which kernels write.
+    fn run_into(
+        &mut self,
+        call: &Call<'_>,
+        outputs: &TensorTypes,
+        response: &ResponseHandle,
+    ) -> Outcome<()> {
+        let served = self.served.clone();
+        let asked = call.request.outputs()?;
+        let names = served.signature.outputs.iter().zip(&served.output_names);
+        let mut targets: Vec<Tensor> = vec![];
+        let mut unaligned: Vec<(Tensor, *mut u8)> = vec![];
+        for ((info, name), (dtype, shape)) in names.zip(outputs) {
+            if !asked.iter().any(|asked| *asked == info.name) {
+                targets.push(Tensor::empty(shape, *dtype)?);
+                continue;
+            }
+            let datatype = self.served.datatype(&info.name, *dtype)?;
+            let sent: &[i64] = if shape.is_empty() { &[1] } else { shape };
+            let too_large = || Failure::internal(format!("output {name:?} is too large"));
+            let bytes = tensors::size(*dtype, shape).ok_or_else(too_large)?;
+            let buffer = response.buffer(name, datatype, sent, bytes)?;
+            // SAFETY: the buffer is as large as the tensor and the response's, which is sent after
+            // this function; a program that could keep a tensor longer writes none in place.
+            let target = match unsafe { tensors::of_buffer(buffer, *dtype, shape) }? {
+                Some(target) => target,
+                None => {
+                    let target = Tensor::empty(shape, *dtype)?;
+                    unaligned.push((target.clone(), buffer));
+                    target
+                }
+            };
+            targets.push(target);
+        }
+        self.watched(&[call], |session, func, args| session.call_index_into(func, args, targets))?;
+        for (tensor, buffer) in unaligned.iter().filter(|(tensor, _)| tensor.nbytes() > 0) {
+            let bytes = tensors::bytes(tensor);
+            // SAFETY: the server made the buffer for as many bytes, for this function alone.
+            unsafe { buffer.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        }
+        Ok(())
+    }
+
+    /// Has `run` run the program on the inputs of `calls`, one after another, until the clients' time is
+    /// over or they are gone.
+    fn watched<T>(
+        &mut self,
+        calls: &[&Call<'_>],
+        run: impl FnOnce(&mut Session, u32, Vec<Any>) -> reflex::Result<T>,
+    ) -> Outcome<T> {
         let requests: Vec<&RequestHandle> = calls.iter().map(|call| call.request).collect();
         let rows: i64 = calls.iter().map(|call| call.rows).sum();
         let mut args: Vec<Any> = vec![];
@@ -124,24 +226,15 @@ impl InstanceState {
         }
         self.session.set_deadline(self.deadline(&requests));
         let InstanceState { session, func, watch, .. } = self;
-        let call = || session.call_index(*func, AnyView::slice(&args));
+        let call = || run(session, *func, args);
         // A panic is this batch's failure; the requests have to be answered.
         let value = watch.during(&requests, || catch_unwind(AssertUnwindSafe(call)));
         let value = value.map_err(|_| Failure::internal("the run panicked"))?;
-        let value = value.map_err(|error| match error.kind() {
+        value.map_err(|error| match error.kind() {
             // Of inputs that fit the signature: what a kernel or a shape check refuses.
             ErrorKind::Run => Failure::invalid(error.to_string()),
             _ => Failure::from(error),
-        })?;
-        let results = tensors::results(&value)?;
-        let fits = |t: &Tensor| !self.served.batched || t.shape().first() == Some(&rows);
-        match results.len() == self.served.signature.outputs.len() && results.iter().all(fits) {
-            true => Ok(results),
-            false => Err(Failure::internal(
-                "the results are not those of the signature, a row for each of the batch; \
-                 set max_batch_size to 0 for a model without batches",
-            )),
-        }
+        })
     }
 
     /// The time that a run has: the longest that a client gives, and no longer than the model's.
@@ -175,6 +268,12 @@ impl Served {
         batch::check(&self.signature.inputs, &types).map_err(Failure::invalid)?;
         let rows = batch::rows(&types, self.batched).map_err(Failure::invalid)?;
         Ok(Call { request, inputs, types, rows })
+    }
+
+    /// Returns the server's number of an output's type.
+    fn datatype(&self, name: &str, dtype: DType) -> Outcome<u32> {
+        let no_type = || Failure::new(Code::Unsupported, format!("output {name} is {dtype}"));
+        datatype::number_of(dtype).ok_or_else(no_type)
     }
 
     /// Sends each request its rows of the results.
@@ -211,9 +310,7 @@ impl Served {
         let found = at.and_then(|at| Some((results.get(at)?, self.output_names.get(at)?)));
         let (tensor, c_name) =
             found.ok_or_else(|| Failure::invalid(format!("the model has no output {name}")))?;
-        let no_type =
-            || Failure::new(Code::Unsupported, format!("output {name} is {}", tensor.dtype()));
-        let datatype = datatype::number_of(tensor.dtype()).ok_or_else(no_type)?;
+        let datatype = self.datatype(name, tensor.dtype())?;
         let mut shape = tensor.shape().to_vec();
         let mut bytes = tensors::bytes(tensor);
         if let Some(first) = shape.first_mut().filter(|_| rows.batched) {
@@ -238,10 +335,7 @@ struct Rows {
 }
 
 /// Makes a response, has `fill` write it, and sends it or the failure. Returns true for results.
-fn respond(
-    request: &RequestHandle,
-    fill: impl FnOnce(&crate::server::ResponseHandle) -> Outcome<()>,
-) -> bool {
+fn respond(request: &RequestHandle, fill: impl FnOnce(&ResponseHandle) -> Outcome<()>) -> bool {
     match request.response() {
         Ok(response) => {
             let filled = fill(&response);

@@ -13,6 +13,7 @@ mod datatype;
 mod entry;
 mod ffi;
 mod instance;
+mod large_outputs;
 mod model;
 mod server;
 mod tensors;

@@ -504,19 +504,40 @@ pub(crate) struct ResponseHandle(*mut Response);
 impl ResponseHandle {
     /// Adds an output.
     pub(crate) fn output(&self, output: &Described<'_>) -> Outcome<()> {
-        let name = output.name;
-        let (shape, rank) = (output.shape.as_ptr(), output.shape.len() as u32);
+        let Described { name, datatype, shape, bytes } = *output;
+        let buffer = self.buffer(name, datatype, shape, bytes.len())?;
+        fill(buffer.cast(), ffi::MEMORY_CPU, output)
+    }
+
+    /// Adds an output and returns the server's buffer for its `bytes`, in host memory; null for none.
+    pub(crate) fn buffer(
+        &self,
+        name: &CStr,
+        datatype: u32,
+        shape: &[i64],
+        bytes: usize,
+    ) -> Outcome<*mut u8> {
+        let rank = shape.len() as u32;
         // SAFETY: the response is not sent yet; name and shape live through the call.
         let place = get(null_mut(), |out| unsafe {
-            TRITONBACKEND_ResponseOutput(self.0, out, name.as_ptr(), output.datatype, shape, rank)
+            let name = name.as_ptr();
+            TRITONBACKEND_ResponseOutput(self.0, out, name, datatype, shape.as_ptr(), rank)
         })?;
         let (mut buffer, mut memory, mut id) = (null_mut(), ffi::MEMORY_CPU, 0);
-        let bytes = output.bytes.len() as u64;
         // SAFETY: the output is the response's, and the places are valid.
         check(unsafe {
-            TRITONBACKEND_OutputBuffer(place, &mut buffer, bytes, &mut memory, &mut id)
+            TRITONBACKEND_OutputBuffer(place, &mut buffer, bytes as u64, &mut memory, &mut id)
         })?;
-        fill(buffer, memory, output)
+        require_host(memory, name)?;
+        Ok(buffer.cast())
+    }
+
+    /// Gives up a response that is not sent.
+    pub(crate) fn discard(self) {
+        // SAFETY: the response is this function's, which ends it.
+        if let Err(failure) = check(unsafe { TRITONBACKEND_ResponseDelete(self.0) }) {
+            log(2, &format!("a response cannot be given up: {}", failure.message));
+        }
     }
 
     /// Sends the response, or the failure in its place.
@@ -534,13 +555,21 @@ impl ResponseHandle {
     }
 }
 
+/// Refuses a buffer that is not in host memory.
+fn require_host(memory: u32, output: &CStr) -> Outcome<()> {
+    match memory {
+        ffi::MEMORY_CPU | ffi::MEMORY_PINNED => Ok(()),
+        _ => {
+            let name = output.to_string_lossy();
+            let text = format!("output {name} is asked for in GPU memory; ask for host memory");
+            Err(Failure::new(Code::Unsupported, text))
+        }
+    }
+}
+
 /// Copies a tensor's elements into a buffer that the server made for them.
 fn fill(buffer: *mut c_void, memory: u32, output: &Described<'_>) -> Outcome<()> {
-    if memory != ffi::MEMORY_CPU && memory != ffi::MEMORY_PINNED {
-        let name = output.name.to_string_lossy();
-        let text = format!("output {name} is asked for in GPU memory; ask for host memory");
-        return Err(Failure::new(Code::Unsupported, text));
-    }
+    require_host(memory, output.name)?;
     if output.bytes.is_empty() {
         return Ok(());
     }

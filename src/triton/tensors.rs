@@ -14,10 +14,7 @@ use crate::server::{Failure, Outcome};
 /// The parts live, and stay as they are, until the tensor and what shares its memory are dropped.
 pub(crate) unsafe fn gather(dtype: DType, shape: &[i64], parts: &[&[u8]]) -> Outcome<Tensor> {
     let bytes: usize = parts.iter().map(|part| part.len()).sum();
-    let elements =
-        shape.iter().try_fold(1_usize, |n, size| n.checked_mul(usize::try_from(*size).ok()?));
-    let wanted = elements.and_then(|count| dtype.bytes_for(count));
-    if wanted != Some(bytes) {
+    if size(dtype, shape) != Some(bytes) {
         let text = format!("a {dtype} tensor of shape {shape:?} does not have {bytes} bytes");
         return Err(Failure::invalid(text));
     }
@@ -37,6 +34,30 @@ pub(crate) unsafe fn gather(dtype: DType, shape: &[i64], parts: &[&[u8]]) -> Out
         at += part.len();
     }
     Ok(tensor)
+}
+
+/// Returns the bytes of a tensor; `None` if no memory has as many.
+pub(crate) fn size(dtype: DType, shape: &[i64]) -> Option<usize> {
+    let count =
+        shape.iter().try_fold(1_usize, |n, size| n.checked_mul(usize::try_from(*size).ok()?));
+    dtype.bytes_for(count?)
+}
+
+/// Makes a tensor whose elements are a buffer's; `None` if there is none, or it is not aligned.
+///
+/// # Safety
+/// The buffer has the bytes of the shape, which nothing else accesses until the tensor and what shares
+/// its memory are dropped.
+pub(crate) unsafe fn of_buffer(
+    buffer: *mut u8,
+    dtype: DType,
+    shape: &[i64],
+) -> Outcome<Option<Tensor>> {
+    let is_aligned = |data: &NonNull<u8>| data.addr().get().is_multiple_of(dtype.itemsize().max(1));
+    let data = NonNull::new(buffer).filter(is_aligned);
+    // SAFETY: the caller lends the bytes.
+    let of = |data| unsafe { Tensor::borrowing(data, shape, dtype, Arc::new(())) };
+    Ok(data.map(of).transpose()?)
 }
 
 /// Returns the tensors of a result in order, compact and in host memory.

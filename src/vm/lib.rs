@@ -30,6 +30,7 @@ pub mod listing;
 pub mod liveness;
 pub mod load;
 pub mod mode;
+pub mod output_buffers;
 pub mod profile;
 pub mod program;
 mod quiescence;

@@ -276,8 +276,7 @@ unsafe extern "C" fn new_storage(
     let made = guard(|| {
         // SAFETY: machine code passes its live session, whose devices nothing else refers to
         // meanwhile.
-        let Placement { allocator, device } = unsafe { Placement::of(session.cast(), device)? };
-        Storage::on_device(allocator, bytes, device)
+        unsafe { Placement::of(session.cast(), device)? }.storage(bytes)
     });
     made.map_or(std::ptr::null_mut(), |storage| storage.into_object().into_raw().as_ptr())
 }
@@ -316,9 +315,13 @@ unsafe extern "C" fn new_tensor_and_storage(
         let shape = shape.ok_or_else(|| Error::type_error("a tensor is made of a shape"))?;
         // SAFETY: machine code passes its live session, whose devices nothing else refers to
         // meanwhile.
-        let Placement { allocator, device } = unsafe { Placement::of(session.cast(), device)? };
-        let on = (allocator, device);
-        Tensor::on_own_storage(on, bytes, bytes_of(offset)?, shape, DType::from_bits(dtype as i32))
+        let placement = unsafe { Placement::of(session.cast(), device)? };
+        let (offset, dtype) = (bytes_of(offset)?, DType::from_bits(dtype as i32));
+        if let Some(storage) = placement.output_buffer(bytes) {
+            return Tensor::on_storage(&storage, offset, shape, dtype);
+        }
+        let on = (placement.allocator, placement.device);
+        Tensor::on_own_storage(on, bytes, offset, shape, dtype)
     });
     made.map_or(std::ptr::null_mut(), |tensor| tensor.into_object().into_raw().as_ptr())
 }

@@ -16,6 +16,7 @@ use reflex_runtime::alloc::device::{AllocatorKind, DeviceAllocator};
 use reflex_runtime::device;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
+use reflex_runtime::storage::Storage;
 use reflex_runtime::value::{Any, AnyView};
 
 use crate::abi::{DISCARD, FRAME_BASE, FrameHeader};
@@ -24,6 +25,7 @@ use crate::calls::{check_closure, wrong_arity};
 use crate::decode::FuncCode;
 use crate::devices::Devices;
 use crate::interp::drive_guarded;
+use crate::output_buffers;
 use crate::run_error::{Reason, RunError};
 use crate::state::{Saved, SavedResult, State};
 use crate::tier::Bailout;
@@ -398,6 +400,21 @@ impl Placement {
             let devices = &raw const (*state).devices;
             Placement::on((*state).allocator, (*devices).get(index)?)
         }
+    }
+
+    /// Allocates a storage of `bytes`: in a pre-allocated output, if one of this size is offered.
+    #[inline]
+    pub fn storage(&self, bytes: usize) -> Result<Storage, Error> {
+        match self.output_buffer(bytes) {
+            Some(storage) => Ok(storage),
+            None => Storage::on_device(self.allocator, bytes, self.device),
+        }
+    }
+
+    /// Takes a pre-allocated output of this size, if one is offered: they are memory of the first CPU.
+    #[inline]
+    pub fn output_buffer(&self, bytes: usize) -> Option<Storage> {
+        output_buffers::take(bytes).filter(|storage| storage.device() == self.device)
     }
 
     /// On the host the allocator is of the session's kind, elsewhere it is the device's.

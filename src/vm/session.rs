@@ -321,6 +321,11 @@ impl Session {
             || state.interrupt.load(Ordering::Relaxed) != 0
     }
 
+    /// Whether an instrument watches calls.
+    pub fn has_instrument(&self) -> bool {
+        self.state().instrument.is_some()
+    }
+
     /// Shows every call to `instrument`, until it is replaced or taken away.
     pub fn set_instrument(&mut self, instrument: Option<Box<dyn Instrument>>) {
         self.state_mut().instrument = instrument;

@@ -76,6 +76,38 @@ def test_batches(context):
         print(f"    {model}: {requests} requests in {runs} runs")
 
 
+def test_large_outputs(context):
+    """Outputs of more than 64 KiB, which kernels write into the response of a request that is alone: the same bits
+    through both protocols, without dynamic batches, and in a batch, whose rows are copied."""
+    (feed, expected), = feeds(context.refs, "minilm_l3_fp32.main")
+    name, length = max(expected, key=lambda key: expected[key].nbytes), 128
+    tokens = {key: np.tile(array[:1], (1, length))[:, :length] for key, array in feed.items()}
+    rows = {key: np.concatenate([array, array]) for key, array in tokens.items()}
+    single = []
+    for model in ("minilm_l3_fp32", "minilm_alone"):
+        for client in (context.http, context.grpc):
+            single += [infer(client, model, tokens).as_numpy(name).copy() for _ in range(3)]
+    assert single[0].nbytes > 65536 and np.isfinite(single[0]).all(), single[0].nbytes
+    assert all(np.array_equal(single[0], other) for other in single)
+    for client in (context.http, context.grpc):
+        check_close(infer(client, "minilm_batched", rows), {name: np.concatenate([single[0]] * 2)}, "two rows")
+
+
+def test_precision_and_tier(context):
+    """Requests on models with `precision`, `tier`, `mode` and `threads` set are answered."""
+    (feed, expected), = feeds(context.refs, "magika.main")
+    parameter = 'parameters {{ key: "{}" value {{ string_value: "{}" }} }}\n'
+    for at, (key, value) in enumerate((("precision", "f32-fast"), ("tier", "threshold=2,compile=sync"),
+                                       ("mode", "compiled"), ("threads", "2"))):
+        name = f"magika_set_{at}"
+        config = 'backend: "reflex"\n' + parameter.format(key, value)
+        triton.add_model(context.repository, name, context.models / "magika.onnx", config)
+        context.http.load_model(name)
+        for _ in range(3):
+            check_close(infer(context.grpc, name, feed), expected, f"{key} = {value}")
+        context.http.unload_model(name)
+
+
 def test_sequences(context):
     """The state of each sequence is kept between its requests, one, four and sixteen sequences at a time."""
     import onnxruntime

@@ -218,6 +218,12 @@ pub(super) fn top_k(x: &Literal, axis: usize, k: i64, order: TopKOrder) -> Resul
     Ok(vec![tensor(x.dtype(), shape.clone(), &values)?, tensor(DType::I64, shape, &at)?])
 }
 
+/// The order of values, with NaN above all numbers.
+fn nan_is_largest<T: Scalar>(a: T, b: T) -> std::cmp::Ordering {
+    let is_nan = |x: T| x.partial_cmp(&x).is_none();
+    a.partial_cmp(&b).unwrap_or_else(|| is_nan(a).cmp(&is_nan(b)))
+}
+
 fn top_lines<T: Scalar>(
     x: &[T],
     shape: &[i64],
@@ -233,11 +239,10 @@ fn top_lines<T: Scalar>(
         // A stable sort keeps equal elements in index order either way.
         order.sort_by(|a, b| {
             let (a, b) = (x[line[*a]], x[line[*b]]);
-            let order = match top {
-                TopKOrder::Largest => b.partial_cmp(&a),
-                TopKOrder::Smallest => a.partial_cmp(&b),
-            };
-            order.unwrap_or(std::cmp::Ordering::Equal)
+            match top {
+                TopKOrder::Largest => nan_is_largest(b, a),
+                TopKOrder::Smallest => nan_is_largest(a, b),
+            }
         });
         chosen.push(order.into_iter().map(|i| (i, x[line[i]])).collect::<Vec<_>>());
     });

@@ -125,6 +125,13 @@ fn reductions_orderings_and_softmax() {
     let top = eval_op(&top, &[&x], &|_| None).unwrap();
     assert_eq!(top[0], f32s(&[2, 2], &[5.0, 3.0, 6.0, 4.0]));
     assert_eq!(top[1], i64s(&[2, 2], &[1, 2, 2, 0]));
+    // NaN is the largest value: an order that sorting many elements can rely on.
+    let mixed: Vec<f32> = (0..40).map(|i| if i % 3 == 0 { f32::NAN } else { i as f32 }).collect();
+    let top = Op::TopK { axis: 0, k: Expr::i64(40), largest: true };
+    let top = eval_op(&top, &[&f32s(&[40], &mixed)], &|_| None).unwrap();
+    let order: Vec<i64> =
+        (0..40).filter(|i| i % 3 == 0).chain((0..40).rev().filter(|i| i % 3 != 0)).collect();
+    assert_eq!(top[1], i64s(&[40], &order));
     let cumsum = Op::Scan { kind: ScanKind::Sum, axis: 1, exclusive: true, reverse: true };
     assert_eq!(run(cumsum, &[&x]), f32s(&[2, 3], &[8.0, 3.0, 0.0, 8.0, 6.0, 0.0]));
     let cumprod = Op::Scan { kind: ScanKind::Prod, axis: 1, exclusive: false, reverse: false };

@@ -311,7 +311,7 @@ impl Merger<'_> {
         let data = &from.buffers[buffer];
         let shape = data.shape.iter().map(|e| map.expr(e)).collect();
         let name = format!("t{}", self.out.buffers.len());
-        // TopK keeps its insertion point in a local buffer.
+        // TopK keeps the element that moves in local buffers.
         debug_assert!(data.scope != Scope::Shared, "naive kernels run on one thread");
         self.out.new_buffer(name, data.dtype, shape, data.scope)
     }

@@ -6,15 +6,15 @@
 //! for ii in vectorized(8) { if 96 + ii < 100 { S } }
 //! ```
 //!
-//! A condition counts when it is a comparison that is linear in the loop variable, and the
-//! rest of it has constant bounds over the loops inside. With a lower limit too (padding), or
+//! A condition counts when it is a comparison that is linear in the loop variable, the
+//! rest of it has constant bounds over the loops inside, and the loop writes nothing that it reads. With a lower limit too (padding), or
 //! on a parallel loop, the loop keeps its range and chooses between two bodies instead.
 
 use std::collections::{BTreeSet, HashSet};
 
 use crate::arith::Analyzer;
 use crate::launch::axis;
-use crate::{CmpOp, DType, Expr, ExprKind, For, ForKind, Intrin, PrimFunc, Stmt, Var};
+use crate::{Buffer, CmpOp, DType, Expr, ExprKind, For, ForKind, Intrin, PrimFunc, Stmt, Var};
 
 use super::lower_blocks::{conjuncts, vars};
 use super::rename;
@@ -131,7 +131,8 @@ impl Partition<'_> {
 
 /// The conditions in the body of `l` to partition by.
 fn limits(l: &For, facts: &Analyzer) -> Option<Vec<Limit>> {
-    let mut search = Search { var: l.var, found: vec![], has_loop: false };
+    let mut search =
+        Search { var: l.var, written: written_in(&l.body), found: vec![], has_loop: false };
     let mut inner = facts.clone();
     inner.bind_loop(l);
     search.stmt(&l.body, &inner, &BTreeSet::new());
@@ -140,6 +141,17 @@ fn limits(l: &For, facts: &Analyzer) -> Option<Vec<Limit>> {
     }
     let worth_it = !search.found.is_empty() && nodes(&l.body) <= MAX_COPIED;
     worth_it.then_some(search.found)
+}
+
+/// The buffers that a statement stores to.
+fn written_in(s: &Stmt) -> HashSet<Buffer> {
+    let mut written = HashSet::new();
+    s.visit(&mut |s| {
+        if let Stmt::Store { buffer, .. } = s {
+            written.insert(*buffer);
+        }
+    });
+    written
 }
 
 /// Replaces conditions that hold.
@@ -182,6 +194,8 @@ enum Site {
 /// Collects the conditions in a loop body that decide something about its variable.
 struct Search {
     var: Var,
+    /// The buffers whose elements the loop changes.
+    written: HashSet<Buffer>,
     found: Vec<Limit>,
     has_loop: bool,
 }
@@ -218,13 +232,25 @@ impl Search {
 
     fn conditions(&mut self, cond: &Expr, site: Site, facts: &Analyzer, inner: &BTreeSet<Var>) {
         for cond in conjuncts(cond) {
-            if self.found.iter().any(|l| l.cond == cond) {
+            if self.found.iter().any(|l| l.cond == cond) || self.changes(&cond) {
                 continue;
             }
             if let Some(holds) = limit(self.var, &cond, facts, inner) {
                 self.found.push(Limit { cond, holds, site });
             }
         }
+    }
+}
+
+impl Search {
+    /// Whether `cond` reads what the loop writes, so that it has another meaning before the loop.
+    fn changes(&self, cond: &Expr) -> bool {
+        let mut found = false;
+        cond.visit(&mut |e| {
+            found |=
+                matches!(e.kind(), ExprKind::Load { buffer, .. } if self.written.contains(buffer));
+        });
+        found
     }
 }
 

@@ -196,3 +196,21 @@ fn what_a_later_iteration_reads_stays_outside_the_loop() {
         assert_eq!(lowered.buffers[t].shape, [extent.into()], "back {back}");
     }
 }
+
+#[test]
+fn loops_are_not_split_by_what_they_write() {
+    let mut f = FuncBuilder::new("changes");
+    let out = f.declare_output("out", DType::I64, vec![Expr::i64(16)]);
+    let state = f.func_mut().new_buffer("state", DType::I64, vec![1.into()], Scope::Local);
+    let e = f.func_mut().new_var("e");
+    let (at, now) = (Expr::from(e), f.at(state, &[0.into()]));
+    let set = Stmt::store(state, vec![0.into()], at.clone() * 2);
+    let put = Stmt::store(out, vec![at.clone()], 1.into());
+    let cond = (now + 1).lt(Expr::i64(16) - at);
+    let test = Stmt::If { cond, then: Box::new(put), otherwise: None };
+    let nest = Stmt::serial(e, Expr::i64(16), Stmt::Seq(vec![set, test]));
+    f.push(Stmt::Allocate { buffer: state, body: Box::new(nest) });
+    let func = f.finish();
+    let args = [EvalArg::Tensor(EvalTensor::zeros(DType::I64, &[16]))];
+    assert_each_pass_preserves(&func, &args, &|| "a condition on a state".to_owned());
+}

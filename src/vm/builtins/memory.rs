@@ -9,7 +9,7 @@ use reflex_runtime::tensor::{self, Tensor};
 use reflex_runtime::value::{Any, AnyView};
 
 use super::args::{Context, arity, check_vm, exactly, int};
-use crate::reentry::{self, Placement};
+use crate::reentry;
 
 const ALLOC_STORAGE: &str = "vm.builtin.alloc_storage";
 const ALLOC_TENSOR: &str = "vm.builtin.alloc_tensor";
@@ -44,9 +44,8 @@ pub fn alloc_storage(cx: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
     let device = int(ALLOC_STORAGE, args, 2)?;
     let dtype = args[3].as_dtype().ok_or_else(|| args[3].mismatch("DataType"))?;
     check_scope(args.get(4))?;
-    let Placement { allocator, device } = reentry::placement(&args[0], device)?;
-    let bytes = tensor::byte_size(shape, dtype)?;
-    Ok(Storage::on_device(allocator, bytes, device)?.into())
+    let placement = reentry::placement(&args[0], device)?;
+    Ok(placement.storage(tensor::byte_size(shape, dtype)?)?.into())
 }
 
 pub fn alloc_tensor(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {

@@ -14,7 +14,7 @@ class Module:
         return a
 # ----
 sum
-  step  reduce: split k0 by 256 -> k0_0, k0_1
+  step  reduce: split k0 by 32 -> k0_0, k0_1
   step  reduce: rfactor reduce k0_1 -> reduce_rf
   step  reduce: set_scope t1_rf Shared
   step  reduce: reorder k0_1 of reduce_rf, k0_0
@@ -29,12 +29,6 @@ sum
   step  reduce: bind k0_1 of reduce_half_2 to threadIdx.x
   step  reduce: tree_reduce reduce k0_1 of reduce -> reduce_half_3
   step  reduce: bind k0_1 of reduce_half_3 to threadIdx.x
-  step  reduce: tree_reduce reduce k0_1 of reduce -> reduce_half_4
-  step  reduce: bind k0_1 of reduce_half_4 to threadIdx.x
-  step  reduce: tree_reduce reduce k0_1 of reduce -> reduce_half_5
-  step  reduce: bind k0_1 of reduce_half_5 to threadIdx.x
-  step  reduce: tree_reduce reduce k0_1 of reduce -> reduce_half_6
-  step  reduce: bind k0_1 of reduce_half_6 to threadIdx.x
   step  reduce: tree_reduce reduce k0_1 of reduce
   step  reduce: bind i0 to blockIdx.x
   stage reduce: row reduction; not transpose: not a move to another axis; not map: not a map over an axis; not gemm, split-k: not a contraction; not gemm: not a contraction

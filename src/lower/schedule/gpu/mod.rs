@@ -23,6 +23,7 @@ mod fallback;
 mod gemm;
 mod grid;
 mod map;
+mod row_blocks;
 mod row_reduction;
 mod rows;
 mod split_reduction;

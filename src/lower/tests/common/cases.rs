@@ -349,6 +349,16 @@ fn indices(list: &mut List) {
     for (largest, k) in [(true, 3), (false, 3), (true, 6), (false, 1)] {
         add(list, "topk", Op::TopK { axis: 1, k: k.into(), largest }, &[ties.clone()]);
     }
+    // Deeper heaps, with equal values and NaN.
+    let repeated = Literal::from_f32(
+        vec![2, 41],
+        &(0..82).map(|i| if i == 7 { f32::NAN } else { (i * 37 % 29) as f32 }).collect::<Vec<_>>(),
+    );
+    for (largest, k) in [(true, 20), (false, 20), (true, 41), (false, 40)] {
+        add(list, "topk", Op::TopK { axis: 1, k: k.into(), largest }, &[repeated.clone()]);
+    }
+    let op = Op::TopK { axis: 0, k: 17.into(), largest: true };
+    add(list, "topk", op, &[noise(&[19, 3], 33)]);
 }
 
 fn gathers(list: &mut List, out_of_range: OutOfRange) {
