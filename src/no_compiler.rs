@@ -1,4 +1,4 @@
-//! What stands for [`crate::compiler`] in builds without the feature `compiler`: the options of programs that
+//! The stand-in for [`crate::compiler`] in builds without the feature `compiler`: the options of programs that
 //! are opened.
 
 use crate::options::{ExecutionOptions, TargetSelection};

@@ -1,4 +1,4 @@
-//! What stands for types of `reflex_onnx` in builds without the feature `onnx`.
+//! Stand-ins for types of `reflex_onnx` in builds without the feature `onnx`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What stands for [`super::device`] in builds that run no program for a GPU.
+//! The stand-in for [`super::device`] in builds that run no program for a GPU.
 
 use reflex_vm::executable::Executable;
 

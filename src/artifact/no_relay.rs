@@ -1,4 +1,4 @@
-//! What stands for [`super::relay`] in builds without the feature `relay`.
+//! The stand-in for [`super::relay`] in builds without the feature `relay`.
 
 use reflex_runtime::library::Library;
 

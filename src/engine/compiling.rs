@@ -225,7 +225,7 @@ impl EngineBuilder {
     }
 }
 
-/// What compiles models, and shows how.
+/// Compiling models, and showing how.
 impl Engine {
     /// The same engine with another pipeline.
     pub(crate) fn with_pipeline(&self, pipeline: Pipeline) -> Engine {

@@ -1,4 +1,4 @@
-//! What stands for [`super::tiered`] in builds that compile no kernels: none is replaced.
+//! The stand-in for [`super::tiered`] in builds that compile no kernels: none is replaced.
 
 use reflex_vm::program::Program;
 

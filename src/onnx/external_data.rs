@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use reflex_runtime::file_bytes::FileBytes;
 
-use crate::error::{Result, invalid, malformed};
+use crate::error::{ImportError, Result, invalid, malformed};
 use crate::proto::{GraphProto, LOCATION_EXTERNAL, ModelProto, NodeProto, TensorProto};
 
 /// Where the external data of a model in memory is.
@@ -27,7 +27,7 @@ pub(crate) fn location(tensor: &TensorProto) -> Result<&str> {
 }
 
 /// The error of a location outside of the model's folder.
-pub(crate) fn outside(location: &str) -> crate::ImportError {
+pub(crate) fn outside(location: &str) -> ImportError {
     invalid(format!("external data: `{location}` leaves the model's folder"))
 }
 

@@ -1,4 +1,4 @@
-//! What stands for [`super::tier`] in builds without the feature `jit`: there is no tier.
+//! The stand-in for [`super::tier`] in builds without the feature `jit`: there is no tier.
 
 use reflex_vm::program::Program;
 use reflex_vm::session::Session;
