@@ -1,6 +1,7 @@
 """Clients of Triton for the tests: requests from arrays, answers beside the references."""
 import queue
 import threading
+import time
 
 import numpy as np
 import tritonclient.grpc as grpc
@@ -86,6 +87,12 @@ def in_threads(count, body):
         raise failures.get()
 
 
-def counts(context, model):
-    stats = context.http.get_inference_statistics(model)["model_stats"]
-    return sum(s["inference_count"] for s in stats), sum(s["execution_count"] for s in stats)
+def counts(context, model, least=0):
+    """Requests and runs of a model. A request counts after its answer is sent: `least` are waited for."""
+    for _ in range(100):
+        stats = context.http.get_inference_statistics(model)["model_stats"]
+        found = sum(s["inference_count"] for s in stats), sum(s["execution_count"] for s in stats)
+        if found[0] >= least:
+            break
+        time.sleep(0.05)
+    return found

@@ -69,7 +69,7 @@ def test_batches(context):
                     feed, expected = cases[(at % 2 + k // 4) % len(cases)]
                     check_close(infer(own, model, feed), expected, f"{model}, client {at}")
             in_threads(clients, client)
-        after = counts(context, model)
+        after = counts(context, model, before[0] + each * sum(CLIENTS))
         requests, runs = after[0] - before[0], after[1] - before[1]
         assert requests == each * sum(CLIENTS), requests
         assert runs < requests if batched else runs == requests, (model, requests, runs)

@@ -35,6 +35,7 @@ struct EngineOptions {
     kernel_cache: *const c_char,
     tier: *const c_char,
     precision: *const c_char,
+    optimize_for: *const c_char,
 }
 
 /// `ReflexDType`.
@@ -132,6 +133,7 @@ impl Session {
             kernel_cache: null(),
             tier: null(),
             precision: null(),
+            optimize_for: null(),
         };
         let path = CString::new(model.to_str().ok_or("a path that is not UTF-8")?)?;
         let number = match mode {

@@ -509,14 +509,16 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), h, w, T.int64(16)), "float32"), 
                     t4[T.int64(0), t * T.int64(4) + T.int64(1), v_i2, (w + T.int64(1)) // T.int64(8) * T.int64(4) + t_1, l] = acc[T.int64(0), T.int64(1), l]
                     t4[T.int64(0), t * T.int64(4) + T.int64(2), v_i2, (w + T.int64(1)) // T.int64(8) * T.int64(4) + t_1, l] = acc[T.int64(0), T.int64(2), l]
                     t4[T.int64(0), t * T.int64(4) + T.int64(3), v_i2, (w + T.int64(1)) // T.int64(8) * T.int64(4) + t_1, l] = acc[T.int64(0), T.int64(3), l]
-    for co, ci in T.grid(T.int64(12), T.int64(16)):
-        for m_0 in range((h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) // T.int64(16)):
-            for m_1 in T.vectorized(T.int64(16)):
-                t2[m_0 * T.int64(16) + m_1 + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * co * T.int64(16) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * ci] = t4[m_0 * T.int64(256) + m_1 * T.int64(16) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * co * T.int64(16) + ci]
-        for m_0 in range((h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) // T.int64(16), ((h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) + T.int64(15)) // T.int64(16)):
-            for m_1 in T.vectorized(T.int64(16)):
-                if m_0 * T.int64(16) + m_1 < (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)):
-                    t2[m_0 * T.int64(16) + m_1 + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * co * T.int64(16) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * ci] = t4[m_0 * T.int64(256) + m_1 * T.int64(16) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * co * T.int64(16) + ci]
+    for task in T.parallel(T.Select(((h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) + T.int64(15)) // T.int64(16) * T.int64(6144) >= T.int64(100000), T.int64(12), T.int64(1))):
+        for co in range(T.Select(((h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) + T.int64(15)) // T.int64(16) * T.int64(6144) >= T.int64(100000), T.int64(1), T.int64(12))):
+            for m_0, ci_1 in T.grid((h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) // T.int64(16), T.int64(16)):
+                for m_1 in T.vectorized(T.int64(16)):
+                    t2[m_0 * T.int64(16) + m_1 + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * task * T.int64(16) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * co * T.int64(16) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * ci_1] = t4[m_0 * T.int64(256) + m_1 * T.int64(16) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * task * T.int64(16) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * co * T.int64(16) + ci_1]
+            for m_0 in range((h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) // T.int64(16), ((h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) + T.int64(15)) // T.int64(16)):
+                for ci_1 in range(T.int64(16)):
+                    for m_1 in T.vectorized(T.int64(16)):
+                        if m_0 * T.int64(16) + m_1 < (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)):
+                            t2[m_0 * T.int64(16) + m_1 + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * task * T.int64(16) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * co * T.int64(16) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * ci_1] = t4[m_0 * T.int64(256) + m_1 * T.int64(16) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * task * T.int64(16) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * co * T.int64(16) + ci_1]
 # from typing import TypeVar
 # from tvm.script import tirx as T
 
@@ -1057,13 +1059,13 @@ def conv3(t0: T.Buffer((n, T.int64(5), i, j, T.int64(16)), "float32"), t1: T.Buf
                     t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(16) + i * j * t * T.int64(64) + i * j // T.int64(4) * T.int64(64) + t_1 * T.int64(16) + l] = acc[T.int64(0), T.int64(1), l]
                     t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(32) + i * j * t * T.int64(64) + i * j // T.int64(4) * T.int64(64) + t_1 * T.int64(16) + l] = acc[T.int64(0), T.int64(2), l]
                     t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(48) + i * j * t * T.int64(64) + i * j // T.int64(4) * T.int64(64) + t_1 * T.int64(16) + l] = acc[T.int64(0), T.int64(3), l]
-    for m in range(n * T.int64(12)):
-        for task in T.parallel(T.Select(n * i * j * T.int64(384) >= T.int64(100000), T.int64(16), T.int64(1))):
-            for ci in range(T.Select(n * i * j * T.int64(384) >= T.int64(100000), T.int64(1), T.int64(16))):
-                for m_0 in range(i * j // T.int64(16)):
-                    for m_1 in T.vectorized(T.int64(16)):
-                        t2[i * j * m * T.int64(16) + m_0 * T.int64(16) + m_1 + i * j * task + i * j * ci] = t3[i * j * m * T.int64(16) + m_0 * T.int64(256) + m_1 * T.int64(16) + task + ci]
-                for m_0 in range(i * j // T.int64(16), (i * j + T.int64(15)) // T.int64(16)):
+    for task in T.parallel(T.Select((i * j + T.int64(15)) // T.int64(16) * n * T.int64(6144) >= T.int64(100000), n * T.int64(12), T.int64(1))):
+        for m in range(T.Select((i * j + T.int64(15)) // T.int64(16) * n * T.int64(6144) >= T.int64(100000), T.int64(1), n * T.int64(12))):
+            for m_0, ci_1 in T.grid(i * j // T.int64(16), T.int64(16)):
+                for m_1 in T.vectorized(T.int64(16)):
+                    t2[m_0 * T.int64(16) + m_1 + i * j * task * T.int64(16) + i * j * m * T.int64(16) + i * j * ci_1] = t3[m_0 * T.int64(256) + m_1 * T.int64(16) + i * j * task * T.int64(16) + i * j * m * T.int64(16) + ci_1]
+            for m_0 in range(i * j // T.int64(16), (i * j + T.int64(15)) // T.int64(16)):
+                for ci_1 in range(T.int64(16)):
                     for m_1 in T.vectorized(T.int64(16)):
                         if m_0 * T.int64(16) + m_1 < i * j:
-                            t2[i * j * m * T.int64(16) + m_0 * T.int64(16) + m_1 + i * j * task + i * j * ci] = t3[i * j * m * T.int64(16) + m_0 * T.int64(256) + m_1 * T.int64(16) + task + ci]
+                            t2[m_0 * T.int64(16) + m_1 + i * j * task * T.int64(16) + i * j * m * T.int64(16) + i * j * ci_1] = t3[m_0 * T.int64(256) + m_1 * T.int64(16) + i * j * task * T.int64(16) + i * j * m * T.int64(16) + ci_1]

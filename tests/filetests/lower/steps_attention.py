@@ -17,8 +17,9 @@ fused_transpose_transpose_transpose_mat_mul_mul_3more
   step  binary: inlined into its readers
   step  matmul_1: stored where transpose_3 would move it
   step  matmul: columns packed into panels
-  step  panels: collapse_axes c of panels, c of panels #2 -> m
+  step  panels: split c of panels #2 by 16 -> c_0, c_1
   step  panels: split lane by 8 -> lane_0, lane_1
+  step  panels: reorder c, c_0, lane_0, c_1, lane_1
   step  panels: vectorize lane_1
   step  matmul, max, exp, sum, normalize, matmul_1: in blocks of 16 rows
   step  matmul: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (), columns inside; no threads

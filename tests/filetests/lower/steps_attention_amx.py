@@ -18,8 +18,10 @@ fused_transpose_transpose_transpose_mat_mul_mul_3more
   step  binary: inlined into its readers
   step  matmul_1: stored where transpose_3 would move it
   step  matmul: columns packed into panels
-  step  panels: collapse_axes c of panels, c of panels #2 -> m
-  step  panels: vectorize lane
+  step  panels: split c of panels #2 by 16 -> c_0, c_1
+  step  panels: split lane by 16 -> lane_0, lane_1
+  step  panels: reorder c, c_0, lane_0, c_1, lane_1
+  step  panels: vectorize lane_1
   step  matmul, max, exp, sum, normalize, matmul_1: in blocks of 16 rows
   step  matmul: tile of 8 rows by 1 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; no threads
   step  matmul, 8 rows by 1 vectors: distribute_loops r, v, l over 2

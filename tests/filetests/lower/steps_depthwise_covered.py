@@ -82,7 +82,9 @@ conv2
   step  conv, 6 rows by 2 vectors: vectorize l of conv_store
   step  conv, 6 rows by 2 vectors: unroll_and_jam conv_store v of conv_store
   step  bias: collapse_axes i2, i3 -> m
+  step  bias: split ci by 16 -> ci_0, ci_1
   step  bias: split m by 8 -> m_0, m_1
+  step  bias: reorder co, ci_0, m_0, ci_1, m_1
   step  bias: vectorize m_1
   stage conv: gemm
   stage bias: elementwise

@@ -14,7 +14,9 @@ class Module:
 # ----
 rnn
   step  input: columns packed into panels
+  step  panels: split c by 16 -> c_0, c_1
   step  panels: split lane by 8 -> lane_0, lane_1
+  step  panels: reorder panel, c_0, lane_0, c_1, lane_1
   step  panels: vectorize lane_1
   step  input: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (), columns inside; no threads
   step  input, 4 rows by 2 vectors: distribute_loops r, v, l over 2

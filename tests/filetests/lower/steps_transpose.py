@@ -12,6 +12,8 @@ class Module:
         return a
 # ----
 transpose
+  step  transpose: split i0 by 16 -> i0_0, i0_1
   step  transpose: split i1 by 8 -> i1_0, i1_1
+  step  transpose: reorder i0_0, i1_0, i0_1, i1_1
   step  transpose: vectorize i1_1
   stage transpose: elementwise

@@ -19,8 +19,10 @@ conv
   step  output_tiles: v_i1 split into blocks of 16
   step  bias: v_i1 split into blocks of 16
   step  pad: collapse_axes i0, co -> m
-  step  pad: parallel i2 where n * 5120 >= 100000 -> task, i2
+  step  pad: split i2 by 16 -> i2_0, i2_1
   step  pad: split ci by 8 -> ci_0, ci_1
+  step  pad: reorder m, i2_0, ci_0, i2_1, ci_1
+  step  pad: parallel m where n * 6144 >= 100000 -> task, m
   step  pad: vectorize ci_1
   step  input_tiles: constant matrices of 8x8 unrolled, vectors of 16 lanes
   step  products: tile of 5 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (v_i1, v_i0), columns inside; threads share the outermost loop
@@ -51,6 +53,7 @@ conv
   step  products, 4 rows by 2 vectors: vectorize l of products_store
   step  products, 4 rows by 2 vectors: unroll_and_jam products_store v of products_store
   step  output_tiles: constant matrices of 4x8 unrolled, vectors of 16 lanes
+  step  bias: split of `bias` refused: its last vector would be a large part of it
   step  bias: collapse_axes i0, co -> m
   step  bias: partition i2 at 32 -> i2, i2_tail
   step  bias: vectorize i2_tail
@@ -62,7 +65,9 @@ conv
   stage output_tiles: winograd transform
   stage bias: elementwise
 transpose
-  step  transpose: parallel i1 where n * 2560 >= 100000 -> task, i1
+  step  transpose: split i1 by 16 -> i1_0, i1_1
   step  transpose: split i2 by 8 -> i2_0, i2_1
+  step  transpose: reorder i0, i1_0, i2_0, i1_1, i2_1
+  step  transpose: parallel i2_0 where n * 2560 >= 100000 -> task, i2_0
   step  transpose: vectorize i2_1
   stage transpose: elementwise

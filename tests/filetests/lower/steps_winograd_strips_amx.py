@@ -61,7 +61,9 @@ fused_conv_max
   step  output_tiles: constant matrices of 4x6 and 4x6 unrolled, vectors of 16 lanes
   step  input_tiles, products, output_tiles: threads share the strips
   step  bias: collapse_axes i2, i3 -> m
+  step  bias: split ci by 16 -> ci_0, ci_1
   step  bias: split m by 16 -> m_0, m_1
+  step  bias: reorder co, ci_0, m_0, ci_1, m_1
   step  bias: vectorize m_1
   step  binary: collapse_axes i2, i3 -> m
   step  binary: collapse_axes i1, m -> m

@@ -280,7 +280,8 @@ pub fn row_group(func: &PrimFunc, items: &[Item]) -> Option<(usize, usize)> {
     for stage in members {
         let (spatial, reduced) = contiguous(func, &stage.squeezed());
         let vectors = stage.spatial.iter().rposition(|axis| axis.extent.as_int() != Some(1));
-        if stage.init.is_some() && spatial > reduced {
+        // Windows that slide are contiguous both ways; along them there is little to vectorise.
+        if stage.init.is_some() && spatial > 0 && spatial >= reduced {
             depth = depth.min(vectors.unwrap_or(depth));
         }
     }
