@@ -5,24 +5,27 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use reflex_baseline::{CraneliftCodegen, Effort};
 use reflex_graph::Module;
 use reflex_lower::codegen_process::ProcessCodegen;
 use reflex_lower::compile::{self, Compiled, Report, Toolchain};
 use reflex_lower::kernel_cache::{self, KernelCache};
 use reflex_lower::optimize_for::OptimizeFor;
-use reflex_lower::pipeline::Cpu;
+use reflex_lower::pipeline::{Cpu, DeviceTarget, WithoutCode};
 use reflex_lower::{pipeline, precision};
+#[cfg(feature = "onnx")]
+use reflex_onnx::ImportOptions;
 use reflex_runtime::alloc::heap;
 use reflex_tir::PrimFunc;
 use reflex_tir::codegen::{Codegen, Request, Response};
 use reflex_vm::executable::Executable;
 
 use crate::artifact::tvm_signatures;
+use crate::baseline::{self, CraneliftCodegen, Effort};
 use crate::dump;
 use crate::error::{Error, ErrorKind, Result};
-use crate::install;
 use crate::kernels::tiered::Urgency;
+#[cfg(not(feature = "onnx"))]
+use crate::no_onnx::ImportOptions;
 use crate::options::{ExecutionOptions, Precision, Progress, TargetDevice, TargetSelection};
 use crate::passes::Pipeline;
 use crate::program::compiled::{self, Interface, ObjectRetention, Upgrade};
@@ -35,12 +38,14 @@ use crate::tier_policy::{KernelGenerator, KernelSwaps};
 const COMPANION_SUFFIX: &str = ".gpu";
 
 /// The options of compilation, and of the programs that it makes.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Compiler {
+    pub(crate) import: ImportOptions,
     pub(crate) precision: Precision,
     pub(crate) optimize_for: OptimizeFor,
     pub(crate) target: TargetSelection,
     pub(crate) execution: ExecutionOptions,
+    pub(crate) without_code: WithoutCode,
     /// Whether its programs are saved beside those for CPUs, so that their kernels have other names.
     pub(crate) is_companion: bool,
     /// Shapes that functions are compiled for ahead of time, in addition to any shape.
@@ -80,9 +85,7 @@ impl Compiler {
         let only_cached = matches!(wanted, KernelGenerator::Auto | KernelGenerator::Tiered)
             && generator.identity().is_none();
         let cache = match &generator {
-            _ if only_cached => {
-                open(Some(&reflex_baseline::QUICK_IDENTITY)).map(KernelCache::unnoted)
-            }
+            _ if only_cached => open(Some(&baseline::QUICK_IDENTITY)).map(KernelCache::unnoted),
             Generator::Baseline { .. } | Generator::Tiered(_) => {
                 open(generator.identity()).map(KernelCache::unnoted)
             }
@@ -215,13 +218,13 @@ impl Compiler {
         match (wanted, absence) {
             // A program that is named and cannot be used is an error.
             (KernelGenerator::Auto | KernelGenerator::Tiered, None)
-                if self.can_be_tiered() && process.identity().is_some() =>
+                if baseline::IS_BUILT && self.can_be_tiered() && process.identity().is_some() =>
             {
                 Generator::Tiered(CraneliftFirst { llvm: Arc::new(process) })
             }
             // Only LLVM has code for a GPU.
             (KernelGenerator::Auto | KernelGenerator::Best, Some(reason))
-                if self.target.device.is_none() =>
+                if baseline::IS_BUILT && self.target.device.is_none() =>
             {
                 Generator::Baseline { absence: Some(reason) }
             }
@@ -315,7 +318,9 @@ impl Compiler {
         };
         let optimize_for = self.optimize_for;
         let schedule_for = self.target.schedule_for.clone();
-        let device = self.target.device.as_ref().map(|device| device.target.clone());
+        let without_code = self.without_code;
+        let device = self.target.device.as_ref();
+        let device = device.map(|device| DeviceTarget { gpu: device.gpu.clone(), without_code });
         let pipeline = self.pipeline.sequence().clone();
         let mut options = pipeline::Options {
             precision,
@@ -368,8 +373,14 @@ impl Codegen for CraneliftFirst {
 }
 
 impl Generator {
+    #[cfg(feature = "llvm")]
     fn process() -> ProcessCodegen {
-        ProcessCodegen::find(&install::codegen_folders())
+        ProcessCodegen::find(&crate::install::codegen_folders())
+    }
+
+    #[cfg(not(feature = "llvm"))]
+    fn process() -> ProcessCodegen {
+        ProcessCodegen::absent(crate::error::lacks("llvm").to_string())
     }
 
     fn codegen(&self) -> &dyn Codegen {
@@ -387,8 +398,8 @@ impl Generator {
         match self {
             Generator::Given(_) => Some("in process"),
             Generator::Process(process) => process.identity(),
-            Generator::Baseline { .. } => Some(&reflex_baseline::IDENTITY),
-            Generator::Tiered(_) => Some(&reflex_baseline::QUICK_IDENTITY),
+            Generator::Baseline { .. } => Some(&baseline::IDENTITY),
+            Generator::Tiered(_) => Some(&baseline::QUICK_IDENTITY),
         }
     }
 

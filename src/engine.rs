@@ -1,55 +1,38 @@
 //! Engines: options, and loading models into programs.
 
-use std::path::PathBuf;
-use std::sync::Arc;
+#[cfg(feature = "compiler")]
+mod compiling;
 
-use reflex_graph::builder::FuncBuilder;
-use reflex_graph::{Module, Value};
-use reflex_lower::optimize_for::OptimizeFor;
-use reflex_lower::pipeline::{self, WithoutCode};
-use reflex_onnx::{CustomNode, ImportOptions};
-use reflex_runtime::file_bytes::FileAccess;
 use reflex_runtime::library::Library;
 use reflex_runtime::threads::THREAD_LIMIT;
-use reflex_tir::codegen::{Codegen, CpuTarget};
 use reflex_tir::level::Level;
-use reflex_vm::executable::Executable;
 
 use crate::artifact::{loader, relay};
 use crate::compiler::Compiler;
+#[cfg(not(all(feature = "onnx", feature = "script")))]
+use crate::error::lacks;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model_info::ModelInfo;
-use crate::model_source::{ModelFormat, ModelSource, OpenModel};
-use crate::options::{
-    ExecutionOptions, Precision, Progress, TargetDevice, TargetSelection, devices,
-};
-use crate::passes::Pipeline;
+use crate::model_source::{ModelFormat, ModelSource};
+use crate::options::{TargetDevice, devices};
 use crate::program::Program;
-use crate::program::compiled::ObjectRetention;
-use crate::program::loaded::LoadedProgram;
-use crate::specialise::Specialiser;
-use crate::specialise::bind::bind_shapes;
-use crate::specialise::profile::Shapes;
 use crate::tier_policy::TierPolicy;
-use crate::{disassemble, dump};
 
 /// Options of an [`Engine`].
 #[must_use]
 pub struct EngineBuilder {
     device: String,
     schedule_for: Option<String>,
-    without_code: WithoutCode,
     tier: Option<TierPolicy>,
-    import: ImportOptions,
     compiler: Compiler,
 }
 
 /// Loads models into programs.
 #[derive(Clone)]
 pub struct Engine {
-    import: ImportOptions,
     compiler: Compiler,
     /// Compiles the program for a GPU that is saved with one for CPUs.
+    #[cfg(feature = "compiler")]
     companion: Option<Compiler>,
 }
 
@@ -71,19 +54,6 @@ impl EngineBuilder {
         self
     }
 
-    /// Lets the CPU run kernels that have no code for the device, on copies of their tensors. A program
-    /// lists them ([`Program::cpu_kernels`]). Without this, they are an error.
-    ///
-    /// ```
-    /// let engine = reflex::Engine::builder().allow_cpu().build()?;
-    /// assert!(engine.load("examples/softmax.py")?.cpu_kernels().is_empty(), "the CPU is the device");
-    /// # Ok::<(), reflex::Error>(())
-    /// ```
-    pub fn allow_cpu(mut self) -> EngineBuilder {
-        self.without_code = WithoutCode::RunOnCpu;
-        self
-    }
-
     /// Sets the threads for parallel kernels, the caller's included. Default: 1.
     ///
     /// ```
@@ -94,34 +64,6 @@ impl EngineBuilder {
     /// ```
     pub fn threads(mut self, threads: usize) -> EngineBuilder {
         self.compiler.execution.threads = threads;
-        self
-    }
-
-    /// Sets the arithmetic of f32 matmuls and convolutions in models that are compiled;
-    /// an artifact has its own.
-    ///
-    /// ```
-    /// use reflex::{Engine, Precision};
-    ///
-    /// let engine = Engine::builder().precision(Precision::F32Fast).build()?;
-    /// # Ok::<(), reflex::Error>(())
-    /// ```
-    pub fn precision(mut self, precision: Precision) -> EngineBuilder {
-        self.compiler.precision = precision;
-        self
-    }
-
-    /// Sets the goal of models that are compiled, where speed and size differ: by default calls are as
-    /// short as can be, and weights may take more bytes than the model's.
-    ///
-    /// ```
-    /// use reflex::{Engine, OptimizeFor};
-    ///
-    /// let engine = Engine::builder().optimize_for(OptimizeFor::Size).build()?;
-    /// # Ok::<(), reflex::Error>(())
-    /// ```
-    pub fn optimize_for(mut self, goal: OptimizeFor) -> EngineBuilder {
-        self.compiler.optimize_for = goal;
         self
     }
 
@@ -138,156 +80,6 @@ impl EngineBuilder {
     /// ```
     pub fn levels(mut self, levels: impl IntoIterator<Item = Level>) -> EngineBuilder {
         self.compiler.target.levels = levels.into_iter().collect();
-        self
-    }
-
-    /// Schedules kernels for a GPU, `cuda:sm_80` or `cuda:sm_90a`, and runs its threads one after the
-    /// other on this CPU. This is how the schedules are tested; it is slow. An artifact has its own
-    /// kernels.
-    ///
-    /// ```
-    /// use reflex::Engine;
-    ///
-    /// let engine = Engine::builder().schedule_for("cuda:sm_80").build()?;
-    /// engine.load("examples/softmax.py")?;
-    /// # Ok::<(), reflex::Error>(())
-    /// ```
-    pub fn schedule_for(mut self, gpu: &str) -> EngineBuilder {
-        self.schedule_for = Some(gpu.to_owned());
-        self
-    }
-
-    /// Compiles functions for these shapes of their inputs ahead of time, in addition to any shape:
-    /// calls with these shapes run code that is specialised for them, in every mode, and
-    /// [`Program::save`] keeps it. May be called several times, once for each set of shapes.
-    /// Dimensions of inputs that are not named, and that these leave open, stay symbolic.
-    ///
-    /// ```
-    /// use reflex::Engine;
-    ///
-    /// let engine = Engine::builder().shapes([("x", vec![1, 2])]).shapes([("x", vec![8, 2])]);
-    /// let program = engine.build()?.load("examples/softmax.py")?;
-    /// assert_eq!(program.functions(), ["main"]);
-    /// # Ok::<(), reflex::Error>(())
-    /// ```
-    pub fn shapes<N: Into<String>>(
-        mut self,
-        shapes: impl IntoIterator<Item = (N, Vec<i64>)>,
-    ) -> EngineBuilder {
-        let shapes = shapes.into_iter().map(|(name, shape)| (name.into(), shape));
-        self.compiler.shapes.push(shapes.collect());
-        self
-    }
-
-    /// Sets the passes that compile models, their order and their options, with passes and instruments
-    /// of the caller's. An artifact is compiled already. Programs with callbacks in their pipeline are
-    /// not specialised for the shapes of calls, since that would run them in the background.
-    ///
-    /// ```
-    /// use reflex::{Engine, Pipeline};
-    ///
-    /// let engine = Engine::builder().pipeline(Pipeline::named("minimal")?).build()?;
-    /// let text = engine.dump_after("examples/softmax.py", "fold_constants").unwrap_err();
-    /// assert!(text.to_string().contains("there are canonicalize_loops, fuse_operators"), "{text}");
-    /// # Ok::<(), reflex::Error>(())
-    /// ```
-    pub fn pipeline(mut self, pipeline: Pipeline) -> EngineBuilder {
-        self.compiler.pipeline = pipeline;
-        self
-    }
-
-    /// Sets a callback for the progress of compilation.
-    ///
-    /// ```
-    /// use reflex::{Engine, Progress};
-    ///
-    /// let progress = Progress::new(|stage, done, total| eprintln!("{stage}: {done} of {total}"));
-    /// let engine = Engine::builder().progress(progress).build()?;
-    /// # Ok::<(), reflex::Error>(())
-    /// ```
-    pub fn progress(mut self, progress: Progress) -> EngineBuilder {
-        self.compiler.progress = progress;
-        self
-    }
-
-    /// Sets the folder of the kernel cache. Default: `$REFLEX_CACHE`, else a folder of the user's
-    /// cache.
-    ///
-    /// ```
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// let engine = reflex::Engine::builder().cache(folder.path()).build()?;
-    /// # Ok::<(), reflex::Error>(())
-    /// ```
-    pub fn cache(mut self, folder: impl Into<PathBuf>) -> EngineBuilder {
-        self.compiler.cache = Some(folder.into());
-        self
-    }
-
-    /// Sets the way in which models' files are held. Default: they are read, so that whatever
-    /// happens to them later changes nothing.
-    ///
-    /// ```
-    /// use reflex::{Engine, FileAccess};
-    ///
-    /// // Nothing changes these files in place.
-    /// let engine = Engine::builder().file_access(FileAccess::Map).build()?;
-    /// # Ok::<(), reflex::Error>(())
-    /// ```
-    pub fn file_access(mut self, access: FileAccess) -> EngineBuilder {
-        self.import.access = access;
-        self
-    }
-
-    /// Sets the import of an ONNX operator, in place of a built-in one if there is one: `import`
-    /// writes what a node means with the builder of graph IR, as other operators or as the call of
-    /// a packed function. An artifact of such a model needs the function wherever it is opened.
-    ///
-    /// ```
-    /// use reflex::{Any, Array, Engine, Function, Mode, Tensor, register_global_func};
-    ///
-    /// // `y = x + step`, in the caller's own code.
-    /// let plus = Function::new(|args| {
-    ///     let x: Tensor = reflex_runtime::function::arg(args, 0)?;
-    ///     let step: i64 = reflex_runtime::function::arg(args, 1)?;
-    ///     let sum: Vec<f32> = x.to_vec()?.iter().map(|v: &f32| v + step as f32).collect();
-    ///     Ok(Any::from(Tensor::from_slice(x.shape(), &sum)?))
-    /// });
-    /// register_global_func("example.plus", plus)?;
-    /// let engine = Engine::builder()
-    ///     .onnx_operator("com.example", "Plus", |b, node| {
-    ///         let step = node.int("step").ok_or("a Plus without a step")?;
-    ///         let like_x = b.tensor(node.input(0)?).clone();
-    ///         Ok(node.call_packed(b, "example.plus", vec![step.into()], vec![like_x]))
-    ///     })
-    ///     .build()?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn onnx_operator<F>(mut self, domain: &str, operator: &str, import: F) -> EngineBuilder
-    where
-        F: Fn(&mut FuncBuilder<'_>, &CustomNode<'_>) -> std::result::Result<Vec<Value>, String>
-            + Send
-            + Sync
-            + 'static,
-    {
-        self.import.operators.insert(domain, operator, Arc::new(import));
-        self
-    }
-
-    /// Sets a code generator to use instead of the `reflex-codegen` process.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    ///
-    /// use reflex_lower::codegen_process::ProcessCodegen;
-    ///
-    /// let codegen = ProcessCodegen::at("no/such/reflex-codegen".into());
-    /// if let Ok(codegen) = codegen {
-    ///     reflex::Engine::builder().codegen(Arc::new(codegen)).build()?;
-    /// }
-    /// # Ok::<(), reflex::Error>(())
-    /// ```
-    pub fn codegen(mut self, codegen: Arc<dyn Codegen>) -> EngineBuilder {
-        self.compiler.codegen = Some(codegen);
         self
     }
 
@@ -319,7 +111,7 @@ impl EngineBuilder {
             Some(("cpu", gpu)) if gpu.starts_with("cuda") => ("cpu", Some(gpu)),
             _ => (self.device.as_str(), None),
         };
-        compiler.target.device = TargetDevice::of(device, self.without_code)?;
+        compiler.target.device = TargetDevice::of(device)?;
         if compiler.target.device.is_none() {
             devices(device)?;
         }
@@ -333,9 +125,8 @@ impl EngineBuilder {
             return Err(Error::input(message));
         }
         compiler.execution.policy = self.tier.map_or_else(TierPolicy::of_environment, Ok)?;
-        let device = companion.map(|gpu| TargetDevice::of(gpu, self.without_code)).transpose()?;
-        let companion = device.flatten().map(|device| compiler.for_companion(device));
-        Ok(Engine { import: self.import, compiler, companion })
+        let companion = companion.map(TargetDevice::of).transpose()?.flatten();
+        Engine::of(compiler, companion)
     }
 }
 
@@ -357,74 +148,22 @@ impl Engine {
     /// # Ok::<(), reflex::Error>(())
     /// ```
     pub fn builder() -> EngineBuilder {
-        let host = CpuTarget::host();
-        let compiler = Compiler {
-            precision: Precision::default(),
-            optimize_for: OptimizeFor::default(),
-            target: TargetSelection {
-                host,
-                levels: Default::default(),
-                schedule_for: None,
-                device: None,
-            },
-            execution: ExecutionOptions { threads: 1, policy: TierPolicy::default() },
-            is_companion: false,
-            shapes: vec![],
-            pipeline: Pipeline::default(),
-            progress: Progress::silent(),
-            cache: None,
-            codegen: None,
-        };
-        let import = ImportOptions::default();
         let device = "cpu".to_string();
-        let without_code = WithoutCode::default();
-        EngineBuilder { device, schedule_for: None, without_code, tier: None, import, compiler }
+        EngineBuilder { device, schedule_for: None, tier: None, compiler: Compiler::default() }
     }
 
-    /// The same engine with another pipeline.
-    pub(crate) fn with_pipeline(&self, pipeline: Pipeline) -> Engine {
-        let mut engine = self.clone();
-        engine.compiler.pipeline = pipeline;
-        engine
+    #[cfg(feature = "compiler")]
+    fn of(compiler: Compiler, companion: Option<TargetDevice>) -> Result<Engine> {
+        let companion = companion.map(|device| compiler.for_companion(device));
+        Ok(Engine { compiler, companion })
     }
 
-    /// Returns why the kernels of models that are compiled are baseline: that of them which the kernel
-    /// cache lacks is compiled by Cranelift. `None` if LLVM compiles them.
-    ///
-    /// ```
-    /// use reflex::Engine;
-    ///
-    /// let engine = Engine::builder().tier("kernels=cranelift".parse()?).build()?;
-    /// assert!(engine.baseline_reason().unwrap().ends_with("kernels=cranelift"));
-    /// # Ok::<(), reflex::Error>(())
-    /// ```
-    pub fn baseline_reason(&self) -> Option<String> {
-        self.compiler.baseline_reason()
-    }
-
-    /// Returns what compiles the kernels of models that are compiled, and when.
-    ///
-    /// ```
-    /// use reflex::Engine;
-    ///
-    /// let engine = Engine::builder().tier("kernels=cranelift".parse()?).build()?;
-    /// assert!(engine.kernels_note().starts_with("kernels are baseline"));
-    /// # Ok::<(), reflex::Error>(())
-    /// ```
-    pub fn kernels_note(&self) -> String {
-        self.compiler.kernels_note()
-    }
-
-    /// Returns why compiled kernels cannot be stored in the kernel cache, so that every start
-    /// compiles them again; `None` if they can, or if the cache is switched off.
-    ///
-    /// ```
-    /// let engine = reflex::Engine::builder().cache("README.md/no/folder").build()?;
-    /// assert!(engine.cache_problem().unwrap().starts_with("README.md/no/folder: "));
-    /// # Ok::<(), reflex::Error>(())
-    /// ```
-    pub fn cache_problem(&self) -> Option<String> {
-        self.compiler.cache_problem()
+    #[cfg(not(feature = "compiler"))]
+    fn of(compiler: Compiler, companion: Option<TargetDevice>) -> Result<Engine> {
+        match companion {
+            None => Ok(Engine { compiler }),
+            Some(_) => Err(lacks("compiler")),
+        }
     }
 
     /// Loads a model: `.onnx` and `.py` (TVMScript) are compiled, `.so` and `.ro` are opened. It is a
@@ -443,9 +182,14 @@ impl Engine {
     pub fn load(&self, model: impl Into<ModelSource>) -> Result<Program> {
         let source = model.into();
         let loaded = match source.format()? {
+            #[cfg(feature = "compiler")]
             ModelFormat::Onnx | ModelFormat::Script | ModelFormat::Relay => {
                 self.load_model(&source)
             }
+            #[cfg(not(feature = "compiler"))]
+            ModelFormat::Onnx => Err(lacks("onnx")),
+            #[cfg(not(feature = "compiler"))]
+            ModelFormat::Script | ModelFormat::Relay => Err(lacks("script")),
             ModelFormat::Library => self.load_library(&source),
             ModelFormat::RelayExecutable => self.load_relay(&source),
         };
@@ -466,7 +210,13 @@ impl Engine {
     pub fn info(model: impl Into<ModelSource>) -> Result<ModelInfo> {
         let source = model.into();
         let read = || match source.format()? {
+            #[cfg(feature = "onnx")]
             ModelFormat::Onnx => ModelInfo::of_onnx(&source),
+            #[cfg(not(feature = "onnx"))]
+            ModelFormat::Onnx => Err(lacks("onnx")),
+            #[cfg(not(feature = "script"))]
+            ModelFormat::Script | ModelFormat::Relay => Err(lacks("script")),
+            #[cfg(feature = "script")]
             ModelFormat::Script | ModelFormat::Relay => {
                 let kind =
                     if source.format()? == ModelFormat::Relay { "Relay" } else { "TVMScript" };
@@ -484,144 +234,6 @@ impl Engine {
         read().map_err(|e| e.at(&source))
     }
 
-    /// Returns the module as text after a pass of the pipeline. An unknown pass is an error that
-    /// lists them.
-    ///
-    /// ```
-    /// let engine = reflex::Engine::new()?;
-    /// let error = engine.dump_after("examples/softmax.py", "no_pass").unwrap_err();
-    /// let passes = error.to_string();
-    /// assert!(passes.contains("fold_constants"), "{passes}");
-    /// let text = engine.dump_after("examples/softmax.py", "fold_constants")?;
-    /// assert!(text.contains("softmax"), "{text}");
-    /// # Ok::<(), reflex::Error>(())
-    /// ```
-    pub fn dump_after(&self, model: impl Into<ModelSource>, pass: &str) -> Result<String> {
-        let source = model.into();
-        source.check_is_module()?;
-        let options = self.compiler.pipeline_options();
-        let stages = pipeline::stages(&options.pipeline);
-        if !stages.contains(&pass) {
-            return Err(Error::input(format!("no pass {pass:?}; there are {}", stages.join(", "))));
-        }
-        let module = source.import().map_err(|e| e.at(&source))?;
-        dump::after(module, pass, &options, &self.compiler.pipeline).map_err(|e| e.at(source))
-    }
-
-    /// Returns a text: of a script or Relay text as it was read, of another model TVMScript as it
-    /// was imported.
-    ///
-    /// ```
-    /// let text = reflex::Engine::script("examples/softmax.py")?;
-    /// assert!(text.contains("R.nn.softmax"));
-    /// # Ok::<(), reflex::Error>(())
-    /// ```
-    pub fn script(model: impl Into<ModelSource>) -> Result<String> {
-        let source = model.into();
-        source.check_is_module()?;
-        let text = || match source.format()? {
-            ModelFormat::Script => Ok(source.script()?.print()),
-            ModelFormat::Relay => Ok(source.relay_text()?.to_string()),
-            _ => Ok(reflex_graph::print::module_with_metadata(&source.import()?)),
-        };
-        text().map_err(|e: Error| e.at(&source))
-    }
-
-    /// Returns the schedule of a kernel of a model: the steps taken, and the rule of each stage.
-    ///
-    /// ```
-    /// let engine = reflex::Engine::new()?;
-    /// let error = engine.dump_schedule("examples/softmax.py", "no_kernel").unwrap_err();
-    /// assert!(error.to_string().starts_with("examples/softmax.py: no kernel"));
-    /// # Ok::<(), reflex::Error>(())
-    /// ```
-    pub fn dump_schedule(&self, model: impl Into<ModelSource>, kernel: &str) -> Result<String> {
-        let source = model.into();
-        source.check_is_module()?;
-        let options = self.compiler.pipeline_options();
-        let module = source.import().map_err(|e| e.at(&source))?;
-        dump::schedule(module, kernel, &options).map_err(|e| e.at(source))
-    }
-
-    /// Returns the PTX of a model's kernels, by name: of all, or of one. The engine schedules them
-    /// for a GPU ([`EngineBuilder::schedule_for`]).
-    ///
-    /// ```
-    /// use reflex::Engine;
-    ///
-    /// let engine = Engine::builder().schedule_for("cuda:sm_80").build()?;
-    /// for (kernel, ptx) in engine.ptx("examples/softmax.py", None)? {
-    ///     assert!(ptx.contains(".target sm_80"), "{kernel}");
-    /// }
-    /// assert!(Engine::new()?.ptx("examples/softmax.py", None).is_err(), "for which GPU?");
-    /// # Ok::<(), reflex::Error>(())
-    /// ```
-    pub fn ptx(
-        &self,
-        model: impl Into<ModelSource>,
-        kernel: Option<&str>,
-    ) -> Result<Vec<(String, String)>> {
-        let source = model.into();
-        source.check_is_module()?;
-        let module = source.import().map_err(|e| e.at(&source))?;
-        self.compiler.ptx(module, kernel).map_err(|e| e.at(source))
-    }
-
-    /// Returns the assembly of a kernel of a model or of an artifact, which is read but not
-    /// opened.
-    ///
-    /// ```
-    /// let engine = reflex::Engine::new()?;
-    /// let error = engine.assembly("examples/softmax.py", "no_kernel").unwrap_err();
-    /// assert!(error.to_string().contains("there are"), "it lists the kernels");
-    /// # Ok::<(), reflex::Error>(())
-    /// ```
-    pub fn assembly(&self, model: impl Into<ModelSource>, kernel: &str) -> Result<String> {
-        let source = model.into();
-        if source.format()? != ModelFormat::Library {
-            return self.load(source)?.assembly(kernel);
-        }
-        disassemble::library(&source.read()?, kernel).map_err(|e| e.at(source))
-    }
-
-    /// Compiles a module built in Rust, with the builder of the crate `reflex-graph`.
-    ///
-    /// ```
-    /// use reflex::{Engine, Module};
-    ///
-    /// let error = Engine::new()?.compile(Module::default()).err().unwrap();
-    /// assert_eq!(error.to_string(), "the executable defines no function");
-    /// # Ok::<(), reflex::Error>(())
-    /// ```
-    pub fn compile(&self, module: Module) -> Result<Program> {
-        Ok(Program::new(self.compiler.compile(module, ObjectRetention::Keep)?, None))
-    }
-
-    /// Returns the program of an executable that was built by hand.
-    pub(crate) fn link(&self, executable: Executable) -> Result<Program> {
-        Ok(Program::new(self.compiler.link(executable)?, None))
-    }
-
-    fn load_model(&self, source: &ModelSource) -> Result<Program> {
-        let (model, module) = OpenModel::open(source, &self.import)?;
-        let policy = &self.compiler.execution.policy;
-        let again = |compiler| model.reopen().map(|module| (compiler, module));
-        let companion = self.companion.as_ref().map(again).transpose()?;
-        // Specialised programs would hold their weights on the device again.
-        let on_cpu = self.compiler.target.device.is_none();
-        let alone = !self.compiler.pipeline.has_callbacks();
-        let specialiser = (policy.max_shapes > 0 && on_cpu && alone)
-            .then(|| specialiser(self.compiler.for_specialisation(), policy.clone(), model));
-        let loaded = self.compiler.compile(module, ObjectRetention::Keep)?;
-        let loaded = match companion {
-            None => loaded,
-            Some((compiler, module)) => {
-                loaded.with_companion(compiler.compile(module, ObjectRetention::Keep)?)
-            }
-        };
-        Ok(Program::new(loaded, specialiser))
-    }
-
     fn load_relay(&self, source: &ModelSource) -> Result<Program> {
         Ok(Program::new(relay::open(source, &self.compiler.execution)?, None))
     }
@@ -635,15 +247,4 @@ impl Engine {
         let Compiler { target, execution, .. } = &self.compiler;
         Ok(Program::new(loader::load(library, source, target, execution)?, None))
     }
-}
-
-/// Returns the specialiser of `model`, which is imported anew for each set of shapes.
-fn specialiser(compiler: Compiler, policy: TierPolicy, model: OpenModel) -> Arc<Specialiser> {
-    let compile = move |func: &str, shapes: &Shapes, general: &LoadedProgram| {
-        let mut module = model.reopen().map_err(|e| e.to_string())?;
-        bind_shapes(&mut module, func, shapes)?;
-        let module = Module { pool: general.constants(), ..module };
-        compiler.compile(module, ObjectRetention::Discard).map_err(|e| e.to_string())
-    };
-    Arc::new(Specialiser::new(policy, Arc::new(compile)))
 }

@@ -156,6 +156,12 @@ impl Error {
     }
 }
 
+/// The error of what only builds with a feature of the crate do.
+pub(crate) fn lacks(feature: &str) -> Error {
+    let text = format!("this build of Reflex lacks the feature `{feature}`");
+    Error::new(ErrorKind::Unsupported, text)
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
@@ -189,18 +195,21 @@ impl From<RunError> for Error {
     }
 }
 
+#[cfg(feature = "compiler")]
 impl From<reflex_graph::script::ScriptError> for Error {
     fn from(error: reflex_graph::script::ScriptError) -> Error {
         Error::new(ErrorKind::Model, error.to_string()).because(error)
     }
 }
 
+#[cfg(feature = "compiler")]
 impl From<reflex_graph::relay::RelayError> for Error {
     fn from(error: reflex_graph::relay::RelayError) -> Error {
         Error::new(ErrorKind::Model, error.to_string()).because(error)
     }
 }
 
+#[cfg(feature = "onnx")]
 impl From<reflex_onnx::ImportError> for Error {
     fn from(error: reflex_onnx::ImportError) -> Error {
         use reflex_onnx::ImportErrorKind::{Io, Unsupported};

@@ -86,16 +86,27 @@
 //! file, node and reason. A session can be used again after an error. Models are hostile input and
 //! checked; opening a `.so` runs machine code of its author's choice, as with any library.
 
+// A build with fewer features leaves parts of what they share without a caller. The default build has all.
+#![cfg_attr(not(feature = "cli"), allow(dead_code, unused_imports))]
+#![cfg_attr(not(feature = "jit"), allow(unreachable_code))]
+
 mod array;
 mod artifact;
+#[cfg(feature = "compiler")]
+mod baseline;
 mod capi;
+#[cfg_attr(not(feature = "compiler"), path = "no_compiler.rs")]
 mod compiler;
+#[cfg(feature = "disassembly")]
 mod disassemble;
+#[cfg(feature = "compiler")]
 mod dump;
 mod engine;
 mod error;
 mod global_func;
+#[cfg(feature = "llvm")]
 mod install;
+mod jit;
 mod kernels;
 mod library_function;
 mod model_info;
@@ -103,7 +114,10 @@ mod model_source;
 mod module;
 #[cfg(feature = "ndarray")]
 mod ndarray_interop;
+#[cfg(not(feature = "onnx"))]
+mod no_onnx;
 mod options;
+#[cfg(feature = "compiler")]
 mod passes;
 mod prepared;
 mod program;
@@ -113,14 +127,21 @@ mod signature;
 mod specialise;
 mod tier_policy;
 mod tier_report;
+#[cfg(feature = "compiler")]
 mod whole_file;
 
+#[cfg(feature = "onnx")]
 pub mod conformance;
+#[cfg(feature = "ir")]
 pub mod ir;
+#[cfg(feature = "log")]
 pub mod log;
 pub mod memory;
+#[cfg(feature = "numpy")]
 pub mod numpy;
+#[cfg(feature = "rpc")]
 pub mod remote;
+#[cfg(feature = "rpc")]
 pub mod serve;
 pub mod stats;
 
@@ -128,16 +149,22 @@ pub use array::{Array, Feed};
 pub use engine::{Engine, EngineBuilder};
 pub use error::{Error, ErrorKind, Result};
 pub use global_func::get_global_func;
+pub use jit::CompileMode;
+#[cfg(feature = "compiler")]
 pub use kernels::tiered::KernelState;
 pub use library_function::library_function;
 pub use model_info::{ModelInfo, ValueInfo};
 pub use model_source::{ModelFormat, ModelSource};
-pub use options::{Mode, Precision, Progress, SessionOptions};
+pub use options::{Mode, SessionOptions};
+#[cfg(feature = "compiler")]
+pub use options::{Precision, Progress};
+#[cfg(feature = "compiler")]
 pub use passes::{PassInstrument, Pipeline};
 pub use prepared::Prepared;
 pub use program::Program;
-pub use reflex_cranelift::CompileMode;
+#[cfg(feature = "compiler")]
 pub use reflex_graph::Module;
+#[cfg(feature = "compiler")]
 pub use reflex_lower::optimize_for::OptimizeFor;
 pub use reflex_runtime::array::Array as Tuple;
 pub use reflex_runtime::dtype::DType;
@@ -149,6 +176,7 @@ pub use reflex_runtime::registry::register as register_global_func;
 pub use reflex_runtime::tensor::Tensor;
 pub use reflex_runtime::tensor::data::Element;
 pub use reflex_runtime::value::{Any, AnyView};
+#[cfg(feature = "compiler")]
 pub use reflex_tir::codegen::KernelTier;
 pub use reflex_tir::level::Level;
 pub use reflex_vm::instrument::{CallEvent, Instrument, Verdict};
@@ -164,6 +192,11 @@ pub use tier_policy::{KernelGenerator, KernelSwaps, SavedCode, Specialise, TierP
 pub use tier_report::{TierDetail, TierReport};
 
 /// The README's examples.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "cli"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The examples of the page on deploying.
+#[cfg(all(doctest, feature = "cli"))]
+#[doc = include_str!("../docs/deploying.md")]
+struct Deploying;

@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+#[cfg(feature = "script")]
 use reflex_graph::{FuncData, Module, Node};
-use reflex_onnx::Parameters;
+use reflex_runtime::dtype::Elements;
 use reflex_vm::bytecode::Instr;
 use reflex_vm::executable::{Constant, Executable};
 use serde::Serialize;
 
+#[cfg(feature = "onnx")]
 use crate::error::Result;
+#[cfg(feature = "compiler")]
 use crate::model_source::ModelSource;
 use crate::signature::{Dim, Signature, TensorInfo};
 
@@ -55,6 +58,7 @@ pub struct ValueInfo {
 }
 
 impl ModelInfo {
+    #[cfg(feature = "onnx")]
     pub(crate) fn of_onnx(source: &ModelSource) -> Result<ModelInfo> {
         let info = source.onnx_info()?;
         let opsets: Vec<String> =
@@ -83,6 +87,7 @@ impl ModelInfo {
     }
 
     /// Of a module that was read from text of some kind.
+    #[cfg(feature = "script")]
     pub(crate) fn of_text(kind: &str, source: &ModelSource, module: &Module) -> ModelInfo {
         let main = Signature::of_module(module).remove("main").unwrap_or_default();
         let mut operators: BTreeMap<String, usize> = BTreeMap::new();
@@ -117,8 +122,7 @@ impl ModelInfo {
         }
         let inputs: Vec<ValueInfo> = main.inputs.iter().map(ValueInfo::from).collect();
         let consts = module.consts.values();
-        let parameters =
-            consts.fold(Parameters::default(), |sum, c| sum.with(c.dtype(), c.shape()));
+        let parameters = consts.fold(Elements::default(), |sum, c| sum.with(c.dtype(), c.shape()));
         ModelInfo {
             kind: format!("{kind} module"),
             symbols: symbols(&inputs),
@@ -145,7 +149,7 @@ impl ModelInfo {
             }
         }
         let inputs: Vec<ValueInfo> = main.inputs.iter().map(ValueInfo::from).collect();
-        let parameters = exec.constants.iter().fold(Parameters::default(), |sum, c| match c {
+        let parameters = exec.constants.iter().fold(Elements::default(), |sum, c| match c {
             Constant::Tensor(tensor) => sum.with(tensor.dtype, &tensor.shape),
             _ => sum,
         });
@@ -191,6 +195,7 @@ impl From<&TensorInfo> for ValueInfo {
     }
 }
 
+#[cfg(feature = "onnx")]
 impl From<&reflex_onnx::ValueInfo> for ValueInfo {
     fn from(value: &reflex_onnx::ValueInfo) -> ValueInfo {
         let dim = |d: &reflex_onnx::Dim| match d {

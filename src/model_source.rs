@@ -1,18 +1,22 @@
 //! Models as they are given, as files or as bytes in memory: formats, import, and changes on disk.
 
+#[cfg(feature = "compiler")]
+pub(crate) mod import;
+
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use reflex_graph::Module;
-use reflex_graph::relay::RelayText;
-use reflex_graph::script::Script;
-use reflex_onnx::{ImportOptions, SourceFile};
-use reflex_runtime::file_bytes::{FileBytes, FileStamp};
+#[cfg(feature = "onnx")]
+use reflex_onnx::ExternalData;
+use reflex_runtime::file_bytes::FileBytes;
 
 use crate::error::{Error, ErrorKind, Result};
+#[cfg(not(feature = "onnx"))]
+use crate::no_onnx::ExternalData;
 
 /// The format of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,12 +83,18 @@ impl ModelFormat {
     /// Returns the format of a file by its extension, in either case; of one with another
     /// extension by its first bytes, if it is Relay text.
     pub(crate) fn of_path(path: &Path) -> Result<ModelFormat> {
-        let extension = path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
-        let named = extension.and_then(|extension| extension.parse().ok());
-        let relay = || is_relay(path).then_some(ModelFormat::Relay);
-        named.or_else(relay).ok_or_else(|| {
+        ModelFormat::of_name(path).or_else(|unknown| match is_relay(path) {
+            true => Ok(ModelFormat::Relay),
+            false => Err(unknown),
+        })
+    }
+
+    /// Returns the format by the extension of a name, in either case.
+    fn of_name(name: &Path) -> Result<ModelFormat> {
+        let extension = name.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
+        extension.and_then(|extension| extension.parse().ok()).ok_or_else(|| {
             let what = "not a model by its name; expected .onnx, .py, .relay, .so or .ro";
-            Error::new(ErrorKind::Unsupported, format!("{}: {what}", path.display()))
+            Error::new(ErrorKind::Unsupported, format!("{}: {what}", name.display()))
         })
     }
 }
@@ -95,7 +105,17 @@ fn is_relay(path: &Path) -> bool {
     // No device, whose end may never come.
     let is_file = path.metadata().is_ok_and(|meta| meta.is_file());
     let read = |file: File| file.take(256).read_to_end(&mut head);
-    is_file && File::open(path).and_then(read).is_ok() && RelayText::is_relay(&head)
+    is_file && File::open(path).and_then(read).is_ok() && is_relay_text(&head)
+}
+
+#[cfg(feature = "script")]
+fn is_relay_text(head: &[u8]) -> bool {
+    reflex_graph::relay::RelayText::is_relay(head)
+}
+
+#[cfg(not(feature = "script"))]
+fn is_relay_text(_: &[u8]) -> bool {
+    false
 }
 
 /// A model to load: the path of a file, or the model itself in memory.
@@ -134,7 +154,7 @@ impl From<Origin> for ModelSource {
 #[derive(Clone, Debug)]
 enum Origin {
     File(PathBuf),
-    Memory { format: ModelFormat, bytes: FileBytes, name: String, external_data: Option<PathBuf> },
+    Memory { format: ModelFormat, bytes: FileBytes, name: String, external_data: ExternalData },
 }
 
 impl<P: AsRef<Path> + ?Sized> From<&P> for ModelSource {
@@ -178,9 +198,25 @@ impl ModelSource {
     /// # Ok::<(), reflex::Error>(())
     /// ```
     pub fn bytes(format: ModelFormat, bytes: impl Into<Vec<u8>>) -> ModelSource {
-        let bytes = FileBytes::from(bytes.into());
+        ModelSource::memory(format, bytes.into().into())
+    }
+
+    /// A model in the program itself, such as one of `include_bytes!`: nothing is copied.
+    ///
+    /// ```
+    /// use reflex::{Engine, ModelFormat, ModelSource};
+    ///
+    /// static MODEL: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/softmax.py"));
+    /// let program = Engine::new()?.load(ModelSource::embedded(ModelFormat::Script, MODEL))?;
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn embedded(format: ModelFormat, bytes: &'static [u8]) -> ModelSource {
+        ModelSource::memory(format, bytes.into())
+    }
+
+    fn memory(format: ModelFormat, bytes: FileBytes) -> ModelSource {
         let name = format.in_memory().to_owned();
-        Origin::Memory { format, bytes, name, external_data: None }.into()
+        Origin::Memory { format, bytes, name, external_data: ExternalData::Absent }.into()
     }
 
     /// A model that is read to its end, such as from an archive or an encrypted file.
@@ -197,6 +233,48 @@ impl ModelSource {
         let failed = |e| Error::io(format.in_memory().as_ref(), &e);
         reader.read_to_end(&mut bytes).map_err(failed)?;
         Ok(ModelSource::bytes(format, bytes))
+    }
+
+    /// A model of a store that is no folder, such as an encrypted archive: `read` gives the bytes of what
+    /// it is asked for by name. That is the model, whose name has the extension of its format, and then
+    /// the external data of an ONNX model, by names in the model's folder: a model cannot ask for names
+    /// outside of it. All is read here and kept in memory; `read` is called no more.
+    ///
+    /// ```
+    /// use std::io;
+    ///
+    /// use reflex::{Engine, ErrorKind, ModelSource};
+    ///
+    /// let decrypt = |sealed: &[u8]| sealed.iter().map(|byte| byte ^ 0x5a).collect::<Vec<u8>>();
+    /// let sealed = decrypt(&std::fs::read("examples/softmax.py")?);
+    /// let mut read = |name: &str| match name {
+    ///     "models/softmax.py" => Ok(decrypt(&sealed)),
+    ///     _ => Err(io::Error::from(io::ErrorKind::NotFound)),
+    /// };
+    /// let program = Engine::new()?.load(ModelSource::store("models/softmax.py", &mut read)?)?;
+    ///
+    /// let error = ModelSource::store("models/other.py", &mut read).err().unwrap();
+    /// assert_eq!(error.kind(), ErrorKind::Io);
+    /// assert_eq!(error.to_string(), "models/other.py: entity not found");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn store(
+        name: &str,
+        mut read: impl FnMut(&str) -> io::Result<Vec<u8>>,
+    ) -> Result<ModelSource> {
+        let format = ModelFormat::of_name(Path::new(name))?;
+        let mut get = |name: &str| read(name).map_err(|e| Error::io(name.as_ref(), &e));
+        let bytes = FileBytes::from(get(name)?);
+        let mut data = BTreeMap::new();
+        if format == ModelFormat::Onnx {
+            for file in external_files(&bytes).map_err(|e| e.at(name))? {
+                let folder = Path::new(name).parent().unwrap_or(Path::new(""));
+                let path = folder.join(&file).to_string_lossy().into_owned();
+                data.insert(file, get(&path).map_err(|e| e.at(name))?.into());
+            }
+        }
+        let external_data = ExternalData::Memory(data);
+        Ok(Origin::Memory { format, bytes, name: name.to_owned(), external_data }.into())
     }
 
     /// Sets the name of a model in memory, for messages. A file has its path.
@@ -226,7 +304,7 @@ impl ModelSource {
     #[must_use]
     pub fn external_data(mut self, folder: impl AsRef<Path>) -> ModelSource {
         if let Origin::Memory { external_data, .. } = &mut self.origin {
-            *external_data = Some(folder.as_ref().to_path_buf());
+            *external_data = ExternalData::Folder(folder.as_ref().to_path_buf());
         }
         self
     }
@@ -296,140 +374,14 @@ impl ModelSource {
             Origin::Memory { bytes, .. } => bytes.as_ref().len() as u64,
         }
     }
-
-    /// Returns the summary of an ONNX model.
-    pub(crate) fn onnx_info(&self) -> Result<reflex_onnx::ModelInfo> {
-        Ok(match &self.origin {
-            Origin::File(path) => reflex_onnx::ModelInfo::read(path)?,
-            Origin::Memory { bytes, external_data, .. } => {
-                reflex_onnx::ModelInfo::of_bytes(bytes.clone(), external_data.as_deref())?
-            }
-        })
-    }
-
-    /// Reads TVMScript as it is written.
-    pub(crate) fn script(&self) -> Result<Script> {
-        Ok(match &self.origin {
-            Origin::File(path) => Script::read_file(path)?,
-            Origin::Memory { bytes, name, .. } => {
-                let text = std::str::from_utf8(bytes.as_ref())
-                    .map_err(|e| Error::new(ErrorKind::Model, e.to_string()))?;
-                Script::read(text, name)?
-            }
-        })
-    }
-
-    /// Reads Relay text as it is written.
-    pub(crate) fn relay_text(&self) -> Result<RelayText> {
-        let bytes = self.read()?;
-        let text = String::from_utf8(bytes)
-            .map_err(|e| Error::new(ErrorKind::Model, format!("not UTF-8: {e}")))?;
-        let name = match &self.origin {
-            Origin::File(path) => path.file_name().unwrap_or(path.as_os_str()).to_string_lossy(),
-            Origin::Memory { name, .. } => name.into(),
-        };
-        Ok(RelayText::read(&text, &name)?)
-    }
-
-    /// Reads the module of a text.
-    fn lower(&self) -> Result<Module> {
-        match self.format()? {
-            ModelFormat::Relay => Ok(self.relay_text()?.lower()?),
-            _ => Ok(self.script()?.lower()?),
-        }
-    }
-
-    /// Refuses what holds no module.
-    pub(crate) fn check_is_module(&self) -> Result<()> {
-        match self.format() {
-            Ok(ModelFormat::Onnx | ModelFormat::Script | ModelFormat::Relay) => Ok(()),
-            _ => {
-                let text = "passes run on models, not on compiled libraries";
-                Err(Error::input(format!("{self}: {text}")))
-            }
-        }
-    }
-
-    /// Imports the module of a model that is compiled.
-    pub(crate) fn import(&self) -> Result<Module> {
-        self.import_files(&ImportOptions::default()).map(|(module, _)| module)
-    }
-
-    /// Imports a module; also returns the files that it was read from.
-    fn import_files(&self, options: &ImportOptions) -> Result<(Module, Vec<SourceFile>)> {
-        let is_text = matches!(self.format()?, ModelFormat::Script | ModelFormat::Relay);
-        match &self.origin {
-            Origin::File(path) if is_text => {
-                let stamp = || FileStamp::at(path).map_err(|e| Error::io(path, &e));
-                let before = stamp()?;
-                let module = self.lower()?;
-                match stamp()? == before {
-                    true => Ok((module, vec![SourceFile { path: path.clone(), stamp: before }])),
-                    false => Err(changed(path, "while it was read")),
-                }
-            }
-            Origin::Memory { .. } if is_text => Ok((self.lower()?, vec![])),
-            Origin::File(path) => Ok(reflex_onnx::import_files(path, options)?),
-            Origin::Memory { bytes, external_data, .. } => {
-                let folder = external_data.as_deref();
-                Ok(reflex_onnx::import_memory(bytes.clone(), folder, options)?)
-            }
-        }
-    }
-
-    /// The same source whatever the current folder is later.
-    fn absolute(&self) -> Result<ModelSource> {
-        let mut source = self.clone();
-        match &mut source.origin {
-            Origin::File(path) => *path = absolute(path)?,
-            Origin::Memory { external_data: Some(folder), .. } => *folder = absolute(folder)?,
-            Origin::Memory { .. } => {}
-        }
-        Ok(source)
-    }
 }
 
-fn absolute(path: &Path) -> Result<PathBuf> {
-    std::path::absolute(path).map_err(|e| Error::io(path, &e))
+#[cfg(feature = "onnx")]
+fn external_files(model: &FileBytes) -> Result<Vec<String>> {
+    Ok(reflex_onnx::external_files(model.clone())?)
 }
 
-fn changed(path: &Path, when: &str) -> Error {
-    Error::new(ErrorKind::Io, format!("the file has changed {when}: {}", path.display()))
-}
-
-/// A model that is imported again for each specialisation.
-pub(crate) struct OpenModel {
-    source: ModelSource,
-    options: ImportOptions,
-    files: Vec<SourceFile>,
-}
-
-impl OpenModel {
-    /// Imports a model, and remembers its files.
-    pub(crate) fn open(
-        source: &ModelSource,
-        options: &ImportOptions,
-    ) -> Result<(OpenModel, Module)> {
-        let (module, mut files) = source.import_files(options)?;
-        for file in &mut files {
-            file.path = absolute(&file.path)?;
-        }
-        let source = source.absolute()?;
-        Ok((OpenModel { source, options: options.clone(), files }, module))
-    }
-
-    /// Imports the same model again; an error if one of its files has changed.
-    pub(crate) fn reopen(&self) -> Result<Module> {
-        let same = |file: &&SourceFile| FileStamp::at(&file.path).ok() == Some(file.stamp.clone());
-        let since = "since it was loaded";
-        if let Some(file) = self.files.iter().find(|file| !same(file)) {
-            return Err(changed(&file.path, since));
-        }
-        // It is what was read that counts.
-        let (module, files) = self.source.import_files(&self.options)?;
-        match (files == self.files, self.files.first()) {
-            (false, Some(file)) => Err(changed(&file.path, since)),
-            _ => Ok(module),
-        }
-    }
+#[cfg(not(feature = "onnx"))]
+fn external_files(_: &FileBytes) -> Result<Vec<String>> {
+    Err(crate::error::lacks("onnx"))
 }

@@ -6,9 +6,9 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reflex_lower::pipeline::{DeviceTarget, WithoutCode};
 use reflex_runtime::abi::DLDevice;
 use reflex_runtime::alloc::device::AllocatorKind;
+use reflex_runtime::device::Device;
 use reflex_tir::codegen::{CpuTarget, GpuTarget};
 use reflex_tir::level::Level;
 use reflex_vm::devices::Devices;
@@ -140,22 +140,34 @@ pub(crate) struct TargetSelection {
     pub(crate) device: Option<TargetDevice>,
 }
 
+impl Default for ExecutionOptions {
+    fn default() -> ExecutionOptions {
+        ExecutionOptions { threads: 1, policy: TierPolicy::default() }
+    }
+}
+
+impl Default for TargetSelection {
+    fn default() -> TargetSelection {
+        let host = CpuTarget::host();
+        TargetSelection { host, levels: BTreeSet::new(), schedule_for: None, device: None }
+    }
+}
+
 /// A device that kernels are compiled for.
 #[derive(Clone)]
 pub(crate) struct TargetDevice {
     /// The open device; `None` for a GPU that is named by its architecture alone.
     pub(crate) id: Option<DLDevice>,
-    pub(crate) target: DeviceTarget,
+    pub(crate) gpu: GpuTarget,
 }
 
 impl TargetDevice {
     /// Opens the device that a text such as `cuda:0` names, or takes an architecture, `cuda:sm_80`;
     /// `None` for CPUs.
-    pub(crate) fn of(text: &str, without_code: WithoutCode) -> Result<Option<TargetDevice>, Error> {
+    pub(crate) fn of(text: &str) -> Result<Option<TargetDevice>, Error> {
         let Some(number) = text.strip_prefix("cuda") else { return Ok(None) };
         if let Ok(gpu) = text.parse() {
-            let target = DeviceTarget { gpu, without_code };
-            return Ok(Some(TargetDevice { id: None, target }));
+            return Ok(Some(TargetDevice { id: None, gpu }));
         }
         let number = match number {
             "" => Some(0),
@@ -163,8 +175,8 @@ impl TargetDevice {
         };
         let unsupported = |why: String| Error::new(ErrorKind::Unsupported, why);
         let number = number.ok_or_else(|| unsupported(format!("there is no device {text:?}")))?;
-        let device = reflex_cuda::open(i32::from(number))
-            .map_err(|e| unsupported(format!("device {text}: {}", e.message())))?;
+        let device =
+            open_gpu(number).map_err(|why| unsupported(format!("device {text}: {why}")))?;
         let properties = device.properties();
         let gpu = match properties.compute_capability {
             Some((9, 0)) => "cuda:sm_90a",
@@ -178,14 +190,23 @@ impl TargetDevice {
             }
         };
         let gpu: GpuTarget = gpu.parse().map_err(unsupported)?;
-        let target = DeviceTarget { gpu, without_code };
-        Ok(Some(TargetDevice { id: Some(device.id()), target }))
+        Ok(Some(TargetDevice { id: Some(device.id()), gpu }))
     }
 
     /// Its name, for messages.
     pub(crate) fn name(&self) -> String {
-        self.id.map_or_else(|| self.target.gpu.name.clone(), |id| id.to_string())
+        self.id.map_or_else(|| self.gpu.name.clone(), |id| id.to_string())
     }
+}
+
+#[cfg(feature = "cuda")]
+fn open_gpu(number: u16) -> Result<&'static dyn Device, String> {
+    reflex_cuda::open(i32::from(number)).map_err(|error| error.message().into_owned())
+}
+
+#[cfg(not(feature = "cuda"))]
+fn open_gpu(_: u16) -> Result<&'static dyn Device, String> {
+    Err(crate::error::lacks("cuda").to_string())
 }
 
 /// Returns the devices that a text names: `cpu`, or a list such as `cpu:0,cpu:1`.

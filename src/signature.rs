@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+#[cfg(feature = "compiler")]
 use reflex_graph::{Func, FuncData, Module, TensorType, Type, ValueData};
 use reflex_runtime::dtype::DType;
 use reflex_tir::flops::FlopCount;
@@ -80,6 +81,7 @@ impl fmt::Display for TensorInfo {
     }
 }
 
+#[cfg(feature = "compiler")]
 impl Signature {
     /// The signatures of a module's graph functions whose parameters and results are tensors.
     pub(crate) fn of_module(module: &Module) -> BTreeMap<String, Signature> {
@@ -109,6 +111,7 @@ impl Signature {
     }
 }
 
+#[cfg(feature = "compiler")]
 fn port(func: &Func, ty: &TensorType, name: &str) -> TensorInfo {
     let of_var = |var: Var| func.syms[var].name.clone();
     let shape = ty.shape.iter().map(|d| Dim::of(d, &of_var)).collect();
@@ -116,6 +119,7 @@ fn port(func: &Func, ty: &TensorType, name: &str) -> TensorInfo {
 }
 
 /// The tensors of a result, those of tuples one after another; `None` if something else is in it.
+#[cfg(feature = "compiler")]
 fn outputs_of(func: &Func, ty: &Type, name: &str, outputs: &mut Vec<TensorInfo>) -> Option<()> {
     match ty {
         Type::Tensor(tensor) => outputs.push(port(func, tensor, name)),

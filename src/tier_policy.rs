@@ -4,9 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use reflex_cranelift::{CompileMode, TierOptions};
-
 use crate::error::{Error, Result};
+use crate::jit::{CompileMode, TierOptions};
 
 /// Turns compilation of hot code on or off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -185,6 +184,7 @@ impl TierPolicy {
         }
     }
 
+    #[cfg(feature = "jit")]
     pub(crate) fn options(&self) -> TierOptions {
         let usual = TierOptions::default();
         TierOptions {

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use reflex_cranelift::Overview;
 use serde::Serialize;
+
+use crate::jit::Overview;
 
 /// The state of a program's tiers: code by function, specialised programs, saved code.
 #[derive(Clone, Debug, Default, Serialize)]

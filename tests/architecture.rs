@@ -158,6 +158,41 @@ fn deployable_crates_know_no_compiler() {
     );
 }
 
+/// Packages that the facade is built from with some features.
+fn with_features(features: &str) -> BTreeSet<String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--locked", "--offline", "--package", "reflex", "--edges", "normal"])
+        .args(["--target", PLATFORM, "--prefix", "none", "--format", "{p}"])
+        .args(["--no-default-features", "--features", features])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    text.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+}
+
+#[test]
+fn what_opens_artifacts_alone_is_small() {
+    let own = |packages: BTreeSet<String>| -> Vec<String> {
+        packages.into_iter().filter(|name| name.starts_with("reflex-")).collect()
+    };
+    let artifacts = ["reflex-runtime", "reflex-tir", "reflex-vm"];
+    let packages = with_features("");
+    for absent in ["prost", "ruff_python_parser", "cranelift-codegen", "rustls", "clap"] {
+        assert!(!packages.contains(absent), "{absent}");
+    }
+    assert_eq!(own(packages), artifacts);
+    let jit = ["reflex-codemem", "reflex-cranelift"];
+    assert_eq!(own(with_features("jit")), [&jit[..], &artifacts].concat());
+    let models = with_features("onnx,cranelift");
+    for absent in ["rustls", "clap", "reflex-rpc", "reflex-cuda", "reflex-node", "npyz"] {
+        assert!(!models.contains(absent), "{absent}");
+    }
+    // The default needs no LLVM either.
+    assert!(!with_features("default").contains("llvm-sys"));
+}
+
 #[test]
 fn compiler_crates_forbid_unsafe() {
     for dir in SAFE {
@@ -242,6 +277,7 @@ const LAYOUTS: [Layout; 20] = [
         dir: "src/onnx",
         layers: &[
             "error opset proto value",
+            "external_data",
             "narrow",
             "call custom fold function node_order tensor",
             "model",
@@ -370,12 +406,13 @@ const LAYOUTS: [Layout; 20] = [
     Layout {
         dir: "src",
         layers: &[
-            "error global_func install ir library_function log memory prepared tier_report whole_file",
-            "array disassemble dump kernels model_source passes tier_policy",
+            "error global_func install ir jit library_function log memory no_onnx prepared tier_report \
+             whole_file",
+            "array baseline disassemble dump kernels model_source passes tier_policy",
             "numpy options signature stats",
             "model_info",
             "artifact program session specialise",
-            "compiler shared_session",
+            "compiler no_compiler shared_session",
             "engine",
             "module",
             "capi conformance ndarray_interop remote serve",

@@ -186,3 +186,71 @@ fn models_in_memory_are_as_good_as_files() {
         assert!(error.starts_with("the library in memory: "), "{error}");
     }
 }
+
+/// A store gives a model and its external data by name, once, and is not asked for what is outside the
+/// model's folder.
+#[test]
+fn models_of_a_store_are_as_good_as_files() {
+    let engine = engine(FileAccess::Read);
+    for external in [None, Some("weights/a.bin"), Some("./weights/a.bin")] {
+        let (bytes, data) = model(2.0, 0, external);
+        let mut asked = vec![];
+        let source = ModelSource::store("sealed/m.onnx", |name| {
+            asked.push(name.to_owned());
+            Ok(if asked.len() == 1 { bytes.clone() } else { data.clone() })
+        });
+        let names = ["sealed/m.onnx", "sealed/weights/a.bin"];
+        assert_eq!(asked, names[..if external.is_some() { 2 } else { 1 }]);
+        let source = source.expect("readable");
+        let info = Engine::info(source.clone()).expect("readable");
+        assert_eq!(info.parameters, WIDTH as u64);
+        let program = engine.load(source).expect("loads");
+        let mut session = program.session(Mode::Tiered).expect("a session");
+        for _ in 0..4 {
+            assert_eq!(first(&program, &mut session, 4), 3.0);
+        }
+        let tiers = program.tiers();
+        assert!(tiers.contains('4') && !tiers.contains("not used"), "{tiers}");
+
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("m.so");
+        program.save(&path).expect("saved");
+        let library = std::fs::read(&path).expect("readable");
+        let source = ModelSource::store("sealed/m.so", |_| Ok(library.clone()));
+        let program = engine.load(source.expect("readable")).expect("opens");
+        let mut session = program.session(Mode::Compiled).expect("a session");
+        assert_eq!(first(&program, &mut session, 2), 3.0);
+    }
+}
+
+#[test]
+fn errors_of_a_store_name_what_was_asked_for() {
+    let error = |name: &str, external: &str, fails: &str| {
+        let (bytes, data) = model(2.0, 0, Some(external));
+        let source = ModelSource::store(name, |asked| match asked {
+            _ if asked == fails => Err(std::io::Error::other("the key is wrong")),
+            _ if asked == name => Ok(bytes.clone()),
+            _ if asked.ends_with(external) => Ok(data[1..].to_vec()),
+            _ => panic!("asked for {asked}"),
+        });
+        let loaded = source.and_then(|source| Engine::new()?.load(source));
+        loaded.err().expect("fails").to_string()
+    };
+    assert_eq!(error("s/m.onnx", "w", "s/m.onnx"), "s/m.onnx: the key is wrong");
+    assert_eq!(error("s/m.onnx", "w", "s/w"), "s/m.onnx: s/w: the key is wrong");
+    let short = error("s/m.onnx", "w", "");
+    assert!(
+        short.starts_with("s/m.onnx: tensor `b`: external data: `w` has 2047 bytes"),
+        "{short}"
+    );
+    for outside in ["../w", "/etc/passwd", "a/../../w"] {
+        let message = error("s/m.onnx", outside, "");
+        assert!(message.starts_with("s/m.onnx: tensor `b`: external data: "), "{message}");
+        assert!(message.ends_with("leaves the model's folder"), "{message}");
+    }
+    let unknown = error("s/m.txt", "w", "");
+    assert!(unknown.starts_with("s/m.txt: not a model by its name"), "{unknown}");
+    let damaged = ModelSource::store("s/m.onnx", |_| Ok(b"not a model".to_vec())).err();
+    let damaged = damaged.expect("fails").to_string();
+    assert!(damaged.starts_with("s/m.onnx: not an ONNX model"), "{damaged}");
+}

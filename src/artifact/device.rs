@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use reflex_vm::executable::Executable;
 use reflex_vm::serialize;
+#[cfg(feature = "compiler")]
 use reflex_vm::verify::Verified;
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +38,7 @@ pub(crate) struct CompanionProgram<'a> {
 }
 
 impl CompanionProgram<'_> {
+    #[cfg(feature = "compiler")]
     pub(crate) fn new(exec: &Verified<Executable>, metadata: &Metadata) -> Result<Self> {
         let metadata = serde_json::to_string(metadata)
             .map_err(|e| Error::new(ErrorKind::Compile, e.to_string()))?;
@@ -59,6 +61,7 @@ fn damaged(what: &str) -> Error {
 
 impl<'a> DeviceSection<'a> {
     /// Returns its bytes in a file.
+    #[cfg(feature = "compiler")]
     pub(crate) fn to_bytes(&self) -> Result<Vec<u8>> {
         let head = vec![u8::from(self.companion.is_some()) * COMPANION, VERSION];
         let bytes = postcard::to_extend(self, head);

@@ -161,6 +161,7 @@ impl Parts {
             device: DLDevice::CPU,
             tiered: None,
             on_cpu: [].into(),
+            #[cfg(feature = "compiler")]
             objects: None,
             imports: imports.into(),
             device_code: None,

@@ -2,14 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+#[cfg(feature = "compiler")]
 use reflex_lower::pipeline::Cpu;
 use reflex_tir::abi::RawSignature;
-use reflex_tir::codegen::{CpuTarget, ObjectFile};
+use reflex_tir::codegen::CpuTarget;
 use reflex_tir::level::Level;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
+#[cfg(feature = "compiler")]
+use crate::kernels::objects::ByCpu;
 use crate::options::TargetSelection;
+#[cfg(feature = "compiler")]
 use crate::program::loaded::Resources;
 use crate::program::shape_variant::NamedVariant;
 use crate::signature::{KernelOperations, Signature};
@@ -46,7 +50,8 @@ pub(crate) struct CpuVariant {
 
 impl Metadata {
     /// Describes the kernels of a program and their signatures.
-    pub(crate) fn new(kernels: &[(Cpu, Vec<ObjectFile>)], resources: &Resources) -> Metadata {
+    #[cfg(feature = "compiler")]
+    pub(crate) fn new(kernels: &ByCpu, resources: &Resources) -> Metadata {
         let lowest = kernels.first().into_iter().flat_map(|(_, objects)| objects);
         Metadata {
             version: VERSION,
@@ -112,6 +117,7 @@ pub(crate) fn missing_features(features: &BTreeSet<String>, host: &CpuTarget) ->
     (!lacks.is_empty()).then(|| format!("compiled for CPUs with {list}, which this one lacks"))
 }
 
+#[cfg(feature = "compiler")]
 impl CpuVariant {
     fn new(cpu: &Cpu) -> CpuVariant {
         let name = cpu.level.map_or_else(|| "one CPU".to_owned(), |level| level.to_string());

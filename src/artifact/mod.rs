@@ -9,13 +9,16 @@
 //!
 //! Decision: docs/decisions/0039-cpu-levels.md
 
+#[cfg_attr(not(feature = "device"), path = "no_device.rs")]
 pub(crate) mod device;
 pub(crate) mod imports;
 mod kernels;
 pub(crate) mod loader;
 pub(crate) mod metadata;
+#[cfg_attr(not(feature = "relay"), path = "no_relay.rs")]
 pub(crate) mod relay;
 pub(crate) mod tvm_signatures;
+#[cfg(feature = "compiler")]
 pub(crate) mod writer;
 
 /// Kind of the module that holds the executable in the bundle.

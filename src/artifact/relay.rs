@@ -25,6 +25,9 @@ use crate::options::ExecutionOptions;
 use crate::program::loaded::{LoadedProgram, Resources, verified};
 use crate::signature::{KernelOperations, Signature, TensorInfo};
 
+/// Before the names of functions that callers from outside do not see.
+pub(crate) const RESERVED: &str = reflex_relay::lower::RESERVED;
+
 /// Kernels of a library, or else registered functions.
 struct Sources(Option<LegacyKernels>);
 
@@ -91,6 +94,7 @@ pub(crate) fn link(
         on_cpu: [].into(),
         library: Arc::new(Kernels(Sources(library.map(LegacyKernels)))),
         signatures: Arc::new(signatures(&exec)),
+        #[cfg(feature = "compiler")]
         objects: None,
         imports: [].into(),
         obstacle: None,

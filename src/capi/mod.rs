@@ -11,11 +11,15 @@
 //!
 //! Decision: docs/decisions/0023-one-shared-library.md
 
+#[cfg(feature = "python")]
 mod exec_builder;
 mod instrument;
+#[cfg(feature = "python")]
 mod ir;
+#[cfg(feature = "python")]
 mod packed;
 mod program;
+#[cfg(feature = "python")]
 mod rpc;
 mod session;
 mod signature;

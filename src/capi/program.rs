@@ -9,9 +9,8 @@ use reflex_runtime::value::Any;
 
 use super::signature::{ReflexSignature, Signatures};
 use super::{ReflexStatus, give, live, quiet, status, text};
-use crate::engine::Engine;
+use crate::engine::{Engine, EngineBuilder};
 use crate::error::{Error, Result};
-use crate::log;
 use crate::memory;
 use crate::model_source::{ModelFormat, ModelSource};
 use crate::program::Program;
@@ -131,7 +130,8 @@ pub unsafe extern "C" fn reflex_engine_new(
     out: *mut *mut ReflexEngine,
 ) -> ReflexStatus {
     status(|| {
-        log::of_environment();
+        #[cfg(feature = "log")]
+        crate::log::of_environment();
         let mut builder = Engine::builder();
         // SAFETY: the caller passes options that are null or valid.
         if let Some(options) = unsafe { options.as_ref() } {
@@ -139,25 +139,13 @@ pub unsafe extern "C" fn reflex_engine_new(
                 // SAFETY: the caller passes strings that are null or end in NUL.
                 builder = builder.device(unsafe { text(options.device, "the device") }?);
             }
-            if !options.kernel_cache.is_null() {
-                // SAFETY: the caller passes strings that are null or end in NUL.
-                builder = builder.cache(unsafe { text(options.kernel_cache, "the folder") }?);
-            }
             if !options.tier.is_null() {
                 // SAFETY: the caller passes strings that are null or end in NUL.
                 let policy = unsafe { text(options.tier, "the tier policy") }?;
                 builder = builder.tier(policy.parse()?);
             }
-            if !options.precision.is_null() {
-                // SAFETY: the caller passes strings that are null or end in NUL.
-                let precision = unsafe { text(options.precision, "the precision") }?;
-                builder = builder.precision(precision.parse().map_err(Error::input)?);
-            }
-            if !options.optimize_for.is_null() {
-                // SAFETY: the caller passes strings that are null or end in NUL.
-                let goal = unsafe { text(options.optimize_for, "the goal") }?;
-                builder = builder.optimize_for(goal.parse().map_err(Error::input)?);
-            }
+            // SAFETY: the caller passes strings that are null or end in NUL.
+            builder = unsafe { compiling(builder, options) }?;
             builder = builder.threads(options.threads.max(1) as usize);
             match options.cache_bytes {
                 0 => {}
@@ -169,6 +157,48 @@ pub unsafe extern "C" fn reflex_engine_new(
         // SAFETY: the caller passes a result pointer that is null or may be written.
         unsafe { give(out, engine) }
     })
+}
+
+/// The options of models that are compiled.
+///
+/// # Safety
+/// Strings of the options are null or end in NUL.
+#[cfg(feature = "compiler")]
+unsafe fn compiling(
+    mut builder: EngineBuilder,
+    options: &ReflexEngineOptions,
+) -> Result<EngineBuilder> {
+    if !options.kernel_cache.is_null() {
+        // SAFETY: the caller passes strings that are null or end in NUL.
+        builder = builder.cache(unsafe { text(options.kernel_cache, "the folder") }?);
+    }
+    if !options.precision.is_null() {
+        // SAFETY: the caller passes strings that are null or end in NUL.
+        let precision = unsafe { text(options.precision, "the precision") }?;
+        builder = builder.precision(precision.parse().map_err(Error::input)?);
+    }
+    if !options.optimize_for.is_null() {
+        // SAFETY: the caller passes strings that are null or end in NUL.
+        let goal = unsafe { text(options.optimize_for, "the goal") }?;
+        builder = builder.optimize_for(goal.parse().map_err(Error::input)?);
+    }
+    Ok(builder)
+}
+
+/// Models are not compiled, so there must be no options for it.
+///
+/// # Safety
+/// None is needed.
+#[cfg(not(feature = "compiler"))]
+unsafe fn compiling(
+    builder: EngineBuilder,
+    options: &ReflexEngineOptions,
+) -> Result<EngineBuilder> {
+    let ReflexEngineOptions { precision, optimize_for, .. } = options;
+    match precision.is_null() && optimize_for.is_null() {
+        true => Ok(builder),
+        false => Err(crate::error::lacks("compiler")),
+    }
 }
 
 /// Frees an engine; its programs stay.
@@ -318,7 +348,7 @@ pub unsafe extern "C" fn reflex_engine_with_pipeline(
         // or live.
         let (engine, pipeline) =
             unsafe { (live(engine, "the engine")?, text(pipeline, "the pipeline")?) };
-        let engine = ReflexEngine(engine.0.with_pipeline(pipeline.parse()?));
+        let engine = ReflexEngine(with_pipeline(&engine.0, pipeline)?);
         // SAFETY: the caller passes a result pointer that is null or may be written.
         unsafe { give(out, Box::into_raw(Box::new(engine))) }
     })
@@ -358,7 +388,7 @@ pub unsafe extern "C" fn reflex_program_save(
         // SAFETY: the caller passes strings that are null or end in NUL and a handle that is null
         // or live.
         let (program, path) = unsafe { (live(program, "the program")?, text(path, "the path")?) };
-        program.program.save(Path::new(path)).map(drop)
+        save(&program.program, Path::new(path))
     })
 }
 
@@ -484,6 +514,26 @@ pub unsafe extern "C" fn reflex_memory(out: *mut ReflexMemory) -> ReflexStatus {
 #[unsafe(no_mangle)]
 pub extern "C" fn reflex_set_memory_limit(bytes: u64) {
     memory::set_memory_limit(usize::try_from(bytes).unwrap_or(usize::MAX));
+}
+
+#[cfg(feature = "compiler")]
+fn with_pipeline(engine: &Engine, pipeline: &str) -> Result<Engine> {
+    Ok(engine.with_pipeline(pipeline.parse()?))
+}
+
+#[cfg(not(feature = "compiler"))]
+fn with_pipeline(_: &Engine, _: &str) -> Result<Engine> {
+    Err(crate::error::lacks("compiler"))
+}
+
+#[cfg(feature = "compiler")]
+fn save(program: &Program, path: &Path) -> Result<()> {
+    program.save(path).map(drop)
+}
+
+#[cfg(not(feature = "compiler"))]
+fn save(_: &Program, _: &Path) -> Result<()> {
+    Err(crate::error::lacks("compiler"))
 }
 
 /// # Safety

@@ -91,6 +91,12 @@ impl ProcessCodegen {
         ProcessCodegen { program, idle: Mutex::new(vec![]) }
     }
 
+    /// No program, for this reason.
+    pub fn absent(reason: String) -> ProcessCodegen {
+        let program = Err(NoProgram::NotInstalled(reason));
+        ProcessCodegen { program, idle: Mutex::new(vec![]) }
+    }
+
     /// The program at a path.
     pub fn at(path: PathBuf) -> Result<ProcessCodegen, LowerError> {
         let program = Ok(Program::at(path).map_err(LowerError::codegen)?);

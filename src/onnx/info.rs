@@ -5,10 +5,11 @@ use std::fmt;
 use std::path::Path;
 
 use prost::bytes::Bytes;
-use reflex_runtime::dtype::DType;
+use reflex_runtime::dtype::Elements;
 use reflex_runtime::file_bytes::{FileAccess, FileBytes};
 
 use crate::error::{ImportError, Result};
+use crate::external_data::ExternalData;
 use crate::model::{Model, UnsupportedOperator};
 use crate::ops;
 use crate::opset::canonical_domain;
@@ -28,7 +29,7 @@ pub struct ModelInfo {
     /// properties (`metadata_props`) in order.
     pub metadata: Vec<(String, String)>,
     /// Its constant tensors, those of subgraphs included.
-    pub parameters: Parameters,
+    pub parameters: Elements,
     /// Bytes of the files of external data.
     pub external_bytes: u64,
     /// Operator sets by domain.
@@ -44,27 +45,6 @@ pub struct ModelInfo {
     pub unsupported: Vec<UnsupportedOperator>,
     /// Why the model cannot be imported although its operators are known, if so.
     pub problem: Option<String>,
-}
-
-/// The number of elements of constant tensors, and the bytes that they take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Parameters {
-    /// Elements.
-    pub count: u64,
-    /// Bytes.
-    pub bytes: u64,
-}
-
-impl Parameters {
-    /// These and the elements of a tensor of this type and shape.
-    #[must_use]
-    pub fn with(self, dtype: DType, shape: &[i64]) -> Parameters {
-        let extents = shape.iter().map(|n| u64::try_from(*n).ok());
-        let count = extents.reduce(|n, d| n?.checked_mul(d?)).unwrap_or(Some(1)).unwrap_or(0);
-        let bytes = usize::try_from(count).ok().and_then(|n| dtype.bytes_for(n)).unwrap_or(0);
-        let count = self.count.saturating_add(count);
-        Parameters { count, bytes: self.bytes.saturating_add(bytes as u64) }
-    }
 }
 
 /// An input or output.
@@ -130,12 +110,12 @@ impl ModelInfo {
         RANDOM.iter().any(|name| has(name)) || has("Dropout") && self.inputs.len() == 3
     }
 
-    /// Describes a model in memory; `folder` is that of its external data, if it has any.
+    /// Describes a model in memory.
     pub fn of_bytes(
         bytes: FileBytes,
-        folder: Option<&Path>,
+        data: ExternalData,
     ) -> std::result::Result<ModelInfo, ImportError> {
-        describe(&Model::decode(Bytes::from_owner(bytes), folder.map(Path::to_path_buf))?)
+        describe(&Model::decode(Bytes::from_owner(bytes), data)?)
     }
 }
 
@@ -156,7 +136,7 @@ fn describe(model: &Model) -> Result<ModelInfo> {
         producer: format!("{} {}", proto.producer_name, proto.producer_version).trim().into(),
         ir_version: proto.ir_version,
         metadata: metadata(proto),
-        parameters: parameters(graph, Parameters::default()),
+        parameters: parameters(graph, Elements::default()),
         external_bytes: model.files.external_bytes(),
         opsets: proto
             .opset_import
@@ -189,8 +169,8 @@ fn metadata(proto: &ModelProto) -> Vec<(String, String)> {
 }
 
 /// The constants of a graph and of those inside it, added to `sum`.
-fn parameters(graph: &GraphProto, sum: Parameters) -> Parameters {
-    let add = |sum: Parameters, tensor: &TensorProto| match dtype(tensor.data_type) {
+fn parameters(graph: &GraphProto, sum: Elements) -> Elements {
+    let add = |sum: Elements, tensor: &TensorProto| match dtype(tensor.data_type) {
         Ok(dtype) => sum.with(dtype, &tensor.dims),
         Err(_) => sum,
     };

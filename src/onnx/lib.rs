@@ -18,7 +18,8 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `proto`, `tensor` | protobuf messages, tensors to [`reflex_graph::Literal`]; external data |
+//! | `proto`, `tensor` | protobuf messages, tensors to [`reflex_graph::Literal`] |
+//! | `external_data` | where weights in other files are, and their names |
 //! | `model`, `opset`, `info` | decoded model, operator sets, summary |
 //! | `value`, `fold`, `emit` | values with known elements, folding, helpers that emit graph operators |
 //! | `context`, `node_order`, `call` | scopes and the walk over nodes; one node as its operator reads it |
@@ -38,6 +39,7 @@ mod context;
 mod custom;
 mod emit;
 mod error;
+mod external_data;
 mod fold;
 mod function;
 mod import;
@@ -61,7 +63,8 @@ use prost::bytes::Bytes;
 
 pub use custom::{CustomImport, CustomNode, CustomOperators};
 pub use error::{ImportError, ImportErrorKind};
-pub use info::{Dim, ModelInfo, Parameters, ValueInfo};
+pub use external_data::ExternalData;
+pub use info::{Dim, ModelInfo, ValueInfo};
 pub use model::UnsupportedOperator;
 pub use tensor::{SourceFile, read_tensor_pb};
 
@@ -101,16 +104,25 @@ pub fn import_files(
 /// Imports a model from memory with the default options; `folder` is that of its external data, if
 /// it has any.
 pub fn import_bytes(bytes: Vec<u8>, folder: Option<&Path>) -> Result<Module, ImportError> {
-    import_memory(bytes.into(), folder, &ImportOptions::default()).map(|(module, _)| module)
+    let folder = folder.map(Path::to_path_buf);
+    let data = folder.map_or(ExternalData::Absent, ExternalData::Folder);
+    import_memory(bytes.into(), data, &ImportOptions::default()).map(|(module, _)| module)
 }
 
-/// As [`import_files`], from memory: the files are those of external data, which `folder` has.
+/// The names of a model's external data, relative to the model's folder, each once. None leads out of
+/// that folder: such a model is refused.
+pub fn external_files(bytes: FileBytes) -> Result<Vec<String>, ImportError> {
+    let model = model::Model::decode(Bytes::from_owner(bytes), ExternalData::Absent)?;
+    Ok(external_data::names(&model.proto)?.into_iter().collect())
+}
+
+/// As [`import_files`], from memory: the files are those of external data in a folder.
 pub fn import_memory(
     bytes: FileBytes,
-    folder: Option<&Path>,
+    data: ExternalData,
     options: &ImportOptions,
 ) -> Result<(Module, Vec<SourceFile>), ImportError> {
-    let mut model = model::Model::decode(Bytes::from_owner(bytes), folder.map(Path::to_path_buf))?;
+    let mut model = model::Model::decode(Bytes::from_owner(bytes), data)?;
     model.files.set_access(options.access);
     model.custom = options.operators.clone();
     let module = import::import_model(&model)?;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use prost::Message;
 use prost::bytes::Bytes;
@@ -10,6 +10,7 @@ use reflex_runtime::file_bytes::FileAccess;
 
 use crate::custom::CustomOperators;
 use crate::error::{Result, invalid, malformed, unsupported};
+use crate::external_data::ExternalData;
 use crate::opset::{OPSETS, canonical_domain};
 use crate::proto::{FunctionProto, GraphProto, ModelProto, NodeProto};
 use crate::tensor::{Files, open_file};
@@ -52,17 +53,17 @@ impl Model {
     /// Reads a file.
     pub fn open(path: &Path, access: FileAccess) -> Result<Model> {
         let (bytes, stamp) = open_file(path, access)?;
-        let mut model = Model::decode(Bytes::from_owner(bytes.clone()), None)?;
+        let mut model = Model::decode(Bytes::from_owner(bytes.clone()), ExternalData::Absent)?;
         model.files = Files::of_model(path, bytes, stamp, access);
         Ok(model)
     }
 
     /// Decodes bytes.
-    pub fn decode(bytes: Bytes, folder: Option<PathBuf>) -> Result<Model> {
+    pub fn decode(bytes: Bytes, data: ExternalData) -> Result<Model> {
         let proto = ModelProto::decode(bytes)
             .map_err(|e| malformed(format!("not an ONNX model, or damaged: {e}")))?;
         let model =
-            Model { proto, files: Files::below(folder), custom: CustomOperators::default() };
+            Model { proto, files: Files::of_memory(data), custom: CustomOperators::default() };
         model.graph()?;
         model.opsets()?;
         Ok(model)

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use prost::Message;
@@ -17,6 +17,7 @@ use reflex_runtime::dtype::{DType, code};
 use reflex_runtime::file_bytes::{self, FileAccess, FileBytes, FileStamp};
 
 use crate::error::{ImportError, ImportErrorKind, Result, invalid, malformed, unsupported};
+use crate::external_data::{self, ExternalData};
 use crate::narrow;
 use crate::proto::{LOCATION_EXTERNAL, TensorProto, data_type};
 
@@ -26,7 +27,7 @@ pub(crate) struct Files {
     /// The model's own, where it was not decoded from bytes.
     model: Option<(SourceFile, FileBytes)>,
     /// Where external data may be.
-    folder: Option<PathBuf>,
+    data: ExternalData,
     access: FileAccess,
     /// By the path that is opened.
     external: RefCell<BTreeMap<PathBuf, ExternalFile>>,
@@ -196,9 +197,9 @@ pub(crate) fn supported(dtype: DType) -> Result<DType> {
 }
 
 impl Files {
-    /// Files of a model that is not in a file; its external data is below `folder`, or refused.
-    pub(crate) fn below(folder: Option<PathBuf>) -> Files {
-        Files { folder, ..Files::default() }
+    /// Files of a model that is not in a file.
+    pub(crate) fn of_memory(data: ExternalData) -> Files {
+        Files { data, ..Files::default() }
     }
 
     /// Sets the way that files of external data are held.
@@ -214,8 +215,9 @@ impl Files {
         access: FileAccess,
     ) -> Files {
         let folder = path.parent().map(Path::to_path_buf);
+        let data = folder.map_or(ExternalData::Absent, ExternalData::Folder);
         let model = Some((SourceFile { path: path.to_path_buf(), stamp }, bytes));
-        Files { model, folder, access, ..Files::default() }
+        Files { model, data, access, ..Files::default() }
     }
 
     /// The files that tensors came from so far.
@@ -237,9 +239,14 @@ impl Files {
         Ok(())
     }
 
-    /// The lengths of the files of external data that tensors came from so far.
+    /// The lengths of the files of external data that tensors came from so far, or that are in memory.
     pub(crate) fn external_bytes(&self) -> u64 {
-        self.external.borrow().values().map(|file| file.stamp.length()).sum()
+        let in_memory: u64 = match &self.data {
+            ExternalData::Memory(files) => files.values().map(|f| f.as_ref().len() as u64).sum(),
+            ExternalData::Absent | ExternalData::Folder(_) => 0,
+        };
+        let external = self.external.borrow();
+        in_memory + external.values().map(|file| file.stamp.length()).sum::<u64>()
     }
 
     /// Releases the model's own pages.
@@ -259,24 +266,36 @@ impl Files {
                 Err(_) => Err(malformed(format!("external data: {key} `{}`", entry.value))),
             },
         };
-        let location = &entry("location").ok_or_else(|| malformed("external data: no location"))?;
+        let location = external_data::location(tensor)?;
         let offset = number("offset")?.unwrap_or(0);
         let length = number("length")?.unwrap_or(size);
         if length != size {
             return Err(malformed(format!("external data: {length} bytes, {size} are needed")));
         }
-        let path = self.open(&location.value)?;
+        let range = |have: u64| {
+            let end = offset.checked_add(size).filter(|end| *end as u64 <= have);
+            let needed = || format!("`{location}` has {have} bytes, {size} at {offset} are needed");
+            end.map(|end| offset..end)
+                .ok_or_else(|| malformed(format!("external data: {}", needed())))
+        };
+        let folder = match &self.data {
+            ExternalData::Absent => {
+                return Err(invalid("external data in a model that is not a file"));
+            }
+            ExternalData::Folder(folder) => folder,
+            ExternalData::Memory(files) => {
+                let bytes = files.get(&external_data::name(location)?);
+                let missing = || invalid(format!("external data: `{location}` is not in memory"));
+                let bytes = bytes.ok_or_else(missing)?;
+                let range = range(bytes.as_ref().len() as u64)?;
+                return Ok((Bytes::from_owner(bytes.clone()).slice(range), None));
+            }
+        };
+        let path = self.open(folder, location)?;
         let external = &self.external.borrow()[&path];
-        let have = external.stamp.length();
-        let end = offset.checked_add(size).filter(|end| *end as u64 <= have);
-        let end = end.ok_or_else(|| {
-            malformed(format!(
-                "external data: `{}` has {have} bytes, {size} at {offset} are needed",
-                location.value
-            ))
-        })?;
+        let range = range(external.stamp.length())?;
         if let Some(bytes) = &external.bytes {
-            return Ok((Bytes::from_owner(bytes.clone()).slice(offset..end), Some(bytes.clone())));
+            return Ok((Bytes::from_owner(bytes.clone()).slice(range), Some(bytes.clone())));
         }
         let mut bytes = vec![0; size];
         let read = external.file.read_exact_at(&mut bytes, offset as u64);
@@ -286,25 +305,17 @@ impl Files {
 
     /// Opens a file by its path relative to the model's folder. Neither `..` nor a link may
     /// lead out of the folder.
-    fn open(&self, location: &str) -> Result<PathBuf> {
-        let Some(folder) = &self.folder else {
-            return Err(invalid("external data in a model that is not a file"));
-        };
-        let relative = Path::new(location);
-        let outside = || invalid(format!("external data: `{location}` leaves the model's folder"));
-        if !relative.components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir)) {
-            return Err(outside());
-        }
-        let path = folder.join(relative);
+    fn open(&self, folder: &Path, location: &str) -> Result<PathBuf> {
+        let path = folder.join(external_data::name(location)?);
         if self.external.borrow().contains_key(&path) {
             return Ok(path);
         }
         let io = |error: std::io::Error| io_error(&path, &error);
         let real = path.canonicalize().map_err(io)?;
         let empty = folder.as_os_str().is_empty();
-        let root = if empty { Path::new(".") } else { folder.as_path() };
+        let root = if empty { Path::new(".") } else { folder };
         if !real.starts_with(root.canonicalize().map_err(io)?) {
-            return Err(outside());
+            return Err(external_data::outside(location));
         }
         let file = file_bytes::open_regular(&real).map_err(io)?;
         let stamp = FileStamp::of(&file).map_err(io)?;
@@ -344,7 +355,7 @@ mod tests {
     #[test]
     fn external_data_stays_in_the_folder() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf();
-        let files = Files::below(Some(folder));
+        let files = Files::of_memory(ExternalData::Folder(folder));
         let read = literal(&external("tensor.rs"), &files).unwrap();
         assert_eq!(read.bytes(), b" `Te");
         for escape in ["../graph/lib.rs", "/etc/passwd", "./../onnx/tensor.rs"] {
@@ -352,6 +363,24 @@ mod tests {
             assert!(message.contains("leaves the model's folder"), "{message}");
         }
         assert!(literal(&external("nowhere.bin"), &files).is_err());
+    }
+
+    #[test]
+    fn external_data_in_memory_is_bounded() {
+        let data = BTreeMap::from([("a/w.bin".to_owned(), b"0123456789".to_vec().into())]);
+        let files = Files::of_memory(ExternalData::Memory(data));
+        assert_eq!(literal(&external("./a/w.bin"), &files).unwrap().bytes(), b"3456");
+        let mut tensor = external("a/w.bin");
+        for (offset, what) in [("7", "10 bytes, 4 at 7"), ("18446744073709551615", "10 bytes")] {
+            tensor.external_data[1].value = offset.into();
+            let message = literal(&tensor, &files).unwrap_err().to_string();
+            assert!(message.contains(what), "{message}");
+        }
+        for (location, what) in [("../a/w.bin", "leaves"), ("w.bin", "is not in memory"), ("", "`")]
+        {
+            let message = literal(&external(location), &files).unwrap_err().to_string();
+            assert!(message.contains(what), "{message}");
+        }
     }
 
     #[test]

@@ -102,8 +102,8 @@ pub(crate) fn load(
         saved_code: None,
         listing: None,
     };
-    if let Some(TargetDevice { id, target }) = &target.device {
-        let codes = DeviceCodes::of(&target.gpu.name, &compiled.device, &compiled.on_cpu);
+    if let Some(TargetDevice { id, gpu }) = &target.device {
+        let codes = DeviceCodes::of(&gpu.name, &compiled.device, &compiled.on_cpu);
         let codes = codes.map_err(|why| Error::new(ErrorKind::Compile, why))?;
         let device = id.map(device::get).transpose().map_err(failed)?;
         resources.compute_on(codes, device)?;

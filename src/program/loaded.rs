@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use reflex_cranelift::{CraneliftTier, Disassemble, JitError, Overview, SavedCodeError};
+#[cfg(feature = "compiler")]
 use reflex_graph::{ConstantPool, Literal};
 use reflex_runtime::abi::DLDevice;
 use reflex_runtime::device::Device;
@@ -17,16 +17,19 @@ use reflex_vm::verify::{self, Verified};
 use reflex_vm::{load, program, text};
 
 use super::shape_variant::{NamedVariant, ShapeVariant};
-use crate::disassemble;
+use super::tier::ProgramTier;
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernels::device::{DeviceCodes, DeviceKernels, needs_device};
+use crate::kernels::device::DeviceCodes;
+#[cfg(feature = "device")]
+use crate::kernels::device::{DeviceKernels, needs_device};
+#[cfg(feature = "compiler")]
 use crate::kernels::objects::{ByCpu, KernelObjects};
 use crate::kernels::tiered::TieredKernels;
 use crate::options::{ExecutionOptions, Mode, SessionOptions, devices};
 use crate::session::batches::impurity;
 use crate::session::plain::{PlainOptions, PlainSession};
 use crate::signature::{KernelOperations, Signature};
-use crate::tier_policy::{SavedCode, Tiering};
+use crate::tier_policy::Tiering;
 use crate::tier_report::{TierDetail, TierReport};
 
 /// A program that sessions run. It is not specialised by itself.
@@ -55,6 +58,7 @@ pub(crate) struct Resources {
     pub(crate) on_cpu: Arc<[String]>,
     pub(crate) signatures: Arc<BTreeMap<String, Signature>>,
     /// The kernels as object files, if this process compiled them to be saved.
+    #[cfg(feature = "compiler")]
     pub(crate) objects: Option<Arc<KernelObjects>>,
     /// Modules of an artifact beside the program.
     pub(crate) imports: Arc<[Module]>,
@@ -77,6 +81,7 @@ pub(crate) struct Resources {
 impl Resources {
     /// Makes the kernels those for a GPU, and the present ones those for host memory. Without a device
     /// no session runs the program.
+    #[cfg(feature = "device")]
     pub(crate) fn compute_on(
         &mut self,
         codes: DeviceCodes,
@@ -97,12 +102,15 @@ impl Resources {
         self.device_code = Some(Arc::new(codes));
         Ok(())
     }
-}
 
-/// The code generator of a program, and the state of the artifact's saved code.
-struct ProgramTier {
-    cranelift: Arc<CraneliftTier>,
-    saved_code: Option<std::result::Result<(), SavedCodeError>>,
+    #[cfg(not(feature = "device"))]
+    pub(crate) fn compute_on(
+        &mut self,
+        codes: DeviceCodes,
+        _: Option<&'static dyn Device>,
+    ) -> Result<()> {
+        match codes.never {}
+    }
 }
 
 impl LoadedProgram {
@@ -133,10 +141,12 @@ impl LoadedProgram {
     }
 
     /// Returns the program with one for a GPU that is saved with it.
+    #[cfg(feature = "compiler")]
     pub(crate) fn with_companion(self, companion: LoadedProgram) -> LoadedProgram {
         LoadedProgram { companion: Some(Arc::new(companion)), ..self }
     }
 
+    #[cfg(feature = "compiler")]
     pub(crate) fn companion(&self) -> Option<&LoadedProgram> {
         self.companion.as_deref()
     }
@@ -152,6 +162,7 @@ impl LoadedProgram {
 
     /// Returns the kernels as object files, the best that there are; `None` if this process did not
     /// compile them.
+    #[cfg(feature = "compiler")]
     pub(crate) fn objects(&self) -> Result<Option<Cow<'_, ByCpu>>> {
         let Some(objects) = &self.resources.objects else { return Ok(None) };
         let mut list = objects.read()?;
@@ -174,6 +185,7 @@ impl LoadedProgram {
     }
 
     /// Returns its constants, for a program that shares their memory.
+    #[cfg(feature = "compiler")]
     pub(crate) fn constants(&self) -> ConstantPool {
         let constants = self.vm.executable().constants.iter();
         let literal = |constant: &Constant| match constant {
@@ -192,14 +204,13 @@ impl LoadedProgram {
         if let Some(obstacle) = &self.resources.obstacle {
             return Err(Error::new(ErrorKind::Unsupported, obstacle.as_str()));
         }
-        let ExecutionOptions { threads, policy } = &self.resources.execution;
         let mode = match options.mode {
-            Mode::Tiered if policy.tiering == Tiering::Off => Mode::Bytecode,
+            Mode::Tiered if self.is_tiering_off() => Mode::Bytecode,
             mode => mode,
         };
         let tier = match mode {
             Mode::Bytecode => None,
-            Mode::Compiled | Mode::Tiered => Some(self.tier()?.cranelift.clone()),
+            Mode::Compiled | Mode::Tiered => Some(self.tier()?.of_session()),
         };
         if mode == Mode::Compiled {
             self.bailouts.get_or_init(|| self.vm.compile_ahead_of_time());
@@ -209,7 +220,7 @@ impl LoadedProgram {
         let library = &self.resources.library;
         let is_kernel = |name: &str| library.function(name).is_some();
         let impurity = impurity(self.vm.executable(), is_kernel);
-        let threads = *threads;
+        let threads = self.resources.execution.threads;
         let options = PlainOptions { mode, tier, kernels, allocator, devices, threads, impurity };
         PlainSession::open(&self.vm, options)
     }
@@ -229,31 +240,17 @@ impl LoadedProgram {
         }
     }
 
-    /// Returns true if the tier policy turns compilation off.
+    /// Returns true if the tier policy turns compilation off, or this build has no tier.
     pub(crate) fn is_tiering_off(&self) -> bool {
-        self.resources.execution.policy.tiering == Tiering::Off
+        !ProgramTier::IS_BUILT || self.resources.execution.policy.tiering == Tiering::Off
     }
 
     /// Returns the tier, which is made and attached at first use. Saved code runs from then on.
     fn tier(&self) -> Result<&ProgramTier> {
-        let tier = self.tier.get_or_init(|| {
-            let tier = self.make_tier().map_err(|e| e.to_string())?;
-            self.vm.attach(tier.cranelift.clone());
-            tier.cranelift.install_saved_code(&self.vm);
-            Ok(tier)
-        });
+        let Resources { saved_code, execution, .. } = &self.resources;
+        let attach = || ProgramTier::attach(&self.vm, &execution.policy, saved_code.as_deref());
+        let tier = self.tier.get_or_init(attach);
         tier.as_ref().map_err(|e| Error::new(ErrorKind::Compile, e.clone()))
-    }
-
-    fn make_tier(&self) -> std::result::Result<ProgramTier, JitError> {
-        let policy = &self.resources.execution.policy;
-        let code = self.resources.saved_code.as_deref();
-        let Some(code) = code.filter(|_| policy.saved_code == SavedCode::Use) else {
-            let cranelift = Arc::new(CraneliftTier::with_options(policy.options())?);
-            return Ok(ProgramTier { cranelift, saved_code: None });
-        };
-        let (tier, saved) = CraneliftTier::with_saved_code(policy.options(), &self.vm, code)?;
-        Ok(ProgramTier { cranelift: Arc::new(tier), saved_code: Some(saved) })
     }
 
     /// Sizes and counts of the bytecode; of a library also the state of its saved code.
@@ -264,14 +261,7 @@ impl LoadedProgram {
             stats.push('\n');
         }
         let state = match self.tier() {
-            Ok(tier) => match &tier.saved_code {
-                None => "not used, by the tier policy".to_owned(),
-                Some(Err(error)) => format!("not used, since {error}"),
-                Some(Ok(())) => {
-                    let (functions, bytes) = tier.cranelift.saved_functions(&self.vm);
-                    format!("{functions} functions, {bytes} bytes")
-                }
-            },
+            Ok(tier) => tier.saved_code_state(&self.vm),
             Err(error) => format!("not used: {error}"),
         };
         stats += &format!("Machine code of VM functions ({} bytes): {state}\n", code.len());
@@ -284,19 +274,10 @@ impl LoadedProgram {
         session: Option<&vm::Session>,
         detail: TierDetail,
     ) -> TierReport {
-        let tier = self.tier.get().and_then(|tier| tier.as_ref().ok());
-        let Some(ProgramTier { cranelift, saved_code }) = tier else {
-            return TierReport { off: self.is_tiering_off(), ..TierReport::default() };
-        };
-        let assembly = |code: &[u8], address: usize| {
-            let mut text = String::new();
-            disassemble::function(&mut text, code, address as u64);
-            text
-        };
-        let show: Option<Disassemble<'_>> = (detail == TierDetail::Code).then_some(&assembly);
-        let code: Overview = cranelift.overview(&self.vm, session, show);
-        let unused = saved_code.as_ref().and_then(|fits| Some(fits.as_ref().err()?.to_string()));
-        TierReport { off: false, code: Some(code), specialised: None, saved_code_unused: unused }
+        match self.tier.get().and_then(|tier| tier.as_ref().ok()) {
+            Some(tier) => tier.report(&self.vm, session, detail),
+            None => TierReport { off: self.is_tiering_off(), ..TierReport::default() },
+        }
     }
 }
 

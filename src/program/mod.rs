@@ -1,32 +1,25 @@
 //! Programs: loaded models, shared by the threads that run them.
 
+#[cfg(feature = "compiler")]
 pub(crate) mod compiled;
 pub(crate) mod loaded;
+#[cfg(feature = "compiler")]
+mod own_kernels;
 pub(crate) mod shape_variant;
+#[cfg_attr(not(feature = "jit"), path = "no_tier.rs")]
+pub(crate) mod tier;
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
-use std::path::Path;
 use std::sync::Arc;
 
-use reflex_cranelift::CraneliftTier;
-use reflex_relay::lower::RESERVED;
 use reflex_runtime::module::Module;
-use reflex_tir::codegen::KernelTier;
-use reflex_vm::executable::{Executable, FuncKind};
-use reflex_vm::verify::Verified;
-use reflex_vm::{program as vm_program, text};
+use reflex_vm::executable::FuncKind;
+use reflex_vm::text;
 
 use crate::array::Feed;
-use crate::artifact::device::{CompanionProgram, DeviceSection};
-use crate::artifact::metadata::Metadata;
-use crate::artifact::writer::{self, Contents};
-use crate::disassemble;
-use crate::error::{Error, ErrorKind, Result};
-use crate::kernels::objects::ByCpu;
-use crate::kernels::tiered::KernelState;
+use crate::artifact::relay::RESERVED;
+use crate::error::{Error, Result};
 use crate::model_info::ModelInfo;
-use crate::model_source::ModelFormat;
 use crate::options::{Mode, SessionOptions};
 use crate::prepared::Prepared;
 use crate::session::Session;
@@ -35,7 +28,7 @@ use crate::session::router::{DynamicFunction, ShapeRouter, Specialisation};
 use crate::signature::{Dim, OutputNames, Signature};
 use crate::specialise::Specialiser;
 use crate::tier_report::{TierDetail, TierReport};
-use loaded::{LoadedProgram, verified};
+use loaded::LoadedProgram;
 
 /// A loaded model. Cloning shares it.
 #[derive(Clone)]
@@ -227,93 +220,6 @@ impl Program {
         })
     }
 
-    /// Writes the artifact that [`Engine::load`](crate::Engine::load) and TVM open, with saved code
-    /// for its functions. Returns its size in bytes. The name ends in `.so`, by which the file is
-    /// known for a library; it appears when it is complete.
-    ///
-    /// ```
-    /// # use reflex::Engine;
-    /// # let program = Engine::new()?.load("examples/softmax.py")?;
-    /// # let folder = tempfile::tempdir().unwrap();
-    /// let path = folder.path().join("softmax.so");
-    /// let bytes = program.save(&path)?;
-    /// assert_eq!(path.metadata().unwrap().len(), bytes);
-    /// assert!(program.save(&folder.path().join("softmax.dll")).is_err());
-    /// # Ok::<(), reflex::Error>(())
-    /// ```
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<u64> {
-        Program::check_save_path(&path)?;
-        let resources = self.loaded.resources();
-        if let Some(tiered) = &resources.tiered {
-            tiered.wait_for_all();
-        }
-        let kernels = self.loaded.objects()?.ok_or_else(|| {
-            let text = match &resources.listing {
-                None => "a .so is compiled already; compile the model itself",
-                Some(_) => {
-                    "an executable of Relay's virtual machine is shipped as it is, with its kernels"
-                }
-            };
-            Error::new(ErrorKind::Unsupported, text)
-        })?;
-        let exec = verified(writer::aligned(self.loaded.executable())?)?;
-        let saved_code = match resources.device_code {
-            None => Some(self.machine_code(exec.clone())?),
-            Some(_) => None,
-        };
-        let metadata = Metadata::new(&kernels, resources);
-        let companion = self.loaded.companion();
-        let others = companion.and_then(|program| program.resources().objects.as_ref());
-        let others = others.map(|objects| objects.read()).transpose()?;
-        let all = kernels.iter().chain(others.iter().flat_map(|kernels| kernels.iter()));
-        let contents = Contents {
-            executable: &exec,
-            saved_code: saved_code.as_deref(),
-            kernels: all.flat_map(|(_, objects)| objects).collect(),
-            metadata: &metadata,
-            device: self.device_section(others.as_deref())?,
-        };
-        writer::write(path.as_ref(), &contents)
-    }
-
-    /// Machine code of the functions of an executable, linked to this program's kernels.
-    fn machine_code(&self, exec: Verified<Executable>) -> Result<Vec<u8>> {
-        let failed = |e: &dyn Display| Error::new(ErrorKind::Compile, e.to_string());
-        let library = self.loaded.resources().library.as_ref();
-        let vm = vm_program::Program::load(exec, &[library]).map_err(|e| failed(&e))?;
-        let tier = CraneliftTier::new().map_err(|e| failed(&e))?;
-        let (code, _) = tier.save_code(&vm).map_err(|e| failed(&e))?;
-        Ok(code)
-    }
-
-    /// The artifact's section for a GPU: this program's code, or its companion with the kernels in
-    /// host memory.
-    fn device_section(&self, kernels: Option<&ByCpu>) -> Result<Option<DeviceSection<'_>>> {
-        let code = |program: &LoadedProgram| program.resources().device_code.as_deref().cloned();
-        if let Some(codes) = code(&self.loaded) {
-            return Ok(Some(DeviceSection { codes, companion: None }));
-        }
-        let Some(program) = self.loaded.companion() else { return Ok(None) };
-        let Some(codes) = code(program) else { return Ok(None) };
-        let metadata = Metadata::new(kernels.unwrap_or_default(), program.resources());
-        let companion = Some(CompanionProgram::new(program.executable(), &metadata)?);
-        Ok(Some(DeviceSection { codes, companion }))
-    }
-
-    /// Refuses a path that [`Program::save`] would refuse, before the model is compiled.
-    ///
-    /// ```
-    /// let error = reflex::Program::check_save_path("softmax.dll").unwrap_err();
-    /// assert_eq!(error.to_string(), "softmax.dll: an artifact's name ends in .so");
-    /// ```
-    pub fn check_save_path(path: impl AsRef<Path>) -> Result<()> {
-        let path = path.as_ref();
-        match ModelFormat::of_path(path) {
-            Ok(ModelFormat::Library) => Ok(()),
-            _ => Err(Error::input("an artifact's name ends in .so").at(path.display())),
-        }
-    }
-
     /// Returns the bytecode as text.
     ///
     /// ```
@@ -413,78 +319,6 @@ impl Program {
         let report = self.loaded.tier_report(session.map(Session::vm_state), detail);
         let specialiser = self.specialiser.as_ref().filter(|_| report.code.is_some());
         TierReport { specialised: specialiser.map(|s| s.to_string()), ..report }
-    }
-
-    /// Returns the kernels that this process compiled, by name, with their code generators; an error
-    /// for a program whose kernels come from a library, which does not say.
-    ///
-    /// ```
-    /// use reflex::{Engine, KernelTier};
-    ///
-    /// let engine = Engine::builder().tier("kernels=cranelift".parse()?).build()?;
-    /// let kernels = engine.load("examples/softmax.py")?.kernels()?;
-    /// assert!(kernels.iter().all(|(_, tier)| *tier == KernelTier::Baseline));
-    /// # Ok::<(), reflex::Error>(())
-    /// ```
-    pub fn kernels(&self) -> Result<Vec<(String, KernelTier)>> {
-        let objects = self.loaded.resources().objects.as_deref().ok_or_else(|| {
-            let why = "the kernels of a library or of another device do not say what compiled them";
-            Error::new(ErrorKind::Unsupported, why)
-        })?;
-        if let Some(tiered) = &self.loaded.resources().tiered {
-            let states = tiered.states().into_iter();
-            return Ok(states.map(|state| (state.name, state.tier)).collect());
-        }
-        Ok(objects.tiers().map(|(name, tier)| (name.to_owned(), tier)).collect())
-    }
-
-    /// Returns the kernels whose code is replaced while calls go on, with their tiers and why they are in
-    /// them; none unless the tier policy says `kernels=tiered` and a kernel was not in the cache.
-    ///
-    /// ```
-    /// let program = reflex::Engine::new()?.load("examples/softmax.py")?;
-    /// for kernel in program.kernel_states() {
-    ///     println!("{kernel}");
-    /// }
-    /// # Ok::<(), reflex::Error>(())
-    /// ```
-    pub fn kernel_states(&self) -> Vec<KernelState> {
-        self.loaded.resources().tiered.as_ref().map_or(vec![], |tiered| tiered.states())
-    }
-
-    /// Waits until no kernel that was called waits for better code.
-    ///
-    /// ```
-    /// let program = reflex::Engine::new()?.load("examples/softmax.py")?;
-    /// program.wait_for_kernels();
-    /// # Ok::<(), reflex::Error>(())
-    /// ```
-    pub fn wait_for_kernels(&self) {
-        if let Some(tiered) = &self.loaded.resources().tiered {
-            tiered.wait();
-        }
-    }
-
-    /// Returns the assembly of a kernel.
-    ///
-    /// ```
-    /// # use reflex::Engine;
-    /// # let program = Engine::new()?.load("examples/softmax.py")?;
-    /// let error = program.assembly("no_kernel").unwrap_err();
-    /// assert!(error.to_string().starts_with("no kernel \"no_kernel\"; there are"));
-    /// # Ok::<(), reflex::Error>(())
-    /// ```
-    pub fn assembly(&self, func: &str) -> Result<String> {
-        let list = self.loaded.objects()?.ok_or_else(|| {
-            let why = "this program has no objects; see Engine::assembly for a .so";
-            Error::new(ErrorKind::Unsupported, why)
-        })?;
-        let objects = || list.iter().flat_map(|(_, objects)| objects);
-        let names = || objects().map(|o| o.signature.name.as_str()).collect::<Vec<_>>();
-        let object = objects().find(|o| o.signature.name == func).ok_or_else(|| {
-            Error::input(format!("no kernel {func:?}; there are {}", names().join(", ")))
-        })?;
-        disassemble::object(object)
     }
 
     /// Returns the interface and the callees.

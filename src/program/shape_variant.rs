@@ -9,14 +9,17 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+#[cfg(feature = "compiler")]
 use reflex_graph::{Func, FuncData, Module};
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::AnyView;
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "compiler")]
 use crate::error::{Error, Result};
 
 /// Shapes of inputs by name, to compile a variant for.
+#[cfg(feature = "compiler")]
 pub(crate) type InputShapes = BTreeMap<String, Vec<i64>>;
 
 /// A variant by names, as an artifact describes it.
@@ -74,6 +77,7 @@ impl ShapeVariant {
 
 /// Adds a variant of the functions that have the named inputs to the module, for each of `wanted`.
 /// An error if there is no such function, or if a shape does not fit.
+#[cfg(feature = "compiler")]
 pub(crate) fn add(module: &mut Module, wanted: &[InputShapes]) -> Result<Vec<NamedVariant>> {
     let mut variants: Vec<NamedVariant> = vec![];
     for shapes in wanted {
@@ -99,6 +103,7 @@ pub(crate) fn add(module: &mut Module, wanted: &[InputShapes]) -> Result<Vec<Nam
     Ok(variants)
 }
 
+#[cfg(feature = "compiler")]
 fn graphs(module: &Module) -> impl Iterator<Item = &Func> {
     module.funcs.values().filter_map(|func| match func {
         FuncData::Graph(func) => Some(func),
@@ -107,11 +112,13 @@ fn graphs(module: &Module) -> impl Iterator<Item = &Func> {
 }
 
 /// The index of a parameter.
+#[cfg(feature = "compiler")]
 fn param(func: &Func, name: &str) -> Option<usize> {
     func.params.iter().position(|value| func.values[*value].name == name)
 }
 
 /// Binds the dimensions of `func` to `shapes`.
+#[cfg(feature = "compiler")]
 fn variant(mut func: Func, shapes: &InputShapes, number: usize) -> Result<(Func, NamedVariant)> {
     let mut values = std::collections::HashMap::new();
     for (name, shape) in shapes {

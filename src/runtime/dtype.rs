@@ -296,6 +296,27 @@ impl<'de> Deserialize<'de> for DType {
     }
 }
 
+/// The number of elements of some tensors, and the bytes that they take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Elements {
+    /// Elements.
+    pub count: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl Elements {
+    /// These and the elements of a tensor of this type and shape.
+    #[must_use]
+    pub fn with(self, dtype: DType, shape: &[i64]) -> Elements {
+        let extents = shape.iter().map(|n| u64::try_from(*n).ok());
+        let count = extents.reduce(|n, d| n?.checked_mul(d?)).unwrap_or(Some(1)).unwrap_or(0);
+        let bytes = usize::try_from(count).ok().and_then(|n| dtype.bytes_for(n)).unwrap_or(0);
+        let count = self.count.saturating_add(count);
+        Elements { count, bytes: self.bytes.saturating_add(bytes as u64) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -41,6 +41,7 @@ pub struct FileBytes(Arc<Source>);
 #[derive(Debug)]
 enum Source {
     Memory(Vec<u8>),
+    Static(&'static [u8]),
     Mapped(Mmap),
 }
 
@@ -142,10 +143,17 @@ impl From<Vec<u8>> for FileBytes {
     }
 }
 
+impl From<&'static [u8]> for FileBytes {
+    fn from(bytes: &'static [u8]) -> FileBytes {
+        FileBytes(Arc::new(Source::Static(bytes)))
+    }
+}
+
 impl AsRef<[u8]> for FileBytes {
     fn as_ref(&self) -> &[u8] {
         match &*self.0 {
             Source::Memory(bytes) => bytes,
+            Source::Static(bytes) => bytes,
             Source::Mapped(map) => map,
         }
     }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use reflex_cranelift::CraneliftTier;
 use reflex_runtime::alloc::device::AllocatorKind;
 use reflex_runtime::error::Error as Raised;
 use reflex_runtime::fp::FpEnv;
@@ -14,13 +13,13 @@ use reflex_vm::program::Program;
 use reflex_vm::reentry::Reentry;
 use reflex_vm::run_error::RunError;
 use reflex_vm::session as vm;
-use reflex_vm::tier::Tier;
 
 use super::batches::{BatchReport, Batches};
 use super::stream::SessionStream;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernels::tiered::TieredKernels;
 use crate::options::Mode;
+use crate::program::tier::SessionTier;
 
 fn raised(error: reflex_runtime::error::Error) -> Error {
     Error::raised(ErrorKind::Run, error)
@@ -32,7 +31,7 @@ const MAX_WARM_UP: usize = 100_000;
 /// The state in which one thread runs one program, without shape specialisation.
 pub(crate) struct PlainSession {
     pub(super) vm: vm::Session,
-    tier: Option<Arc<CraneliftTier>>,
+    tier: Option<SessionTier>,
     kernels: Option<Arc<TieredKernels>>,
     threads: usize,
     /// Calls on the stream that are enqueued as one, in tiered mode.
@@ -84,7 +83,7 @@ impl PlainReentry {
 /// The options of a [`PlainSession`], with its program's tier.
 pub(crate) struct PlainOptions {
     pub(crate) mode: Mode,
-    pub(crate) tier: Option<Arc<CraneliftTier>>,
+    pub(crate) tier: Option<SessionTier>,
     /// Kernels that are replaced while calls go on.
     pub(crate) kernels: Option<Arc<TieredKernels>>,
     pub(crate) allocator: AllocatorKind,

@@ -9,6 +9,7 @@
 //!
 //! Decision: docs/decisions/0016-shape-specialisation.md
 
+#[cfg(feature = "compiler")]
 pub(crate) mod bind;
 pub(crate) mod profile;
 mod trial;
@@ -20,12 +21,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use reflex_cranelift::CompileMode;
 use reflex_runtime::alloc::device::{CPU, DeviceAllocator};
 use reflex_runtime::alloc::heap;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 
+use crate::jit::CompileMode;
 use crate::program::loaded::LoadedProgram;
 use crate::tier_policy::{Specialise, TierPolicy};
 use profile::{Reason, ShapeProfile, Shapes, SpecialisedProgram};

@@ -68,6 +68,7 @@ pub mod level;
 pub mod lower;
 pub mod schedule;
 pub mod script;
+#[cfg(feature = "script")]
 pub mod tensor_intrin;
 pub mod thread;
 pub mod tile;

@@ -1,5 +1,6 @@
 //! The code of a program's kernels for a GPU, as a file holds it.
 
+#[cfg(feature = "compiler")]
 use reflex_lower::compile::DeviceFunction;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +27,7 @@ pub(crate) struct FunctionCode {
 
 impl DeviceCodes {
     /// The code of functions that were compiled for `gpu`.
+    #[cfg(feature = "compiler")]
     pub(crate) fn of(
         gpu: &str,
         functions: &[DeviceFunction],

@@ -62,6 +62,10 @@ impl Handle {
     /// The address of a symbol in it or in what it needs, of the asked-for version if that is there.
     pub(super) fn symbol(&self, name: &CStr, version: Option<&CStr>) -> Option<usize> {
         let handle = self.0.as_ptr();
+        // musl has no versions of symbols.
+        #[cfg(not(target_env = "gnu"))]
+        let of_version = |_: &CStr| None;
+        #[cfg(target_env = "gnu")]
         let of_version = |version: &CStr| {
             // SAFETY: an open handle and two C strings.
             NonNull::new(unsafe { libc::dlvsym(handle, name.as_ptr(), version.as_ptr()) })

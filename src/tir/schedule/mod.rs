@@ -70,6 +70,7 @@ mod split;
 mod state;
 mod storage_align;
 mod store_at;
+#[cfg(feature = "script")]
 mod tensorize;
 mod tile;
 mod trace;

@@ -21,23 +21,35 @@
 //! # Ok::<(), reflex_tir::script::ScriptError>(())
 //! ```
 
+#[cfg(feature = "script")]
 mod error;
 mod names;
+#[cfg(feature = "script")]
 mod nesting;
 mod ops;
+#[cfg(feature = "script")]
 mod parse;
+#[cfg(feature = "script")]
 mod parse_attrs;
+#[cfg(feature = "script")]
 mod parse_block;
+#[cfg(feature = "script")]
 mod parse_buffer;
+#[cfg(feature = "script")]
 mod parse_expr;
+#[cfg(feature = "script")]
 mod parse_stmt;
+#[cfg(feature = "script")]
 mod parse_tile;
 mod print;
 mod print_expr;
 
+#[cfg(feature = "script")]
 pub use error::ScriptError;
 pub use names::{identifier, is_reserved};
+#[cfg(feature = "script")]
 pub use nesting::check_nesting;
+#[cfg(feature = "script")]
 pub use parse::{line_of, parse, parse_dim, parse_function, parse_module, path};
 pub use print::{print, print_indented, string, symbols};
 pub use print_expr::float;

@@ -71,19 +71,6 @@ pub fn parse_dim(e: &Py, text: &str, vars: &HashMap<String, Var>) -> Result<Expr
     p.index(e)
 }
 
-/// The number of tensor parameters that count as outputs: from the first that is written to the
-/// last.
-pub(super) fn written_outputs(func: &PrimFunc) -> usize {
-    let mut written = vec![];
-    func.body.visit(&mut |s| {
-        if let Some(buffer) = s.written() {
-            written.push(buffer);
-        }
-    });
-    let count = func.buffer_params().count();
-    func.buffer_params().position(|b| written.contains(&b)).map_or(0, |first| count - first)
-}
-
 fn definitions(
     body: &[PyStmt],
     text: &str,
@@ -266,7 +253,8 @@ impl<'s> Parser<'s> {
             }
             body => body,
         };
-        self.func.num_outputs = self.num_outputs.unwrap_or_else(|| written_outputs(&self.func));
+        self.func.num_outputs =
+            self.num_outputs.unwrap_or_else(|| super::print::written_outputs(&self.func));
         Ok(())
     }
 

@@ -127,7 +127,7 @@ impl<'f> Printer<'f> {
         let private = attrs.remove("private").map_or("", |_| "private=True, ");
         self.line(&format!("@T.prim_func({private}s_tir=True)"));
         self.line(&format!("def {}({}):", identifier(&func.name), params.join(", ")));
-        if func.num_outputs != super::parse::written_outputs(func) {
+        if func.num_outputs != written_outputs(func) {
             attrs.insert("reflex.num_outputs".into(), func.num_outputs.to_string());
         }
         self.indented(|p| {
@@ -447,4 +447,17 @@ pub fn string(text: &str) -> String {
     }
     out.push('"');
     out
+}
+
+/// The number of tensor parameters that count as outputs: from the first that is written to the
+/// last.
+pub(super) fn written_outputs(func: &PrimFunc) -> usize {
+    let mut written = vec![];
+    func.body.visit(&mut |s| {
+        if let Some(buffer) = s.written() {
+            written.push(buffer);
+        }
+    });
+    let count = func.buffer_params().count();
+    func.buffer_params().position(|b| written.contains(&b)).map_or(0, |first| count - first)
 }

@@ -1,0 +1,28 @@
+//! Stand-ins for types of `reflex_onnx` in builds without the feature `onnx`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use reflex_runtime::file_bytes::{FileAccess, FileBytes, FileStamp};
+
+/// Options of an import.
+#[derive(Clone, Default)]
+pub(crate) struct ImportOptions {
+    pub(crate) access: FileAccess,
+}
+
+/// A file that a model was read from.
+#[derive(PartialEq, Eq)]
+pub(crate) struct SourceFile {
+    pub(crate) path: PathBuf,
+    pub(crate) stamp: FileStamp,
+}
+
+/// Where the external data of a model in memory is.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum ExternalData {
+    #[default]
+    Absent,
+    Folder(PathBuf),
+    Memory(BTreeMap<String, FileBytes>),
+}
