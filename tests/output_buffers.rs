@@ -71,10 +71,11 @@ fn large_results_lie_in_the_bound_tensors() {
     for mode in Mode::ALL {
         let mut session = program.session(mode).expect("a session");
         let (z, y) = (empty(), empty());
+        session.set_input("main", vec![empty().into()]).expect("fits");
+        session.bind_outputs("main", vec![z.clone(), y.clone()]).expect("inputs are set");
         for run in 0..40_u8 {
             let step = f32::from(run);
             session.set_input("main", vec![tensor(|_| step).into()]).expect("fits");
-            session.bind_outputs("main", vec![z.clone(), y.clone()]).expect("inputs are set");
             session.invoke_stateful("main").unwrap_or_else(|e| panic!("{mode}: {e}"));
             let sum = |i: i64| (i + 1) as f32 * step;
             assert_eq!(values(&y), values(&tensor(sum)), "{mode}, run {run}");
@@ -86,8 +87,12 @@ fn large_results_lie_in_the_bound_tensors() {
             };
             let own = [lies_in(0, &z), lies_in(1, &y)];
             let exchanged = [lies_in(0, &y), lies_in(1, &z)];
-            // Whichever storage came first took the first buffer; then a copy put them right.
-            assert!(own == [true; 2] || exchanged == [true; 2], "{mode}: {own:?} {exchanged:?}");
+            // The storage of y, which comes first, takes the first tensor that is offered: z's at first,
+            // and y's once the run has shown it. Copies put the first results right.
+            assert!(
+                own == [true; 2] || (run == 0 && exchanged == [true; 2]),
+                "{mode}, {run}: {own:?}"
+            );
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Storages: blocks of device memory that tensors are laid out on.
 
-use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::LazyLock;
 
@@ -31,8 +30,23 @@ enum Owner {
     Block(OwnedBlock),
     /// The storage that this one is a slice of.
     Slice(Storage),
-    /// Keeps lent memory.
-    Lent(Box<dyn Any + Send + Sync>),
+    Lent(Loan),
+}
+
+/// Memory that is lent to a storage.
+pub struct Loan {
+    /// The object that keeps the memory.
+    pub keeper: ObjectRef,
+    /// Told to `end`.
+    pub number: u64,
+    /// Called when the storage is released.
+    pub end: fn(&ObjectRef, u64),
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        (self.end)(&self.keeper, self.number);
+    }
 }
 
 const _: () = {
@@ -71,17 +85,13 @@ impl Storage {
         Ok(Storage(object::create(*INDEX, 0, |_| cell)))
     }
 
-    /// A storage in host memory that `keeper` keeps alive.
+    /// A storage in host memory that was lent.
     ///
     /// # Safety
-    /// Until `keeper` is dropped the `bytes` at `data` can be read and written, and nothing else reads or
+    /// Until the loan ends the `bytes` at `data` can be read and written, and nothing else reads or
     /// writes them but what tensors on this storage do.
-    pub unsafe fn in_lent_memory(
-        data: NonNull<u8>,
-        bytes: usize,
-        keeper: Box<dyn Any + Send + Sync>,
-    ) -> Storage {
-        let cell = StorageCell { data, bytes, device: DLDevice::CPU, owner: Owner::Lent(keeper) };
+    pub unsafe fn in_lent_memory(data: NonNull<u8>, bytes: usize, loan: Loan) -> Storage {
+        let cell = StorageCell { data, bytes, device: DLDevice::CPU, owner: Owner::Lent(loan) };
         Storage(object::create(*INDEX, 0, |_| cell))
     }
 

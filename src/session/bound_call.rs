@@ -19,6 +19,27 @@ pub(super) struct BoundCall {
     /// Where results are copied to, when the host bound tensors.
     targets: Vec<Tensor>,
     aliasing: Aliasing,
+    offers: Offers,
+}
+
+/// The order in which targets are offered to storages of a run.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Offers {
+    #[default]
+    Forward,
+    /// Results lay in each other's targets before: they are allocated in the other order.
+    Backward,
+    /// They did so in both orders.
+    None,
+}
+
+impl Offers {
+    fn next(self) -> Offers {
+        match self {
+            Offers::Forward => Offers::Backward,
+            Offers::Backward | Offers::None => Offers::None,
+        }
+    }
 }
 
 /// Whether writing one bound output may change what another result, or an input, is read from.
@@ -50,6 +71,7 @@ impl BoundCall {
     /// in place.
     pub(super) fn bind_outputs(&mut self, targets: Vec<Tensor>) {
         self.targets = targets;
+        self.offers = Offers::default();
         self.find_aliasing();
     }
 
@@ -72,11 +94,19 @@ impl BoundCall {
     ) -> Result<()> {
         self.result = None;
         let mut result = Any::NONE;
-        let can_be_in_place = pure && self.aliasing == Aliasing::None;
-        let in_place = can_be_in_place.then(|| OutputScope::enter(&self.targets)).flatten();
+        let in_place = match self.offers {
+            _ if !pure || self.aliasing != Aliasing::None => None,
+            Offers::Forward => OutputScope::enter(self.targets.iter()),
+            Offers::Backward => OutputScope::enter(self.targets.iter().rev()),
+            Offers::None => None,
+        };
         call(self.func, AnyView::slice(&self.inputs), &mut result)?;
-        let copied = self.copy_outputs(&result, in_place.is_some());
+        let exchanged = in_place.is_some() && self.are_exchanged(&result);
         drop(in_place);
+        let copied = self.copy_outputs(&result, exchanged);
+        if exchanged {
+            self.offers = self.offers.next();
+        }
         self.result = Some(result);
         copied.map_err(|e| Error::raised(ErrorKind::Run, e))
     }
@@ -100,8 +130,23 @@ impl BoundCall {
         };
     }
 
-    /// Copies a result to where the host wants it; `in_place` if parts of it may lie in the targets.
-    fn copy_outputs(&self, result: &Any, in_place: bool) -> std::result::Result<(), Raised> {
+    /// Whether a result lies in another one's target.
+    fn are_exchanged(&self, result: &Any) -> bool {
+        let single = std::slice::from_ref(result);
+        let items = result.downcast_ref::<Array>().map_or(single, |items| &items[..]);
+        items.iter().enumerate().any(|(index, item)| {
+            item.downcast_ref::<Tensor>().is_some_and(|tensor| self.overwritten(index, tensor))
+        })
+    }
+
+    /// Whether copying another result overwrites result `index`.
+    fn overwritten(&self, index: usize, tensor: &Tensor) -> bool {
+        let mut others = self.targets.iter().enumerate().filter(|(at, _)| *at != index);
+        others.any(|(_, target)| overlap(tensor, target))
+    }
+
+    /// Copies a result to where the host wants it; `exchanged` if parts of it lie in each other's targets.
+    fn copy_outputs(&self, result: &Any, exchanged: bool) -> std::result::Result<(), Raised> {
         if self.targets.is_empty() {
             return Ok(());
         }
@@ -114,7 +159,7 @@ impl BoundCall {
                 items.len()
             )));
         }
-        if self.aliasing == Aliasing::None && !in_place {
+        if self.aliasing == Aliasing::None && !exchanged {
             return copy_items(items, &self.targets);
         }
         let staged = items.iter().enumerate().map(|(index, item)| self.stage(index, item));
@@ -124,8 +169,7 @@ impl BoundCall {
     /// Returns a copy of result `index` if copying another one would overwrite it, else itself.
     fn stage(&self, index: usize, item: &Any) -> std::result::Result<Any, Raised> {
         let Some(tensor) = item.downcast_ref::<Tensor>() else { return Ok(item.clone()) };
-        let mut others = self.targets.iter().enumerate().filter(|(at, _)| *at != index);
-        match others.any(|(_, target)| overlap(tensor, target)) {
+        match self.overwritten(index, tensor) {
             true => Tensor::from_bytes(tensor.shape(), tensor.dtype(), &tensor.to_bytes()?)
                 .map(Any::from),
             false => Ok(item.clone()),

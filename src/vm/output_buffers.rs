@@ -13,7 +13,8 @@ use std::num::NonZeroU64;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use reflex_runtime::storage::Storage;
+use reflex_runtime::object::{ObjectRef, ObjectType};
+use reflex_runtime::storage::{Loan, Storage};
 use reflex_runtime::tensor::Tensor;
 
 /// Outputs of up to this many bytes are copied: machine code keeps storages as small as these between
@@ -34,21 +35,23 @@ pub struct OutputScope {
 }
 
 impl OutputScope {
-    /// Offers those of `targets` that are large, compact and in host memory; `None` if none is, or another
-    /// scope is open on this thread. No argument of the runs may share memory with a target, and no
+    /// Offers those of `targets` that are large, compact and in host memory, the first one first; `None` if
+    /// none is, or another scope is open on this thread. Steady runs allocate nothing. No argument of the runs may share memory with a target, and no
     /// function that they call may keep a tensor that it is given.
-    pub fn enter(targets: &[Tensor]) -> Option<OutputScope> {
+    pub fn enter<'t>(targets: impl Iterator<Item = &'t Tensor>) -> Option<OutputScope> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let fits = |t: &&Tensor| {
             t.device().is_cpu() && t.is_compact() && t.nbytes() > MAX_COPIED_BYTES && is_aligned(t)
         };
-        let offered: Vec<Tensor> = targets.iter().filter(fits).cloned().collect();
-        if offered.is_empty() || SCOPE.get() != 0 {
+        if SCOPE.get() != 0 {
             return None;
         }
-        let scope = NonZeroU64::new(NEXT.fetch_add(1, Ordering::Relaxed))?;
+        let is_any = OFFERED.with_borrow_mut(|offered| {
+            offered.extend(targets.filter(fits).cloned());
+            !offered.is_empty()
+        });
+        let scope = NonZeroU64::new(NEXT.fetch_add(1, Ordering::Relaxed)).filter(|_| is_any)?;
         SCOPE.set(scope.get());
-        OFFERED.replace(offered);
         Some(OutputScope { scope, _thread: std::marker::PhantomData })
     }
 }
@@ -57,7 +60,7 @@ impl Drop for OutputScope {
     fn drop(&mut self) {
         debug_assert_eq!(SCOPE.get(), self.scope.get());
         SCOPE.set(0);
-        OFFERED.take();
+        OFFERED.with_borrow_mut(Vec::clear);
     }
 }
 
@@ -79,27 +82,20 @@ pub(crate) fn take(bytes: usize) -> Option<Storage> {
 fn take_offered(bytes: usize) -> Option<Storage> {
     let target = OFFERED.with_borrow_mut(|offered| {
         let at = offered.iter().position(|target| target.nbytes() == bytes)?;
-        Some(offered.swap_remove(at))
+        Some(offered.remove(at))
     })?;
     let data = NonNull::new(target.data_ptr())?;
-    let keeper = Taken { target: Some(target), scope: SCOPE.get() };
-    // SAFETY: the keeper holds the target, whose memory this is and whose maker lent it to the run.
-    Some(unsafe { Storage::in_lent_memory(data, bytes, Box::new(keeper)) })
+    let loan = Loan { keeper: target.into_object(), number: SCOPE.get(), end: offer_again };
+    // SAFETY: the loan holds the target, whose memory this is and whose maker lent it to the run.
+    Some(unsafe { Storage::in_lent_memory(data, bytes, loan) })
 }
 
-/// A taken tensor, which is offered again when its storage is released within the scope.
-struct Taken {
-    target: Option<Tensor>,
-    scope: u64,
-}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        if let Some(target) = self.target.take()
-            && SCOPE.get() == self.scope
-        {
-            OFFERED.with_borrow_mut(|offered| offered.push(target));
-        }
+/// Offers a target again whose storage is released within the scope that it was taken in.
+fn offer_again(target: &ObjectRef, scope: u64) {
+    if SCOPE.get() == scope
+        && let Some(target) = target.downcast_ref::<Tensor>()
+    {
+        OFFERED.with_borrow_mut(|offered| offered.push(target.clone()));
     }
 }
 
@@ -116,7 +112,7 @@ mod tests {
     fn storages_lie_in_offered_tensors_of_their_size() {
         let (large, small) = (target(MAX_COPIED_BYTES + 1), target(8));
         assert!(take(large.nbytes()).is_none(), "nothing is offered");
-        let scope = OutputScope::enter(&[small.clone(), large.clone()]).unwrap();
+        let scope = OutputScope::enter([&small, &large].into_iter()).unwrap();
         assert!(take(small.nbytes()).is_none(), "it is small");
         assert!(take(large.nbytes() + 1).is_none(), "another size");
         let first = take(large.nbytes()).unwrap();
@@ -133,10 +129,10 @@ mod tests {
     #[test]
     fn scopes_do_not_nest() {
         let large = [target(MAX_COPIED_BYTES + 1)];
-        let scope = OutputScope::enter(&large);
-        assert!(scope.is_some() && OutputScope::enter(&large).is_none());
+        let scope = OutputScope::enter(large.iter());
+        assert!(scope.is_some() && OutputScope::enter(large.iter()).is_none());
         drop(scope);
-        assert!(OutputScope::enter(&large).is_some());
-        assert!(OutputScope::enter(&[target(8)]).is_none(), "nothing large");
+        assert!(OutputScope::enter(large.iter()).is_some());
+        assert!(OutputScope::enter([&target(8)].into_iter()).is_none(), "nothing large");
     }
 }
