@@ -137,6 +137,10 @@ mod tests {
         let error = client.request("k", 1, Some(Duration::from_millis(50))).unwrap_err();
         assert_eq!(error.kind(), "TimeoutError");
         drop(client);
+        // An offer would go to a client that waits, also to one that the tracker does not know has gone.
+        while server.summary().unwrap()["queue_info"]["k"]["pending"] != json!(0) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         server.put("k", 9090, "k:1").unwrap();
         assert!(server.is_pending("k:1").unwrap());
         let mut client = TrackerClient::connect(&address).unwrap();
