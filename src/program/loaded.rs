@@ -41,6 +41,8 @@ pub(crate) struct LoadedProgram {
     tier: OnceLock<std::result::Result<ProgramTier, String>>,
     /// Functions that compiled mode leaves to the interpreter.
     bailouts: OnceLock<Vec<(u32, Bailout)>>,
+    /// Whether results can be written in memory of a caller's.
+    outputs_in_place: OnceLock<bool>,
     /// The same model for a GPU, which is saved with this one.
     companion: Option<Arc<LoadedProgram>>,
 }
@@ -119,7 +121,8 @@ impl LoadedProgram {
         let failed = |e: load::LoadError| Error::new(ErrorKind::Model, e.to_string());
         let vm = program::Program::load_on(exec, &[resources.library.as_ref()], resources.device)
             .map_err(failed)?;
-        let (tier, bailouts) = (OnceLock::new(), OnceLock::new());
+        let (tier, bailouts, outputs_in_place) =
+            (OnceLock::new(), OnceLock::new(), OnceLock::new());
         let lacking = |v: &NamedVariant| {
             let text = format!("the program lacks `{}` or `{}`", v.function, v.variant);
             Error::new(ErrorKind::Model, text)
@@ -131,7 +134,7 @@ impl LoadedProgram {
         if let Some(tiered) = &resources.tiered {
             tiered.serve(&vm);
         }
-        Ok(LoadedProgram { vm, resources, variants, tier, bailouts, companion })
+        Ok(LoadedProgram { vm, resources, variants, tier, bailouts, outputs_in_place, companion })
     }
 
     /// Links the same bytecode again: kernels and constants are shared, tiers start empty.
@@ -219,9 +222,22 @@ impl LoadedProgram {
         let kernels = self.resources.tiered.clone();
         let library = &self.resources.library;
         let is_kernel = |name: &str| library.function(name).is_some();
-        let impurity = impurity(self.vm.executable(), is_kernel);
+        let impurity = match self.resources.device.is_cpu() {
+            true => None,
+            false => impurity(self.vm.executable(), is_kernel),
+        };
+        let outputs_in_place = self.can_write_outputs_in_place();
         let threads = self.resources.execution.threads;
-        let options = PlainOptions { mode, tier, kernels, allocator, devices, threads, impurity };
+        let options = PlainOptions {
+            mode,
+            tier,
+            kernels,
+            allocator,
+            devices,
+            threads,
+            impurity,
+            outputs_in_place,
+        };
         PlainSession::open(&self.vm, options)
     }
 
@@ -238,6 +254,16 @@ impl LoadedProgram {
                 Err(Error::new(ErrorKind::Unsupported, text))
             }
         }
+    }
+
+    /// Whether kernels can write results in memory of a caller's. What is called beside kernels and
+    /// builtins may keep a tensor. Kernels of other compilers, which have no raw entries, may need more
+    /// alignment than that memory has.
+    fn can_write_outputs_in_place(&self) -> bool {
+        *self.outputs_in_place.get_or_init(|| {
+            let is_own = |name: &str| self.resources.library.raw(name).is_some();
+            self.resources.device.is_cpu() && impurity(self.vm.executable(), is_own).is_none()
+        })
     }
 
     /// Returns true if the tier policy turns compilation off, or this build has no tier.

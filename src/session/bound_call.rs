@@ -85,24 +85,24 @@ impl BoundCall {
     }
 
     /// Has `call` call the function. The previous result is released first, so that its memory
-    /// serves this run. Results are copied to the targets, but for large ones of a function that is `pure`,
-    /// which are written there: it keeps no tensor but in its result.
+    /// serves this run. Results are copied to the targets, but with `in_place` for large ones, which kernels
+    /// write there.
     pub(super) fn run(
         &mut self,
-        pure: bool,
+        in_place: bool,
         call: impl FnOnce(u32, &[AnyView<'_>], &mut Any) -> Result<()>,
     ) -> Result<()> {
         self.result = None;
         let mut result = Any::NONE;
-        let in_place = match self.offers {
-            _ if !pure || self.aliasing != Aliasing::None => None,
+        let scope = match self.offers {
+            _ if !in_place || self.aliasing != Aliasing::None => None,
             Offers::Forward => OutputScope::enter(self.targets.iter()),
             Offers::Backward => OutputScope::enter(self.targets.iter().rev()),
             Offers::None => None,
         };
         call(self.func, AnyView::slice(&self.inputs), &mut result)?;
-        let exchanged = in_place.is_some() && self.are_exchanged(&result);
-        drop(in_place);
+        let exchanged = scope.is_some() && self.are_exchanged(&result);
+        drop(scope);
         let copied = self.copy_outputs(&result, exchanged);
         if exchanged {
             self.offers = self.offers.next();

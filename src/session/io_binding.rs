@@ -68,8 +68,8 @@ impl IoBinding<'_> {
     /// # Ok::<(), reflex::Error>(())
     /// ```
     pub fn run(&mut self) -> Result<()> {
-        let pure = self.session.keeps_no_tensors();
-        self.call.run(pure, |func, args, result| self.session.call_into(func, args, result))
+        let in_place = self.session.plain.writes_outputs_in_place();
+        self.call.run(in_place, |func, args, result| self.session.call_into(func, args, result))
     }
 
     /// Writes output `output` into input `input`, of the same type and shape, after every run, from

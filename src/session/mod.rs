@@ -99,7 +99,8 @@ impl Session {
 
     /// [`Session::call_index`] whose results are written to `outputs`: one compact host tensor of the
     /// result's type and shape for a tensor result, one per item for a tuple. Kernels write results of
-    /// more than 64 KiB there themselves, if the program calls nothing but kernels; others are copied.
+    /// more than 64 KiB there themselves, if the program calls nothing but kernels of ours; others are
+    /// copied.
     /// After an error the outputs hold unspecified values.
     ///
     /// ```
@@ -121,12 +122,8 @@ impl Session {
     ) -> Result<()> {
         let mut call = BoundCall::new(func, args);
         call.bind_outputs(outputs);
-        call.run(self.keeps_no_tensors(), |func, args, result| self.call_into(func, args, result))
-    }
-
-    /// True if no call keeps a tensor but in its result.
-    fn keeps_no_tensors(&self) -> bool {
-        self.plain.keeps_no_tensors()
+        let in_place = self.plain.writes_outputs_in_place();
+        call.run(in_place, |func, args, result| self.call_into(func, args, result))
     }
 
     /// [`Session::call_index`] with the result in place.

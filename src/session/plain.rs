@@ -38,8 +38,8 @@ pub(crate) struct PlainSession {
     batches: Option<Box<Batches>>,
     /// Of a program for a device that is no CPU.
     stream: Option<Arc<SessionStream>>,
-    /// True if the program calls kernels and builtins alone, which keep no tensor that they are given.
-    is_pure: bool,
+    /// Whether kernels may write results in memory of a caller's.
+    outputs_in_place: bool,
 }
 
 /// A session's way back in for native code that one of its runs called.
@@ -90,13 +90,24 @@ pub(crate) struct PlainOptions {
     pub(crate) devices: Devices,
     /// Threads for parallel kernels, the caller's included.
     pub(crate) threads: usize,
-    /// Names a function of unknown effect that the program calls, if there is one.
+    /// Why launches of calls do not follow from the shapes of arguments, if they do not.
     pub(crate) impurity: Option<String>,
+    /// Whether kernels may write results in memory of a caller's.
+    pub(crate) outputs_in_place: bool,
 }
 
 impl PlainSession {
     pub(crate) fn open(program: &Arc<Program>, options: PlainOptions) -> Result<PlainSession> {
-        let PlainOptions { mode, tier, kernels, allocator, devices, threads, impurity } = options;
+        let PlainOptions {
+            mode,
+            tier,
+            kernels,
+            allocator,
+            devices,
+            threads,
+            impurity,
+            outputs_in_place,
+        } = options;
         let mode = match mode {
             Mode::Bytecode => ExecutionMode::Bytecode,
             Mode::Compiled => ExecutionMode::Compiled,
@@ -105,18 +116,16 @@ impl PlainSession {
         let options = vm::Options { mode, allocator, devices, ..vm::Options::default() };
         let vm = vm::Session::new(program, options)
             .map_err(|e| Error::new(ErrorKind::Run, e.message()))?;
-        let is_pure = impurity.is_none();
         let stream = SessionStream::open(program.device()).map_err(raised)?;
         let of_mode = stream.as_ref().filter(|_| mode == ExecutionMode::Tiered);
         let batches = of_mode.map(|stream| Box::new(stream.batches(impurity)));
         let stream = stream.map(Arc::new);
-        Ok(PlainSession { vm, tier, kernels, threads, batches, stream, is_pure })
+        Ok(PlainSession { vm, tier, kernels, threads, batches, stream, outputs_in_place })
     }
 
-    /// True if no call keeps a tensor but in its result, so that results can be written in the caller's
-    /// memory.
-    pub(crate) fn keeps_no_tensors(&self) -> bool {
-        self.is_pure && self.stream.is_none() && !self.vm.has_instrument()
+    /// Whether kernels may write results in memory of a caller's: an instrument may keep tensors.
+    pub(crate) fn writes_outputs_in_place(&self) -> bool {
+        self.outputs_in_place && !self.vm.has_instrument()
     }
 
     /// Calls a function.

@@ -154,8 +154,8 @@ impl Session {
     pub fn invoke_stateful(&mut self, name: &str) -> Result<()> {
         let at = self.bound_call(name)?;
         let mut call = std::mem::take(&mut self.bound[at]);
-        let pure = self.keeps_no_tensors();
-        let outcome = call.run(pure, |func, args, result| self.call_into(func, args, result));
+        let in_place = self.plain.writes_outputs_in_place();
+        let outcome = call.run(in_place, |func, args, result| self.call_into(func, args, result));
         self.bound[at] = call;
         outcome
     }

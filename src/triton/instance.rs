@@ -171,7 +171,6 @@ impl InstanceState {
         let asked = call.request.outputs()?;
         let names = served.signature.outputs.iter().zip(&served.output_names);
         let mut targets: Vec<Tensor> = vec![];
-        let mut unaligned: Vec<(Tensor, *mut u8)> = vec![];
         for ((info, name), (dtype, shape)) in names.zip(outputs) {
             if !asked.iter().any(|asked| *asked == info.name) {
                 targets.push(Tensor::empty(shape, *dtype)?);
@@ -184,23 +183,9 @@ impl InstanceState {
             let buffer = response.buffer(name, datatype, sent, bytes)?;
             // SAFETY: the buffer is as large as the tensor and the response's, which is sent after
             // this function; a program that could keep a tensor longer writes none in place.
-            let target = match unsafe { tensors::of_buffer(buffer, *dtype, shape) }? {
-                Some(target) => target,
-                None => {
-                    let target = Tensor::empty(shape, *dtype)?;
-                    unaligned.push((target.clone(), buffer));
-                    target
-                }
-            };
-            targets.push(target);
+            targets.push(unsafe { tensors::of_buffer(buffer, *dtype, shape) }?);
         }
-        self.watched(&[call], |session, func, args| session.call_index_into(func, args, targets))?;
-        for (tensor, buffer) in unaligned.iter().filter(|(tensor, _)| tensor.nbytes() > 0) {
-            let bytes = tensors::bytes(tensor);
-            // SAFETY: the server made the buffer for as many bytes, for this function alone.
-            unsafe { buffer.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-        }
-        Ok(())
+        self.watched(&[call], |session, func, args| session.call_index_into(func, args, targets))
     }
 
     /// Has `run` run the program on the inputs of `calls`, one after another, until the clients' time is

@@ -43,21 +43,15 @@ pub(crate) fn size(dtype: DType, shape: &[i64]) -> Option<usize> {
     dtype.bytes_for(count?)
 }
 
-/// Makes a tensor whose elements are a buffer's; `None` if there is none, or it is not aligned.
+/// Makes a tensor whose elements are a buffer's.
 ///
 /// # Safety
 /// The buffer has the bytes of the shape, which nothing else accesses until the tensor and what shares
-/// its memory are dropped.
-pub(crate) unsafe fn of_buffer(
-    buffer: *mut u8,
-    dtype: DType,
-    shape: &[i64],
-) -> Outcome<Option<Tensor>> {
-    let is_aligned = |data: &NonNull<u8>| data.addr().get().is_multiple_of(dtype.itemsize().max(1));
-    let data = NonNull::new(buffer).filter(is_aligned);
+/// its memory are dropped; one without bytes may be null.
+pub(crate) unsafe fn of_buffer(buffer: *mut u8, dtype: DType, shape: &[i64]) -> Outcome<Tensor> {
+    let data = NonNull::new(buffer).unwrap_or(NonNull::dangling());
     // SAFETY: the caller lends the bytes.
-    let of = |data| unsafe { Tensor::borrowing(data, shape, dtype, Arc::new(())) };
-    Ok(data.map(of).transpose()?)
+    Ok(unsafe { Tensor::borrowing(data, shape, dtype, Arc::new(())) }?)
 }
 
 /// Returns the tensors of a result in order, compact and in host memory.

@@ -36,8 +36,10 @@ pub struct OutputScope {
 
 impl OutputScope {
     /// Offers those of `targets` that are large, compact and in host memory, the first one first; `None` if
-    /// none is, or another scope is open on this thread. Steady runs allocate nothing. No argument of the runs may share memory with a target, and no
-    /// function that they call may keep a tensor that it is given.
+    /// none is, or another scope is open on this thread. Steady runs allocate nothing.
+    ///
+    /// No argument of the runs may share memory with a target. The functions that they call keep no tensor
+    /// that they are given, and need no more alignment than that of an element.
     pub fn enter<'t>(targets: impl Iterator<Item = &'t Tensor>) -> Option<OutputScope> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let fits = |t: &&Tensor| {

@@ -3,10 +3,9 @@
 
 mod common;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use common::{Case, assert_close, noise, run, tensor_type};
+use common::{Case, assert_close, noise, run, target, tensor_type};
 use reflex_graph::builder::FuncBuilder;
 use reflex_graph::{
     BlockQuantized, CodeMeaning, DepthAxis, FuncData, Literal, Module, Node, Op, TensorType, Unary,
@@ -17,18 +16,7 @@ use reflex_lower::packing::panels::Packing;
 use reflex_lower::pipeline::{NoObserver, Options, run_graph};
 use reflex_lower::precision::Precision;
 use reflex_lower::schedule::schedule_explained;
-use reflex_tir::codegen::CpuTarget;
 use reflex_tir::{DType, Expr};
-
-fn target(vector_bytes: u32) -> CpuTarget {
-    CpuTarget {
-        triple: "x86_64-unknown-linux-gnu".into(),
-        features: BTreeSet::new(),
-        vector_bytes,
-        l1d_bytes: 32 << 10,
-        l2_bytes: 512 << 10,
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Zeros {

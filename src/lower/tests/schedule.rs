@@ -3,9 +3,7 @@
 
 mod common;
 
-use std::collections::BTreeSet;
-
-use common::{Case, assert_close, cases, run};
+use common::{Case, assert_close, cases, run, target};
 use reflex_graph::{Literal, Op, ReduceKind, TensorType};
 use reflex_lower::legalize::Legalized;
 use reflex_lower::packing::choose::packings;
@@ -15,16 +13,6 @@ use reflex_lower::schedule::{Refusal, Scheduled, schedule_explained};
 use reflex_tir::builder::{FuncBuilder, Reducer};
 use reflex_tir::codegen::CpuTarget;
 use reflex_tir::{DType, Expr, Stmt};
-
-fn target(vector_bytes: u32) -> CpuTarget {
-    CpuTarget {
-        triple: "x86_64-unknown-linux-gnu".into(),
-        features: BTreeSet::new(),
-        vector_bytes,
-        l1d_bytes: 32 << 10,
-        l2_bytes: 512 << 10,
-    }
-}
 
 fn exact(scheduled: &Scheduled) -> bool {
     scheduled.decisions.iter().all(|d| d.rule != "row reduction")

@@ -9,12 +9,25 @@ use reflex_graph::{Literal, Op, TensorType};
 use reflex_lower::legalize::{Legalized, OpCall, Operand, legalize};
 use reflex_lower::packing::panels::Packing;
 use reflex_lower::precision::Precision;
+use reflex_tir::codegen::CpuTarget;
 use reflex_tir::eval::{EvalArg, EvalTensor, eval};
 use reflex_tir::{DType, Expr, PrimFunc, Var, VarData};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 #[allow(unused_imports)] // each test binary uses a part
 pub use cases::cases;
+
+/// A CPU with vectors of so many bytes, and no features.
+pub fn target(vector_bytes: u32) -> CpuTarget {
+    CpuTarget {
+        triple: "x86_64-unknown-linux-gnu".into(),
+        features: BTreeSet::new(),
+        vector_bytes,
+        l1d_bytes: 32 << 10,
+        l2_bytes: 512 << 10,
+    }
+}
 
 /// An operator on concrete operands.
 pub struct Case {
