@@ -57,6 +57,16 @@ fn first(program: &Program, session: &mut Session, rows: i64) -> f32 {
     values[0]
 }
 
+/// Calls a program until it has code for four rows.
+fn assert_specialised(program: &Program) {
+    let mut session = program.session(Mode::Tiered).expect("a session");
+    for _ in 0..4 {
+        assert_eq!(first(program, &mut session, 4), 3.0);
+    }
+    let tiers = program.tiers();
+    assert!(tiers.contains('4') && !tiers.contains("not used"), "{tiers}");
+}
+
 /// Deploys as `cp new.onnx model.onnx` does: the same file gets other contents.
 fn overwrite(path: &Path, bytes: &[u8]) {
     std::fs::write(path, bytes).expect("writes");
@@ -129,14 +139,7 @@ fn a_file_that_stays_serves_new_shapes() {
             let (bytes, data) = model(2.0, 0, external);
             overwrite(&path, &bytes);
             overwrite(&folder.path().join("weights.bin"), &data);
-            let program = engine(access).load(&path).expect("loads");
-            let mut session = program.session(Mode::Tiered).expect("a session");
-            for _ in 0..4 {
-                assert_eq!(first(&program, &mut session, 4), 3.0);
-            }
-            let tiers = program.tiers();
-            assert!(tiers.contains("n=4") || tiers.contains("4"), "{tiers}");
-            assert!(!tiers.contains("not used"), "{tiers}");
+            assert_specialised(&engine(access).load(&path).expect("loads"));
         }
     }
 }
@@ -163,13 +166,7 @@ fn models_in_memory_are_as_good_as_files() {
         assert!(engine.dump_after(source.clone(), "fold_constants").is_ok());
         assert!(Engine::script(source.clone()).expect("text").contains("R.add"));
         let program = engine.load(source).expect("loads");
-        let mut session = program.session(Mode::Tiered).expect("a session");
-        for _ in 0..4 {
-            assert_eq!(first(&program, &mut session, 4), 3.0);
-        }
-        let tiers = program.tiers();
-        assert!(tiers.contains('4') && !tiers.contains("not used"), "{tiers}");
-
+        assert_specialised(&program);
         let path = folder.path().join("m.so");
         program.save(&path).expect("saved");
         let library = std::fs::read(&path).expect("readable");
@@ -205,13 +202,7 @@ fn models_of_a_store_are_as_good_as_files() {
         let info = Engine::info(source.clone()).expect("readable");
         assert_eq!(info.parameters, WIDTH as u64);
         let program = engine.load(source).expect("loads");
-        let mut session = program.session(Mode::Tiered).expect("a session");
-        for _ in 0..4 {
-            assert_eq!(first(&program, &mut session, 4), 3.0);
-        }
-        let tiers = program.tiers();
-        assert!(tiers.contains('4') && !tiers.contains("not used"), "{tiers}");
-
+        assert_specialised(&program);
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("m.so");
         program.save(&path).expect("saved");

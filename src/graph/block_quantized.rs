@@ -77,6 +77,7 @@ impl BlockQuantized {
         };
         matches!(self.dtype, DType::F32 | DType::F16 | DType::BF16)
             && matches!(self.bits, 2 | 4 | 8)
+            && self.block > 0
             && (self.block * self.bits).is_multiple_of(8)
             && self.codes.dtype() == DType::U8
             && Some(self.codes.size()) == bits.map(|n| n / 8)
@@ -160,5 +161,9 @@ mod tests {
         assert!(Literal::block_quantized(Arc::new(short), DepthAxis::Last).is_none());
         let wide = BlockQuantized { bits: 8, ..matrix() };
         assert!(Literal::block_quantized(Arc::new(wide), DepthAxis::Last).is_none());
+        let codes = Literal::new(DType::U8, vec![0], Arc::new(vec![])).unwrap();
+        let (scales, meaning) = (vec![1.0; 6], CodeMeaning::Centred(0.0));
+        let empty = BlockQuantized { block: 0, codes, scales, meaning, ..matrix() };
+        assert!(Literal::block_quantized(Arc::new(empty), DepthAxis::Last).is_none());
     }
 }

@@ -170,8 +170,8 @@ impl Literal {
         Some((permuted.source()?, &permuted.perm))
     }
 
-    /// Returns true if `other` has the same type, shape and bytes; codes are no copy of floats. Bytes of a mapped file are
-    /// released from memory as they are compared.
+    /// Returns true if `other` has the same type, shape and bytes; codes are no copy of floats. Bytes of a
+    /// mapped file are released from memory as they are compared.
     pub fn is_copy_of(&self, other: &Literal) -> bool {
         const CHUNK: usize = 1 << 20;
         let same = |(ours, theirs): (&[u8], &[u8])| {
