@@ -68,6 +68,15 @@ fn empty() -> Tensor {
 #[test]
 fn large_results_lie_in_the_bound_tensors() {
     let program = program(MODEL);
+    let folder = tempfile::tempdir().expect("a folder");
+    let artifact = folder.path().join("model.so");
+    program.save(&artifact).expect("saved");
+    let opened = Engine::new().and_then(|engine| engine.load(&artifact)).expect("opens");
+    lie_in_the_bound_tensors(&program);
+    lie_in_the_bound_tensors(&opened);
+}
+
+fn lie_in_the_bound_tensors(program: &Program) {
     for mode in Mode::ALL {
         let mut session = program.session(mode).expect("a session");
         let (z, y) = (empty(), empty());
