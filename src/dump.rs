@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use reflex_graph::Module;
+use reflex_graph::{FuncData, Module};
 use reflex_lower::pipeline::{self, Cpu, Observer, Options, StageOutput};
 use reflex_lower::schedule;
 use reflex_tir::PrimFunc;
@@ -63,11 +63,27 @@ pub(crate) fn schedule(module: Module, kernel: &str, options: &Options) -> Resul
     let (_, kernels) = pipeline::run_bytecode(module, &pipeline::NoObserver).map_err(failed)?;
     match kernels.iter().find(|k| k.name == kernel) {
         Some(found) => {
+            if pipeline::is_scheduled(found) {
+                return Ok(format!("{kernel}\n  as its trace says, or not at all\n"));
+            }
             let of = |cpu: &Cpu| schedule::schedule_for(found, &options.target(cpu)).to_string();
             Ok(options.cpus.iter().map(of).collect())
         }
         None => Err(no_kernel(kernel, &kernels)),
     }
+}
+
+/// Returns a kernel of the module as the graph passes leave it.
+pub(crate) fn kernel(module: Module, kernel: &str, options: &Options) -> Result<PrimFunc> {
+    let failed = |e: reflex_lower::LowerError| Error::new(ErrorKind::Compile, e.to_string());
+    let module = pipeline::run_graph_passes(module, options, &pipeline::NoObserver);
+    let kernels = module.map_err(failed)?.funcs.into_iter().filter_map(|(_, func)| match func {
+        FuncData::Prim(kernel) => Some(kernel),
+        FuncData::Graph(_) => None,
+    });
+    let kernels: Vec<PrimFunc> = kernels.collect();
+    let found = kernels.iter().find(|k| k.name == kernel).cloned();
+    found.ok_or_else(|| no_kernel(kernel, &kernels))
 }
 
 /// Returns the PTX of kernels of the module: of all, or of the one that is named.

@@ -121,6 +121,8 @@ mod options;
 mod passes;
 mod prepared;
 mod program;
+#[cfg(feature = "compiler")]
+mod schedule;
 mod session;
 mod shared_session;
 mod signature;
@@ -182,6 +184,8 @@ pub use reflex_tir::level::Level;
 pub use reflex_vm::instrument::{CallEvent, Instrument, Verdict};
 pub use reflex_vm::profile::Profile;
 pub use reflex_vm::session::{Canceller, SavedResult};
+#[cfg(feature = "compiler")]
+pub use schedule::Schedule;
 pub use session::Session;
 pub use session::batches::BatchReport;
 pub use session::io_binding::IoBinding;

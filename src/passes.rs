@@ -28,6 +28,7 @@ use crate::library_function::library_function;
 /// | `-PASS` | leaves the pass out |
 /// | `PASS.OPTION=VALUE` | sets an option of the pass |
 /// | `order=A+B+C` | runs these passes on the module, in this order, and no others |
+/// | `schedule=FILE` | schedules kernels by the traces of a file, as [`Pipeline::schedule`] does |
 /// | `before:PASS=NAME`, `after:PASS=NAME` | puts in a pass from outside |
 ///
 /// `NAME` is that of a registered function, or `LIBRARY.so:FUNCTION`. A pass from outside is a packed
@@ -146,6 +147,25 @@ impl Pipeline {
         };
         let pass = Arc::new(ScriptPass(function));
         self.sequence.insert(place, name, pass).map_err(Error::input)?;
+        Ok(self)
+    }
+
+    /// Schedules kernels by hand: each function `def KERNEL(sch):` of the text is the schedule trace of the
+    /// kernel of its name, in place of the schedule that the rules choose. [`Schedule`](crate::Schedule)
+    /// says how a trace reads and finds one step by step.
+    ///
+    /// ```
+    /// use reflex::{Engine, Pipeline};
+    ///
+    /// let traces = "def softmax(sch):\n    b0 = sch.get_block(\"max\")\n    sch.vectorize(b0)\n";
+    /// let pipeline = Pipeline::default().schedule(traces)?;
+    /// let engine = Engine::builder().pipeline(pipeline).build()?;
+    /// let error = engine.load("examples/softmax.py").err().unwrap().to_string();
+    /// assert!(error.contains("line 3: vectorize: `loop` is a block, where a loop is needed"), "{error}");
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn schedule(mut self, traces: &str) -> Result<Pipeline> {
+        self.sequence.add_traces(traces).map_err(Error::input)?;
         Ok(self)
     }
 

@@ -12,6 +12,14 @@ import tvm_ffi
 import reflex
 from reflex import nn
 
+MATMUL = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((2, 8), "float32"), w: R.Tensor((8, 4), "float32")) -> R.Tensor((2, 4), "float32"):
+        return R.matmul(x, w)
+"""
+
 
 def documented():
     """Names and documentation of all functions and methods that users call."""
@@ -32,10 +40,10 @@ def main():
     x = np.arange(16, dtype="float32").reshape(2, 8) / 16
     w = (np.arange(40) % 7 - 3).astype("float32").reshape(8, 5)
     program = reflex.load(model)
-    shared = {"np": np, "tvm_ffi": tvm_ffi, "reflex": reflex, "model": model, "x": x, "w": w}
+    shared = {"np": np, "tvm_ffi": tvm_ffi, "reflex": reflex, "model": model, "x": x, "w": w, "script": MATMUL}
     failed = tried = 0
     finder = doctest.DocTestFinder(exclude_empty=True)
-    modules = (reflex, reflex._arrays, reflex.exec_builder, reflex.ir, reflex.rpc, reflex._trace, nn)
+    modules = (reflex, reflex._arrays, reflex.exec_builder, reflex.ir, reflex.rpc, reflex.schedule, reflex._trace, nn)
     for test in [test for module in modules for test in finder.find(module, module.__name__)]:
         globs = dict(shared, program=program, session=program.session())
         test.globs = globs

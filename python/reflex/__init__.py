@@ -32,13 +32,13 @@ In the examples, `program` is a model whose `main` takes `x` of shape [n, 8] and
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
 import tvm_ffi
 
-from . import ir, rpc
+from . import ir, rpc, schedule
 from ._arrays import (
     ArrayLike,
     Function,
@@ -57,6 +57,7 @@ from ._closing import Closing
 from ._library import LIBRARY as _reflex
 from ._library import Cancelled, FuelExhausted, NotATensor
 from .exec_builder import ExecBuilder
+from .schedule import Schedule
 
 __all__ = [
     "Cancelled",
@@ -64,6 +65,7 @@ __all__ = [
     "FuelExhausted",
     "Function",
     "Program",
+    "Schedule",
     "Session",
     "Signature",
     "Tensor",
@@ -105,6 +107,7 @@ def load(
     pipeline: str | None = None,
     passes: Mapping[str, Callable[[str], str]] | None = None,
     instrument: Instrument | None = None,
+    schedules: Iterable[str | Schedule] | None = None,
 ) -> Program:
     """Loads a model: `.onnx`, `.py` and `.relay` are compiled, `.so` and `.ro` are opened (which runs
     machine code of their author's choice). It is a path, or the bytes of a model with their `format`:
@@ -122,6 +125,7 @@ def load(
     caller's: a place such as "after:fold_constants" and a function that takes the module as TVMScript and
     gives one. `instrument` is called with "before" or "after", the name of a pass, and a function that
     gives the module; False before a pass leaves it out. Neither is called after `load` has returned.
+    `schedules` has schedules of kernels by hand: a `Schedule`, or the text of traces.
 
     >>> reflex.load(model, threads=2, tier="off").functions
     ['main']
@@ -134,7 +138,7 @@ def load(
     """
     data, options, custom = _load_arguments(
         model, device, threads, kernel_cache, tier, precision, optimize_for, format, kernels, params, pipeline,
-        passes, instrument,
+        passes, instrument, schedules,
     )
     handle = _reflex["load"](data, *options, *_custom(*custom))
     source = data if isinstance(data, bytes) else os.path.abspath(data)
@@ -177,6 +181,7 @@ def _load_arguments(
     pipeline: str | None = None,
     passes: Mapping[str, Callable[[str], str]] | None = None,
     instrument: Instrument | None = None,
+    schedules: Iterable[str | Schedule] | None = None,
 ) -> tuple[str | bytes, tuple[Any, ...], tuple[Any, ...]]:
     """A model as the library takes it, the options, and those that are functions of the caller's."""
     use_tensor_class()
@@ -188,7 +193,8 @@ def _load_arguments(
         data = os.fspath(model)
     beside = (_text(kernels), _text(params))
     options = (device, threads, _text(kernel_cache), tier, precision, optimize_for, format, *beside)
-    return data, options, (pipeline, passes, instrument)
+    traces = tuple(item if isinstance(item, str) else item.trace for item in schedules or ())
+    return data, options, (pipeline, passes, instrument, traces)
 
 
 def _text(path: _Path | None) -> str | None:
@@ -199,12 +205,14 @@ def _custom(
     pipeline: str | None,
     passes: Mapping[str, Callable[[str], str]] | None,
     instrument: Instrument | None,
+    schedules: tuple[str, ...] = (),
 ) -> tuple[Any, ...]:
-    """The arguments of the library for a pipeline, passes and an instrument."""
-    listed = [
+    """The arguments of the library for a pipeline, passes, schedules and an instrument."""
+    listed: list[tuple[str, str, Any]] = [
         (place, getattr(run, "__name__", f"pass {at}"), _script_pass(run))
         for at, (place, run) in enumerate((passes or {}).items())
     ]
+    listed += [("schedule", text, None) for text in schedules]
     return pipeline, listed or None, None if instrument is None else _watcher(instrument)
 
 
@@ -246,12 +254,19 @@ def _in_memory(model: Any) -> tuple[bytes, str]:
     raise TypeError(f"a model is TVMScript, the bytes of ONNX or a module of TVM, not {type(model)}")
 
 
+def _model(model: Any) -> tuple[str | bytes, str | None]:
+    """A path, or the bytes of a model in memory and their format."""
+    is_path = isinstance(model, os.PathLike) or (isinstance(model, str) and "\n" not in model)
+    return (os.fspath(model), None) if is_path else _in_memory(model)
+
+
 def inspect(
     model: Any,
     after: str | None = None,
     pipeline: str | None = None,
     passes: Mapping[str, Callable[[str], str]] | None = None,
     instrument: Instrument | None = None,
+    schedules: Iterable[str | Schedule] | None = None,
 ) -> str:
     """Returns the module after a pass as text, or the model as TVMScript. It is a path, or a model in
     memory as `compile` takes it; text with a line break is TVMScript.
@@ -264,10 +279,9 @@ def inspect(
     >>> "R.multiply" in reflex.inspect(script, after="eliminate_dead_code", pipeline="-simplify")
     True
     """
-    is_path = isinstance(model, os.PathLike) or (isinstance(model, str) and "\n" not in model)
-    data, kind = (os.fspath(model), None) if is_path else _in_memory(model)
+    data, kind = _model(model)
     data, options, custom = _load_arguments(
-        data, format=kind, pipeline=pipeline, passes=passes, instrument=instrument
+        data, format=kind, pipeline=pipeline, passes=passes, instrument=instrument, schedules=schedules
     )
     return str(_reflex["inspect"](data, *options, *_custom(*custom), after))
 

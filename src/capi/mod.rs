@@ -21,6 +21,8 @@ mod packed;
 mod program;
 #[cfg(feature = "python")]
 mod rpc;
+#[cfg(feature = "python")]
+mod schedule;
 mod session;
 mod signature;
 mod values;

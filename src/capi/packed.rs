@@ -35,6 +35,7 @@ use crate::model_source::ModelSource;
 use crate::options::{Mode, SessionOptions};
 use crate::passes::{FunctionInstrument, Pipeline};
 use crate::program::Program;
+use crate::schedule::Schedule;
 use crate::session::Session;
 use crate::shared_session::SharedSession;
 use crate::shared_session::arguments::{Parameters, check_tensors, compact, kept};
@@ -138,7 +139,8 @@ fn unknown(what: &str, name: &str) -> Raised {
 
 /// The engine that arguments describe: `(model, device, threads, kernel cache or None, tier policy or
 /// None, precision or None, goal or None, format, kernels, params, pipeline or None, passes as (place, name,
-/// function) or None, instrument or None)`.
+/// function) or None, instrument or None)`. A pass at the place "schedule" is traces of kernels: the name is
+/// their text.
 fn engine(args: &[AnyView<'_>]) -> FfiResult<Engine> {
     let device = string(args, 1)?;
     let threads = usize::try_from(arg::<i64>(args, 2)?).unwrap_or(0);
@@ -170,6 +172,11 @@ fn pipeline(args: &[AnyView<'_>]) -> FfiResult<Pipeline> {
                 return Err(Raised::type_error("a pass is a place, a name and a function"));
             };
             let (place, name) = (place.view(), name.view());
+            if place.as_str() == Some("schedule") {
+                let traces = name.as_str().ok_or_else(|| name.mismatch("ffi.String"))?;
+                pipeline = pipeline.schedule(traces).map_err(raise)?;
+                continue;
+            }
             let place = place.as_str().ok_or_else(|| place.mismatch("ffi.String"))?;
             let name = name.as_str().ok_or_else(|| name.mismatch("ffi.String"))?;
             let function = Function::try_from(function.view())?;
@@ -494,6 +501,18 @@ fn exec_builder(_: &[AnyView<'_>]) -> FfiResult {
     super::exec_builder::create(program_handle)
 }
 
+/// The arguments of [`engine`], then the name of a kernel: its schedule, to which primitives are applied.
+fn schedule(args: &[AnyView<'_>]) -> FfiResult {
+    let (engine, model) = (engine(args)?, model(args)?);
+    let schedule = engine.schedule(model, string(args, 13)?);
+    Ok(super::schedule::create(schedule.map_err(|error| raise_of(error, args))?))
+}
+
+/// `()`: a table of the primitives that schedules are made of.
+fn schedule_primitives(_: &[AnyView<'_>]) -> FfiResult {
+    Ok(Any::from(Schedule::describe().as_str()))
+}
+
 /// `()`: a table of the passes and their options.
 fn passes(_: &[AnyView<'_>]) -> FfiResult {
     Ok(Any::from(Pipeline::describe().as_str()))
@@ -578,6 +597,8 @@ exports! {
     __tvm_ffi_load_module = load_module;
     __tvm_ffi_inspect = inspect;
     __tvm_ffi_passes = passes;
+    __tvm_ffi_schedule = schedule;
+    __tvm_ffi_schedule_primitives = schedule_primitives;
     __tvm_ffi_ir_load = super::ir::load;
     __tvm_ffi_ir_save = super::ir::save;
     __tvm_ffi_ir_size = super::ir::size;

@@ -25,6 +25,7 @@ use crate::passes::Pipeline;
 use crate::program::Program;
 use crate::program::compiled::ObjectRetention;
 use crate::program::loaded::LoadedProgram;
+use crate::schedule::Schedule;
 use crate::specialise::Specialiser;
 use crate::specialise::bind::bind_shapes;
 use crate::specialise::profile::Shapes;
@@ -295,6 +296,25 @@ impl Engine {
         }
         let module = source.import().map_err(|e| e.at(&source))?;
         dump::after(module, pass, &options, &self.compiler.pipeline).map_err(|e| e.at(source))
+    }
+
+    /// Returns the schedule of a kernel, to which primitives are applied by hand: the kernel as the graph
+    /// passes leave it, before any rule. An unknown kernel is an error that lists them.
+    ///
+    /// ```
+    /// let engine = reflex::Engine::new()?;
+    /// let schedule = engine.schedule("examples/softmax.py", "softmax")?;
+    /// assert!(schedule.as_text().contains("T.sblock"));
+    /// assert!(engine.schedule("examples/softmax.py", "no_kernel").is_err());
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn schedule(&self, model: impl Into<ModelSource>, kernel: &str) -> Result<Schedule> {
+        let source = model.into();
+        source.check_is_module()?;
+        let module = source.import().map_err(|e| e.at(&source))?;
+        let options = self.compiler.pipeline_options();
+        let kernel = dump::kernel(module, kernel, &options).map_err(|e| e.at(source))?;
+        Ok(Schedule::new(kernel))
     }
 
     /// Returns a text: of a script or Relay text as it was read, of another model TVMScript as it

@@ -69,6 +69,7 @@ pub mod passes;
 pub mod pipeline;
 pub mod precision;
 pub mod schedule;
+mod schedule_by_trace;
 mod winograd;
 
 pub use error::{ErrorKind, LowerError};

@@ -22,6 +22,7 @@ use crate::optimize_for::{DeviceKind, OptimizeFor};
 use crate::passes::sequence::{Pass, Pipeline, Step};
 use crate::passes::table::{PassContext, PassKind};
 use crate::precision::Precision;
+use crate::schedule_by_trace::{Processors, UNSCHEDULED_ATTR, schedule_by_traces};
 use crate::{LowerError, schedule};
 
 /// A CPU that kernels are generated for, one version each (function multiversioning).
@@ -105,6 +106,15 @@ impl Options {
         }
     }
 
+    /// The processors that kernels are scheduled for.
+    fn processors(&self) -> Processors<'_> {
+        let device = self.device.as_ref().map(|device| &device.gpu);
+        match device.or(self.schedule_for.as_ref()) {
+            Some(gpu) => Processors::Gpu(gpu),
+            None => Processors::Cpus(self.cpus.iter().map(|cpu| &cpu.target).collect()),
+        }
+    }
+
     /// The device that kernels for `cpu` are scheduled for.
     pub fn target(&self, cpu: &Cpu) -> Target {
         match &self.schedule_for {
@@ -131,7 +141,8 @@ pub const GPU_KERNEL_PASSES: &[KernelPass] = &[
 /// A kernel as a GPU runs it: the kernel passes without the last one, which is for CPUs.
 pub fn lower_for_gpu(kernel: &PrimFunc, gpu: &GpuTarget) -> PrimFunc {
     let target = Target::Gpu(gpu.clone());
-    let passes = GPU_KERNEL_PASSES.iter().take(GPU_KERNEL_PASSES.len() - 1);
+    let skipped = usize::from(is_scheduled(kernel));
+    let passes = GPU_KERNEL_PASSES.iter().take(GPU_KERNEL_PASSES.len() - 1).skip(skipped);
     passes.fold(kernel.clone(), |func, (_, pass)| pass(&func, &target))
 }
 
@@ -193,8 +204,22 @@ impl Observer for NoObserver {
     fn after(&self, _: &str, _: Duration, _: StageOutput<'_>) {}
 }
 
-/// The module after its graph passes.
+/// The module after its graph passes, its kernels scheduled where they have traces.
 pub fn run_graph(
+    module: Module,
+    options: &Options,
+    observer: &dyn Observer,
+) -> Result<Module, LowerError> {
+    let mut module = run_graph_passes(module, options, observer)?;
+    if !options.pipeline.schedules() {
+        leave_unscheduled(&mut module, options)?;
+    }
+    schedule_by_traces(&mut module, options.pipeline.traces(), &options.processors())?;
+    Ok(module)
+}
+
+/// The module after its graph passes.
+pub fn run_graph_passes(
     mut module: Module,
     options: &Options,
     observer: &dyn Observer,
@@ -220,9 +245,6 @@ pub fn run_graph(
         let start = Instant::now();
         run_step(step, &mut module, options)?;
         observer.after(name, start.elapsed(), StageOutput::Graph(&module));
-    }
-    if !options.pipeline.schedules() {
-        leave_unscheduled(&mut module, options)?;
     }
     Ok(module)
 }
@@ -310,12 +332,14 @@ fn align_constants(module: &mut Module) {
     }
 }
 
-/// The attribute of a kernel that is not scheduled, which decides its code.
-pub const UNSCHEDULED_ATTR: &str = "reflex.unscheduled";
+/// True if the schedule rules leave a kernel alone: it has a trace, or the pipeline does not schedule.
+pub fn is_scheduled(kernel: &PrimFunc) -> bool {
+    kernel.attrs.contains_key(UNSCHEDULED_ATTR)
+}
 
 /// One kernel through the kernel passes of a target.
 pub fn run_kernel(kernel: &PrimFunc, target: &Target, observer: &dyn Observer) -> PrimFunc {
-    let unscheduled = kernel.attrs.contains_key(UNSCHEDULED_ATTR);
+    let unscheduled = is_scheduled(kernel);
     let mut func = kernel.clone();
     let passes = match target {
         Target::Cpu(_) => KERNEL_PASSES,

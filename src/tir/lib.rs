@@ -67,6 +67,8 @@ pub mod launch;
 pub mod level;
 pub mod lower;
 pub mod schedule;
+#[cfg(feature = "script")]
+pub mod schedule_trace;
 pub mod script;
 #[cfg(feature = "script")]
 pub mod tensor_intrin;

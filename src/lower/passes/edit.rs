@@ -10,7 +10,8 @@ pub type FindPass<'a> = dyn Fn(&str) -> Result<Arc<dyn ModulePass>, String> + 'a
 /// A pipeline from text: a name, which may be left out for `default`, and edits, separated by
 /// commas. `-PASS` leaves a pass out, `PASS.OPTION=VALUE` sets an option, `order=A+B+C` runs these
 /// passes on the module alone, in this order, and `before:PASS=NAME` and `after:PASS=NAME` put in a
-/// pass from outside, which `outside` finds by its name.
+/// pass from outside, which `outside` finds by its name. `schedule=FILE` schedules kernels by the traces
+/// of a file.
 pub fn parse(text: &str, outside: &FindPass<'_>) -> Result<Pipeline, String> {
     let mut edits = text.split(',').map(str::trim).peekable();
     let named = |part: &&str| !part.contains(['=', '-']);
@@ -27,7 +28,7 @@ fn apply(pipeline: &mut Pipeline, edit: &str, outside: &FindPass<'_>) -> Result<
         return pipeline.remove(pass);
     }
     let unknown = || {
-        let forms = "-PASS, PASS.OPTION=VALUE, order=A+B, before:PASS=NAME or after:PASS=NAME";
+        let forms = "-PASS, PASS.OPTION=VALUE, order=A+B, before:PASS=NAME, after:PASS=NAME or schedule=FILE";
         format!("`{edit}` is no edit of a pipeline; one is {forms}")
     };
     let (key, value) = edit.split_once('=').ok_or_else(unknown)?;
@@ -39,6 +40,10 @@ fn apply(pipeline: &mut Pipeline, edit: &str, outside: &FindPass<'_>) -> Result<
     }
     if key == "order" {
         return pipeline.reorder(&value.split('+').collect::<Vec<_>>());
+    }
+    if key == "schedule" {
+        let text = std::fs::read_to_string(value).map_err(|e| format!("{value}: {e}"))?;
+        return pipeline.add_traces(&text).map_err(|why| format!("{value}: {why}"));
     }
     let (pass, option) = key.split_once('.').ok_or_else(unknown)?;
     let number = value.parse().map_err(|_| format!("{key}: {value:?} is no whole number"))?;

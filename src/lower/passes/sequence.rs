@@ -1,10 +1,12 @@
 //! Pipelines: which passes run, in which order, with which options.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use reflex_graph::Module;
 use reflex_tir::codegen::OptLevel;
+use reflex_tir::schedule_trace::{Trace, parse_traces};
 
 use super::table::{self, OPT_LEVEL, PASSES, PassInfo, PassKind, Settings};
 
@@ -72,12 +74,14 @@ pub enum Place<'a> {
 #[derive(Clone)]
 pub struct Pipeline {
     pub(super) steps: Vec<Step>,
+    /// The schedules of kernels by name, in place of those that the rules choose.
+    traces: BTreeMap<String, Arc<Trace>>,
 }
 
 impl Default for Pipeline {
     fn default() -> Pipeline {
         let own = |info| Step { pass: Pass::Own(info), settings: Settings::new() };
-        Pipeline { steps: PASSES.iter().map(own).collect() }
+        Pipeline { steps: PASSES.iter().map(own).collect(), traces: BTreeMap::new() }
     }
 }
 
@@ -87,7 +91,8 @@ impl fmt::Debug for Pipeline {
     }
 }
 
-/// The steps, one on a line: the name and the options that are set.
+/// The steps, one on a line: the name and the options that are set. After the pass `schedule` stand the
+/// kernels that are scheduled by a trace.
 impl fmt::Display for Pipeline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, step) in self.steps.iter().enumerate() {
@@ -95,6 +100,9 @@ impl fmt::Display for Pipeline {
             write!(f, "{line}{}", step.name())?;
             for (option, value) in &step.settings {
                 write!(f, " {option}={value}")?;
+            }
+            if step.name() == table::SCHEDULE {
+                self.traces.keys().try_for_each(|kernel| write!(f, " {kernel}=trace"))?;
             }
         }
         Ok(())
@@ -153,6 +161,26 @@ impl Pipeline {
             Some(0) => OptLevel::O0,
             _ => OptLevel::O3,
         }
+    }
+
+    /// Schedules kernels by the traces of a text, each the kernel of its name.
+    pub fn add_traces(&mut self, text: &str) -> Result<(), String> {
+        let traces = parse_traces(text).map_err(|e| e.to_string())?;
+        if traces.is_empty() {
+            return Err("there is no trace, `def KERNEL(sch):`".to_owned());
+        }
+        for trace in traces {
+            if self.traces.contains_key(&trace.kernel) {
+                return Err(format!("the kernel {} has two traces", trace.kernel));
+            }
+            self.traces.insert(trace.kernel.clone(), Arc::new(trace));
+        }
+        Ok(())
+    }
+
+    /// The traces by kernel.
+    pub fn traces(&self) -> &BTreeMap<String, Arc<Trace>> {
+        &self.traces
     }
 
     /// Leaves a pass out.

@@ -34,6 +34,39 @@ impl Schedule {
         Ok(())
     }
 
+    /// Takes an annotation of a loop away.
+    ///
+    /// Needs one of this key.
+    pub fn unannotate_loop(&mut self, at: Var, key: &str) -> Result<(), ScheduleError> {
+        if !self.get_loop(at)?.annotations.contains_key(key) {
+            let why = format!("it has no annotation {key:?}");
+            return Err(self.refuse_loop("unannotate", at, why));
+        }
+        self.func.body = tree::replace_loop(&self.func.body, at, |l| {
+            let mut l = l.clone();
+            l.annotations.remove(key);
+            Stmt::For(Box::new(l))
+        });
+        self.note(format!("unannotate {} {key}", self.name(at)));
+        Ok(())
+    }
+
+    /// Takes an annotation of a block away.
+    ///
+    /// Needs one of this key.
+    pub fn unannotate_block(&mut self, at: &str, key: &str) -> Result<(), ScheduleError> {
+        if !self.get_block(at)?.annotations.contains_key(key) {
+            return Err(self.refuse("unannotate", at, format!("it has no annotation {key:?}")));
+        }
+        self.func.body = tree::replace_block(&self.func.body, at, |b| {
+            let mut b = b.clone();
+            b.annotations.remove(key);
+            Stmt::Block(Box::new(b))
+        });
+        self.note(format!("unannotate {at} {key}"));
+        Ok(())
+    }
+
     /// Moves an intermediate buffer, named by the block that writes it, to another memory.
     pub fn set_scope(&mut self, block: &str, scope: Scope) -> Result<(), ScheduleError> {
         let block = self.get_block(block)?;

@@ -50,6 +50,8 @@ pub use names::{identifier, is_reserved};
 #[cfg(feature = "script")]
 pub use nesting::check_nesting;
 #[cfg(feature = "script")]
-pub use parse::{line_of, parse, parse_dim, parse_function, parse_module, path};
+pub use parse::{
+    line_of, parse, parse_condition, parse_dim, parse_function, parse_index, parse_module, path,
+};
 pub use print::{print, print_indented, string, symbols};
 pub use print_expr::float;

@@ -71,6 +71,44 @@ pub fn parse_dim(e: &Py, text: &str, vars: &HashMap<String, Var>) -> Result<Expr
     p.index(e)
 }
 
+/// Reads a condition over the variables of a function by name.
+pub fn parse_condition(
+    text: &str,
+    func: &PrimFunc,
+    vars: &HashMap<String, Var>,
+) -> Result<Expr, ScriptError> {
+    parse_over(text, func, vars, |p, e| p.condition(e))
+}
+
+/// Reads an int64 expression over the variables of a function by name.
+pub fn parse_index(
+    text: &str,
+    func: &PrimFunc,
+    vars: &HashMap<String, Var>,
+) -> Result<Expr, ScriptError> {
+    parse_over(text, func, vars, |p, e| p.index(e))
+}
+
+fn parse_over(
+    text: &str,
+    func: &PrimFunc,
+    vars: &HashMap<String, Var>,
+    read: impl FnOnce(&mut Parser<'_>, &Py) -> Read<Expr>,
+) -> Result<Expr, ScriptError> {
+    check_nesting(text)?;
+    let parsed = ruff_python_parser::parse_expression(text).map_err(|e| ScriptError {
+        line: line_of(text, e.location.start()),
+        message: format!("not Python: {}", e.error),
+    })?;
+    let mut p = Parser::new(text, "", &[]);
+    p.bare_int = DType::I64;
+    p.func.vars = func.vars.clone();
+    for (name, var) in vars {
+        p.define(name, Name::Var(*var));
+    }
+    read(&mut p, &parsed.syntax().body)
+}
+
 fn definitions(
     body: &[PyStmt],
     text: &str,

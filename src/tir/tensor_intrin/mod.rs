@@ -51,6 +51,11 @@ intrinsics! {
     };
 }
 
+/// All intrinsics.
+pub fn all() -> [&'static TensorIntrin; 4] {
+    [&TILE_ZERO, &TILE_LOAD, &TILE_STORE, &TILE_DOT_BF16]
+}
+
 impl TensorIntrin {
     /// The instruction on `operands`.
     pub fn statement(&self, operands: &[StridedRows]) -> Stmt {

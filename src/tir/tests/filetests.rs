@@ -13,9 +13,8 @@ use std::path::PathBuf;
 
 use reflex_tir::schedule::{Schedule, ScheduleError};
 use reflex_tir::script::{parse, print};
-use reflex_tir::tensor_intrin::{TILE_DOT_BF16, TILE_LOAD, TILE_STORE, TILE_ZERO};
 use reflex_tir::verify::{IrForm, verify};
-use reflex_tir::{Expr, Scope, Stmt, Var, lower};
+use reflex_tir::{Expr, Scope, Stmt, Var, lower, tensor_intrin};
 
 const DASHES: &str = "# ----\n";
 
@@ -116,7 +115,7 @@ fn run(name: &str, o: &mut Operands<'_>) -> Result<(), ScheduleError> {
         }
         "tensorize" => {
             let (at, wanted) = (o.one_loop()?, o.word());
-            let all = [&*TILE_ZERO, &*TILE_LOAD, &*TILE_STORE, &*TILE_DOT_BF16];
+            let all = tensor_intrin::all();
             let intrinsic = all.into_iter().find(|i| i.name == wanted).expect("an intrinsic");
             o.schedule.tensorize(at, intrinsic)?;
         }
