@@ -300,8 +300,8 @@ def primitives() -> str:
 
 
 def _variable(name: str) -> Variable:
-    kind = {"b": Block, "l": Loop}.get(name[0], Variable)
-    return kind(name)
+    kinds: dict[str, type[Variable]] = {"b": Block, "l": Loop}
+    return kinds.get(name[0], Variable)(name)
 
 
 def _text(value: Any) -> str:

@@ -4,14 +4,18 @@
 mod common;
 
 use common::{Case, assert_close, cases, noise, to_literal, to_tensor, tolerance};
-use reflex_graph::{ConvAttrs, Literal, Op, ReduceKind};
+use reflex_graph::builder::FuncBuilder;
+use reflex_graph::{ConvAttrs, FuncData, Literal, Module, Op, ReduceKind, TensorType};
 use reflex_lower::legalize::Legalized;
+use reflex_lower::pipeline::{
+    DeviceTarget, NoObserver, Options, WithoutCode, lower_for_gpu, run_graph,
+};
 use reflex_lower::schedule::{Decision, Scheduled, schedule_for};
-use reflex_tir::codegen::{GpuTarget, Target};
+use reflex_tir::codegen::{CpuTarget, GpuTarget, Target};
 use reflex_tir::eval::{EvalArg, EvalTensor, ThreadOrder, eval, eval_threads};
 use reflex_tir::lower::{lower_gpu, serialise_threads};
 use reflex_tir::verify::verify_gpu;
-use reflex_tir::{PrimFunc, script};
+use reflex_tir::{DType, Expr, PrimFunc, script};
 
 fn gpu() -> GpuTarget {
     GpuTarget::known()[0].clone()
@@ -160,4 +164,53 @@ fn every_operator_has_a_gpu_schedule_that_keeps_its_meaning() {
     }
     assert!(stages > 300, "{stages}");
     assert!(single.len() < stages / 20, "{} of {stages} by one thread: {single:#?}", single.len());
+}
+
+/// The only kernel of a module of one matmul, through the graph passes with the traces of a text.
+fn scheduled_by(traces: &str) -> Result<PrimFunc, String> {
+    let mut module = Module::default();
+    let mut b = FuncBuilder::new(&mut module, "main");
+    let of = |shape: [i64; 2]| TensorType::new(DType::F32, shape.map(Expr::i64).to_vec());
+    let (x, w) = (b.param("x", of([40, 24])), b.param("w", of([24, 48])));
+    let y = b.emit1(Op::MatMul, &[x, w]).unwrap();
+    b.finish(vec![y], vec!["y".into()]);
+    let mut options = Options::new(CpuTarget::host());
+    options.device = Some(DeviceTarget { gpu: gpu(), without_code: WithoutCode::Refuse });
+    options.pipeline.add_traces(traces)?;
+    let module = run_graph(module, &options, &NoObserver).map_err(|e| e.to_string())?;
+    let kernels = module.funcs.into_iter().filter_map(|(_, func)| match func {
+        FuncData::Prim(kernel) => Some(kernel),
+        FuncData::Graph(_) => None,
+    });
+    Ok(kernels.last().expect("a kernel"))
+}
+
+#[test]
+fn traces_bind_threads_and_are_checked_as_rules_are() {
+    let head = "def mat_mul(sch):\n  b = sch.get_block('matmul')\n  i, j, k = sch.get_loops(b)\n";
+    let tiled = format!(
+        "{head}  i0, i1 = sch.split(i, [None, 8])\n  j0, j1 = sch.split(j, [None, 16])\n  \
+         sch.reorder(i0, j0, i1, j1, k)\n  sch.bind(i0, 'blockIdx.y')\n  sch.bind(j0, 'blockIdx.x')\n  \
+         sch.bind(i1, 'threadIdx.y')\n  sch.bind(j1, 'threadIdx.x')\n"
+    );
+    let inputs = [noise(&[40, 24], 1), noise(&[24, 48], 2)];
+    let outs = [noise(&[40, 48], 3)];
+    let naive = scheduled_by("def mat_mul(sch): pass");
+    let refused = naive.expect_err("no thread");
+    assert!(refused.contains("the schedule of mat_mul, on "), "{refused}");
+    let kernel = scheduled_by(&tiled).unwrap();
+    let lowered = lower_for_gpu(&kernel, &gpu());
+    assert!(
+        script::print(&lowered).contains("thread=\"threadIdx.x\""),
+        "{}",
+        script::print(&lowered)
+    );
+    let want = run(&serialise_threads(&lowered), &inputs, &outs, None);
+    for order in [ThreadOrder::Index, ThreadOrder::Reverse] {
+        let seen = run(&lowered, &inputs, &outs, Some(order));
+        assert!(seen[0].bytes() == want[0].bytes());
+    }
+    let many = format!("{head}  ij = sch.fuse(i, j)\n  sch.bind(ij, 'threadIdx.x')\n");
+    let refused = scheduled_by(&many).expect_err("too many threads");
+    assert!(refused.contains("the schedule of mat_mul, on "), "{refused}");
 }

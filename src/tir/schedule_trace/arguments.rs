@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::schedule::{Schedule, ScheduleError};
 use crate::{Buffer, Scope, Var};
 
-/// What a name or an argument stands for.
+/// The meaning of a name or an argument.
 #[derive(Clone, Debug)]
 pub enum Value {
     None,

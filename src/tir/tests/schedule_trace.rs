@@ -137,7 +137,7 @@ fn random_traces_preserve_every_bit_and_replay() {
     assert!(applied.len() >= 30, "some primitives were never applied: {applied:?}");
 }
 
-/// What `Trace.as_python()` of TVM prints.
+/// The text that `Trace.as_python()` of TVM prints.
 const OF_TVM: &str = r#"
 # from tvm import tir
 def apply_trace(sch: tir.Schedule) -> None:
