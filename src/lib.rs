@@ -127,6 +127,8 @@ mod session;
 mod shared_session;
 mod signature;
 mod specialise;
+#[cfg(feature = "compiler")]
+mod target;
 mod tier_policy;
 mod tier_report;
 #[cfg(feature = "compiler")]
@@ -192,6 +194,8 @@ pub use session::io_binding::IoBinding;
 pub use session::outputs::Outputs;
 pub use session::timing::{Timing, TimingOptions};
 pub use signature::{Dim, Signature, TensorInfo};
+#[cfg(feature = "compiler")]
+pub use target::Target;
 pub use tier_policy::{KernelGenerator, KernelSwaps, SavedCode, Specialise, TierPolicy, Tiering};
 pub use tier_report::{TierDetail, TierReport};
 

@@ -407,7 +407,7 @@ const LAYOUTS: [Layout; 20] = [
         dir: "src",
         layers: &[
             "error global_func install ir jit library_function log memory no_onnx prepared schedule \
-             tier_report whole_file",
+             target tier_report whole_file",
             "array baseline disassemble dump kernels model_source passes tier_policy",
             "numpy options signature stats",
             "model_info",

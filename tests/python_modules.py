@@ -167,7 +167,28 @@ def shapes_are_computed_on_a_heap():
         assert [list(main()) for _ in range(3)] == [[16, 32]] * 3
 
 
+def targets_are_those_of_tvm():
+    """A target of TVM, a dictionary and a text say what a model is compiled for."""
+    script = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((2, 8), "float32")) -> R.Tensor((2, 8), "float32"):
+        return R.exp(x)
+"""
+    native = reflex.compile(script).session()["main"](X).numpy()
+    haswell = {"kind": "llvm", "mcpu": "haswell", "num-cores": 2}
+    for target in ("llvm", "llvm -mcpu=haswell", haswell, tvm.target.Target("llvm"), tvm.target.Target(haswell)):
+        answer = reflex.compile(script, target=target).session()["main"](X).numpy()
+        np.testing.assert_array_equal(answer, native)
+    why = raises(NotImplementedError, reflex.compile, script, target=tvm.target.Target("opencl"))
+    assert why == 'no target kind "opencl"; there are llvm and cuda', why
+    # Compiled for a GPU, to be saved: nothing here runs it.
+    assert reflex.compile(script, target=tvm.target.Target("nvidia/nvidia-a100")).functions == ["main"]
+
+
 they_are_modules_of_tvm()
+targets_are_those_of_tvm()
 shapes_are_computed_on_a_heap()
 destination_passing_calls_are_those_of_tvm()
 for each in MODES:

@@ -31,6 +31,7 @@ In the examples, `program` is a model whose `main` takes `x` of shape [n, 8] and
 """
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -108,6 +109,7 @@ def load(
     passes: Mapping[str, Callable[[str], str]] | None = None,
     instrument: Instrument | None = None,
     schedules: Iterable[str | Schedule] | None = None,
+    target: Any = None,
 ) -> Program:
     """Loads a model: `.onnx`, `.py` and `.relay` are compiled, `.so` and `.ro` are opened (which runs
     machine code of their author's choice). It is a path, or the bytes of a model with their `format`:
@@ -125,7 +127,9 @@ def load(
     caller's: a place such as "after:fold_constants" and a function that takes the module as TVMScript and
     gives one. `instrument` is called with "before" or "after", the name of a pass, and a function that
     gives the module; False before a pass leaves it out. Neither is called after `load` has returned.
-    `schedules` has schedules of kernels by hand: a `Schedule`, or the text of traces.
+    `schedules` has schedules of kernels by hand: a `Schedule`, or the text of traces. `target` is what the
+    model is compiled for, in place of `device` and `threads`: a target of TVM, or as text or a dictionary
+    what TVM makes one of ("llvm -mcpu=haswell -num-cores=2", {"kind": "cuda", "arch": "sm_80"}).
 
     >>> reflex.load(model, threads=2, tier="off").functions
     ['main']
@@ -138,7 +142,7 @@ def load(
     """
     data, options, custom = _load_arguments(
         model, device, threads, kernel_cache, tier, precision, optimize_for, format, kernels, params, pipeline,
-        passes, instrument, schedules,
+        passes, instrument, schedules, target,
     )
     handle = _reflex["load"](data, *options, *_custom(*custom))
     source = data if isinstance(data, bytes) else os.path.abspath(data)
@@ -182,6 +186,7 @@ def _load_arguments(
     passes: Mapping[str, Callable[[str], str]] | None = None,
     instrument: Instrument | None = None,
     schedules: Iterable[str | Schedule] | None = None,
+    target: Any = None,
 ) -> tuple[str | bytes, tuple[Any, ...], tuple[Any, ...]]:
     """A model as the library takes it, the options, and those that are functions of the caller's."""
     use_tensor_class()
@@ -194,7 +199,25 @@ def _load_arguments(
     beside = (_text(kernels), _text(params))
     options = (device, threads, _text(kernel_cache), tier, precision, optimize_for, format, *beside)
     traces = tuple(item if isinstance(item, str) else item.trace for item in schedules or ())
-    return data, options, (pipeline, passes, instrument, traces)
+    return data, options, (pipeline, passes, instrument, traces, _target_text(target))
+
+
+def _target_text(target: Any) -> str | None:
+    """A target as text: TVM's own give a dictionary."""
+    if target is None or isinstance(target, str):
+        return target
+    return json.dumps(target if isinstance(target, Mapping) else _plain(target.export()))
+
+
+def _plain(value: Any) -> Any:
+    """Containers and texts of tvm-ffi as Python's."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, Iterable):
+        return [_plain(item) for item in value]
+    return value
 
 
 def _text(path: _Path | None) -> str | None:
@@ -206,6 +229,7 @@ def _custom(
     passes: Mapping[str, Callable[[str], str]] | None,
     instrument: Instrument | None,
     schedules: tuple[str, ...] = (),
+    target: str | None = None,
 ) -> tuple[Any, ...]:
     """The arguments of the library for a pipeline, passes, schedules and an instrument."""
     listed: list[tuple[str, str, Any]] = [
@@ -213,6 +237,7 @@ def _custom(
         for at, (place, run) in enumerate((passes or {}).items())
     ]
     listed += [("schedule", text, None) for text in schedules]
+    listed += [("target", text, None) for text in (target,) if text is not None]
     return pipeline, listed or None, None if instrument is None else _watcher(instrument)
 
 

@@ -42,6 +42,7 @@ use crate::shared_session::arguments::{Parameters, check_tensors, compact, kept}
 use crate::shared_session::callback_instrument::CallbackInstrument;
 use crate::shared_session::owned_results::make_writable;
 use crate::signature::{Dim, TensorInfo};
+use crate::target::Target;
 
 type FfiResult<T = Any> = std::result::Result<T, Raised>;
 
@@ -139,8 +140,8 @@ fn unknown(what: &str, name: &str) -> Raised {
 
 /// The engine that arguments describe: `(model, device, threads, kernel cache or None, tier policy or
 /// None, precision or None, goal or None, format, kernels, params, pipeline or None, passes as (place, name,
-/// function) or None, instrument or None)`. A pass at the place "schedule" is traces of kernels: the name is
-/// their text.
+/// function) or None, instrument or None)`. A pass at the place "schedule" is traces of kernels, one at
+/// "target" the target: the name is their text.
 fn engine(args: &[AnyView<'_>]) -> FfiResult<Engine> {
     let device = string(args, 1)?;
     let threads = usize::try_from(arg::<i64>(args, 2)?).unwrap_or(0);
@@ -158,7 +159,26 @@ fn engine(args: &[AnyView<'_>]) -> FfiResult<Engine> {
     if let Some(goal) = optional(args, 6)? {
         builder = builder.optimize_for(goal.parse().map_err(Raised::value_error)?);
     }
+    if let Some(target) = target(args)? {
+        builder = builder.target(&target);
+    }
     builder.pipeline(pipeline(args)?).build().map_err(raise)
+}
+
+/// The target among the passes of [`engine`].
+fn target(args: &[AnyView<'_>]) -> FfiResult<Option<Target>> {
+    if !args.get(11).is_some_and(|value| !value.is_none()) {
+        return Ok(None);
+    }
+    for pass in arg::<Array>(args, 11)?.iter() {
+        let parts = Array::try_from(pass.view())?;
+        let text =
+            |at: usize| parts.get(at).and_then(|part| part.view().as_str().map(str::to_owned));
+        if let (Some("target"), Some(target)) = (text(0).as_deref(), text(1)) {
+            return target.parse().map(Some).map_err(raise);
+        }
+    }
+    Ok(None)
 }
 
 /// The pipeline that the arguments of [`engine`] describe.
@@ -175,6 +195,9 @@ fn pipeline(args: &[AnyView<'_>]) -> FfiResult<Pipeline> {
             if place.as_str() == Some("schedule") {
                 let traces = name.as_str().ok_or_else(|| name.mismatch("ffi.String"))?;
                 pipeline = pipeline.schedule(traces).map_err(raise)?;
+                continue;
+            }
+            if place.as_str() == Some("target") {
                 continue;
             }
             let place = place.as_str().ok_or_else(|| place.mismatch("ffi.String"))?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use reflex::{
     Engine, EngineBuilder, FileAccess, KernelGenerator, Level, Mode, ModelSource, OptimizeFor,
-    Pipeline, Precision, Program, Result, TierPolicy,
+    Pipeline, Precision, Program, Result, Target, TierPolicy,
 };
 
 use super::progress;
@@ -34,6 +34,10 @@ pub struct EngineArgs {
     /// kernels of a .so are used (default: this CPU, with all its features).
     #[arg(long, value_name = "LEVELS", value_delimiter = ',')]
     levels: Vec<Level>,
+    /// Target that a model is compiled for, in place of --levels, --threads and --device: a kind with
+    /// options (`llvm -mcpu=haswell -num-cores=2`), a tag (nvidia/nvidia-h100) or JSON, as TVM has them.
+    #[arg(long, value_name = "TARGET", conflicts_with_all = ["levels", "threads", "device"])]
+    target: Option<Target>,
     /// Development: schedule kernels for a GPU, cuda:sm_80 or cuda:sm_90a, and run its threads one
     /// after the other on this CPU.
     #[arg(long, value_name = "GPU", hide = true)]
@@ -98,6 +102,9 @@ impl EngineArgs {
         let pipeline: Pipeline =
             self.pipeline.parse().map_err(|e: reflex::Error| e.at("--pipeline"))?;
         builder = builder.pipeline(pipeline);
+        if let Some(target) = &self.target {
+            builder = builder.target(target);
+        }
         if self.allow_cpu {
             builder = builder.allow_cpu();
         }

@@ -29,6 +29,7 @@ use crate::schedule::Schedule;
 use crate::specialise::Specialiser;
 use crate::specialise::bind::bind_shapes;
 use crate::specialise::profile::Shapes;
+use crate::target::Target;
 use crate::tier_policy::TierPolicy;
 
 /// Options of models that are compiled.
@@ -127,6 +128,26 @@ impl EngineBuilder {
     pub fn pipeline(mut self, pipeline: Pipeline) -> EngineBuilder {
         self.compiler.pipeline = pipeline;
         self
+    }
+
+    /// Sets what models are compiled for: the level of a CPU, the threads of its kernels, and the
+    /// architecture of a GPU, for which a program is saved and not run ([`EngineBuilder::device`]).
+    ///
+    /// ```
+    /// use reflex::{Engine, Target};
+    ///
+    /// let target: Target = "llvm -mcpu=x86-64-v3".parse()?;
+    /// Engine::builder().target(&target).build()?.load("examples/softmax.py")?;
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn target(mut self, target: &Target) -> EngineBuilder {
+        if let Some(gpu) = &target.gpu {
+            self = self.device(gpu);
+        }
+        if let Some(threads) = target.cpu.threads {
+            self = self.threads(threads);
+        }
+        self.levels(target.cpu.level)
     }
 
     /// Sets a callback for the progress of compilation.
