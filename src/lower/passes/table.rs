@@ -142,7 +142,7 @@ const fn of_kernels(name: &'static str, about: &'static str) -> PassInfo {
 pub static PASSES: &[PassInfo] = &[
     optional(
         "decompose_conv_transpose",
-        "transposed convolutions whose windows do not overlap become matmuls",
+        "transposed convolutions become convolutions of the phases of their results",
         &[],
         |m, _| decompose_conv_transpose(m),
     ),

@@ -181,6 +181,41 @@ fn a_transposed_convolution_without_overlap_is_a_product() {
 }
 
 #[test]
+fn a_transposed_convolution_is_a_convolution_by_phases() {
+    let cases = [
+        (vec![4, 4], vec![2, 2], vec![1, 1], vec![1, 1], vec![0, 0]),
+        (vec![4, 6], vec![2, 3], vec![0, 2], vec![1, 0], vec![1, 2]),
+        (vec![2, 2], vec![2, 2], vec![0, 1], vec![1, 0], vec![0, 0]),
+        (vec![4, 2], vec![2, 1], vec![3, 1], vec![0, 0], vec![0, 0]),
+        (vec![16], vec![8], vec![4], vec![4], vec![0]),
+        (vec![9], vec![3], vec![1], vec![2], vec![1]),
+    ];
+    for (kernel, strides, pads_begin, pads_end, output_padding) in cases {
+        let mut module = Module::default();
+        let mut b = FuncBuilder::new(&mut module, "main");
+        let rank = kernel.len();
+        // The extents are symbols too.
+        let n = Expr::var(b.sym("n"));
+        let mut extents = vec![n, 3.into()];
+        extents.extend((0..rank).map(|d| Expr::var(b.sym(&format!("d{d}")))));
+        let x = b.param("x", f32_type(extents));
+        let w = b.constant(f32s(&[&[3, 4], &kernel[..]].concat(), 1));
+        let bias = b.constant(f32s(&[4], 2));
+        let dilations = vec![1; rank];
+        let conv = ConvAttrs { strides, pads_begin, pads_end, dilations, groups: 1 };
+        let op = Op::ConvTranspose { conv, output_padding };
+        let y = b.emit1(op.clone(), &[x, w, bias]).unwrap();
+        let y = unary(&mut b, Unary::Tanh, y);
+        b.finish(vec![y], vec!["y".into()]);
+        let kernels = harness::kernels(&module);
+        assert!(kernels.iter().all(|k| !k.contains("conv_transpose")), "{op:?}: {kernels:?}");
+        for extent in [5, 2] {
+            agree(&module, &[f32s(&[&[2, 3], &vec![extent; rank][..]].concat(), 9)]);
+        }
+    }
+}
+
+#[test]
 fn branches_join_values_of_both_sides() {
     let mut module = Module::default();
     let mut b = FuncBuilder::new(&mut module, "main");
