@@ -7,6 +7,7 @@ pub(crate) mod edit;
 mod fold_constants;
 mod hoist_invariants;
 mod propagate_strides;
+mod separate_max_pools;
 mod simplify;
 
 pub use canonicalize_loops::canonicalize_loops;
@@ -15,4 +16,5 @@ pub use decompose_conv_transpose::decompose_conv_transpose;
 pub use fold_constants::{MAX_GROWN, fold_constants};
 pub use hoist_invariants::hoist_invariants;
 pub use propagate_strides::propagate_strides;
+pub use separate_max_pools::separate_max_pools;
 pub use simplify::simplify;

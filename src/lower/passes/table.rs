@@ -6,7 +6,7 @@ use reflex_graph::Module;
 
 use crate::graph::{
     MAX_GROWN, canonicalize_loops, decompose_conv_transpose, eliminate_dead_code, fold_constants,
-    hoist_invariants, propagate_strides, simplify,
+    hoist_invariants, propagate_strides, separate_max_pools, simplify,
 };
 use crate::optimize_for::{DeviceKind, OptimizeFor};
 use crate::precision::Precision;
@@ -164,6 +164,12 @@ pub static PASSES: &[PassInfo] = &[
         &[],
         |m, _| propagate_strides(m),
     ),
+    optional(
+        "separate_max_pools",
+        "maxima over large windows are taken one axis after the other",
+        &[],
+        |m, _| separate_max_pools(m),
+    ),
     needed(optional(
         "canonicalize_loops",
         "loops become `while` over carried values",
@@ -187,6 +193,7 @@ pub static PASSES: &[PassInfo] = &[
                 "fold_constants",
                 "simplify",
                 "propagate_strides",
+                "separate_max_pools",
                 "canonicalize_loops",
                 "hoist_invariants",
             ],

@@ -9,7 +9,8 @@ use std::time::Duration;
 use harness::{agree, f32s, i64s, tensor};
 use reflex_graph::builder::FuncBuilder;
 use reflex_graph::{
-    Binary, ConvAttrs, Literal, Loop, Module, Node, Op, ReduceKind, TensorType, Unary, Value,
+    Binary, ConvAttrs, Literal, Loop, Module, Node, Op, PoolAttrs, PoolKind, ReduceKind,
+    TensorType, Unary, Value,
 };
 use reflex_lower::compile::{Toolchain, compile};
 use reflex_lower::kernel_cache::{self, KernelCache};
@@ -211,6 +212,39 @@ fn a_transposed_convolution_is_a_convolution_by_phases() {
         assert!(kernels.iter().all(|k| !k.contains("conv_transpose")), "{op:?}: {kernels:?}");
         for extent in [5, 2] {
             agree(&module, &[f32s(&[&[2, 3], &vec![extent; rank][..]].concat(), 9)]);
+        }
+    }
+}
+
+#[test]
+fn maxima_over_large_windows_are_taken_axis_by_axis() {
+    let cases = [
+        (vec![5, 5], vec![1, 1], vec![2, 2], vec![1, 1], false, 2),
+        (vec![13, 13], vec![1, 1], vec![6, 6], vec![1, 1], false, 2),
+        (vec![7, 9], vec![1, 2], vec![0, 3], vec![2, 1], true, 2),
+        (vec![5, 4, 5], vec![1, 1, 1], vec![1, 0, 2], vec![1, 1, 1], false, 3),
+        (vec![3, 3], vec![1, 1], vec![1, 1], vec![1, 1], false, 1),
+        (vec![5, 1], vec![1, 1], vec![2, 0], vec![1, 1], false, 1),
+        (vec![5, 5], vec![5, 5], vec![0, 0], vec![1, 1], false, 1),
+    ];
+    for (kernel, strides, pads, dilations, ceil, kernels) in cases {
+        let mut module = Module::default();
+        let mut b = FuncBuilder::new(&mut module, "main");
+        let rank = kernel.len();
+        let extents = (0..rank).map(|d| Expr::var(b.sym(&format!("d{d}")))).collect::<Vec<_>>();
+        let x = b.param("x", f32_type([vec![1.into(), 3.into()], extents].concat()));
+        let kind = PoolKind::Max { indices: false };
+        let (pads_begin, pads_end) = (pads.clone(), pads);
+        let attrs = PoolAttrs { kind, kernel, strides, pads_begin, pads_end, dilations, ceil };
+        let y = b.emit1(Op::Pool(attrs.clone()), &[x]).unwrap();
+        b.finish(vec![y], vec!["y".into()]);
+        let made = harness::kernels(&module);
+        let pools = made.iter().filter(|kernel| kernel.starts_with("pool")).count();
+        assert_eq!(pools, kernels, "{attrs:?}: {made:?}");
+        for extent in [15, 18] {
+            let mut shape = vec![1, 3];
+            shape.extend((0..rank as i64).map(|d| extent + d));
+            agree(&module, &[f32s(&shape, 9)]);
         }
     }
 }
