@@ -72,19 +72,35 @@ pub fn pad(cx: &mut OpBuilder<'_>, mode: PadMode, before: &[Expr]) {
     let fill = fill.unwrap_or_else(|| Expr::constant(0.0, out.dtype));
     cx.f.output("pad", "y", out.dtype, out.shape.clone(), |f, i| {
         let from: Vec<Expr> = i.iter().zip(&before).map(|(i, b)| i.clone() - b.clone()).collect();
+        let grown =
+            (0..i.len()).filter(|d| out.shape[*d] != x.shape[*d] || before[*d] != Expr::i64(0));
+        let inside = grown.clone().fold(Expr::bool(true), |all, d| {
+            let (at, n) = (from[d].clone(), x.shape[d].clone());
+            all.and(at.clone().ge(0)).and(at.lt(n))
+        });
         if mode == PadMode::Constant {
-            let grown =
-                (0..i.len()).filter(|d| out.shape[*d] != x.shape[*d] || before[*d] != Expr::i64(0));
-            let inside = grown.fold(Expr::bool(true), |all, d| {
-                let (at, n) = (from[d].clone(), x.shape[d].clone());
-                all.and(at.clone().ge(0)).and(at.lt(n))
-            });
             return Expr::if_then_else(inside, read(f, &from), fill);
         }
-        let at: Vec<Expr> =
-            from.into_iter().zip(&x.shape).map(|(i, n)| reflected(mode, i, n)).collect();
-        read(f, &at)
+        // The interior is a copy, which loops are partitioned for.
+        let mut at = from.clone();
+        for d in grown {
+            let reach = (before[d].as_int(), out.shape[d].as_int(), x.shape[d].as_int());
+            let once = matches!(reach, (Some(before), Some(to), Some(n)) if before < n && to - before < 2 * n);
+            at[d] = match once && mode == PadMode::Reflect {
+                true => reflected_once(from[d].clone(), &x.shape[d]),
+                false => reflected(mode, from[d].clone(), &x.shape[d]),
+            };
+        }
+        Expr::if_then_else(inside, read(f, &from), read(f, &at))
     });
+}
+
+/// The index of an element no further outside than there are elements inside.
+fn reflected_once(i: Expr, n: &Expr) -> Expr {
+    let last = n.clone() - 1;
+    let above = last.clone() * 2 - i.clone();
+    let at = Expr::select(i.clone().gt(last), above, i.clone());
+    Expr::select(i.clone().lt(0), Expr::i64(0) - i, at)
 }
 
 fn reflected(mode: PadMode, i: Expr, n: &Expr) -> Expr {
