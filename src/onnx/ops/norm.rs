@@ -105,10 +105,23 @@ fn scale_and_shift(
 fn instance(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let epsilon = call.float("epsilon", 1e-5)?;
-    let axes: Vec<usize> = (2..x.rank()).collect();
-    let (_, inverse, centred) = moments(cx, x, &axes, epsilon)?;
-    let normal = cx.mul(&centred, &inverse)?;
-    one(scale_and_shift(cx, &normal, call.input(1)?, call.input(2)?)?)
+    if x.rank() < 2 {
+        return Err(invalid(format!("an instance of rank {}", x.rank())));
+    }
+    let count = dims::product(&x.shape()[2..]);
+    let rows = cx.reshape(x, &[x.shape()[0].clone(), x.shape()[1].clone(), count])?;
+    let normal = normalised_rows(cx, &rows, epsilon)?;
+    let result = scale_and_shift(cx, &normal, call.input(1)?, call.input(2)?)?;
+    one(cx.reshape(&result, x.shape())?)
+}
+
+/// The rows of the last axis with a mean of zero and a variance of one: a layer normalisation, whose
+/// stages share one pass over rows.
+fn normalised_rows(cx: &mut ImportContext, rows: &Tensor, epsilon: f64) -> Result<Tensor> {
+    let axis = rows.rank() - 1;
+    let unit = cx.num(1.0, rows.dtype())?;
+    let unit = cx.broadcast(&unit, &rows.shape()[axis..])?;
+    cx.op(Op::LayerNorm { axis, epsilon }, &[rows, &unit])
 }
 
 fn group(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
@@ -121,8 +134,7 @@ fn group(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     }
     let count = dims::product(&x.shape()[1..]).floordiv(groups);
     let grouped = cx.reshape(x, &[x.shape()[0].clone(), Expr::i64(groups), count])?;
-    let (_, inverse, centred) = moments(cx, &grouped, &[2], epsilon)?;
-    let normal = cx.mul(&centred, &inverse)?;
+    let normal = normalised_rows(cx, &grouped, epsilon)?;
     let (scale, bias) = (call.input(1)?, call.input(2)?);
     if call.opset >= 21 {
         let normal = cx.reshape(&normal, x.shape())?;
