@@ -24,7 +24,7 @@
 //! "#.parse()?;
 //! let mut replay = Replay::new(kernel);
 //! replay.apply_all(&trace)?;
-//! assert!(script::print(replay.func()).contains("T.vectorized(8)"));
+//! assert!(script::print(replay.func()).contains("T.vectorized(T.int64(8))"));
 //! assert_eq!(replay.trace("twice").to_string(), trace.to_string());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
