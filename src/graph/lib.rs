@@ -34,6 +34,7 @@
 //! | `ir`, `literal`, `visit` | data structures, constants, walks over nodes |
 //! | `block_quantized` | constants that stay codes of 2, 4 or 8 bits |
 //! | `op` | the operator table; the documentation of `op.rs` says **how to add an operator** |
+//! | [`registered`] | operators from outside, the open row of that table |
 //! | [`dims`] | symbolic shape analysis: simplify and compare dimensions |
 //! | [`infer`], [`verify`] | shape inference; the rules that passes rely on |
 //! | [`builder`] | building functions with inferred types |
@@ -61,6 +62,7 @@ mod ir;
 mod literal;
 mod op;
 pub mod print;
+pub mod registered;
 pub mod relay;
 pub mod script;
 mod strides;

@@ -26,6 +26,7 @@ use std::collections::HashSet;
 use std::fmt::Write;
 
 use reflex_tir::script::{identifier, string};
+use reflex_tir::{Expr, Var};
 
 use self::context::Printer;
 use self::func::FuncPrinter;
@@ -37,6 +38,11 @@ pub fn module(module: &Module) -> String {
     let (mut text, printer) = Printer::print(module);
     printer.describe_metadata(&mut text);
     text
+}
+
+/// A dimension as a Python expression; `name` gives the names of variables.
+pub(crate) fn dim(dim: &Expr, name: &dyn Fn(Var) -> String) -> String {
+    dims::DimPrinter(name).text(dim)
 }
 
 /// The text of a module after the bytes of its constants: TVM's `script(show_meta=True)`.

@@ -49,6 +49,7 @@ mod ops;
 mod packed;
 mod parser;
 mod reflex_ops;
+mod registered;
 mod shape;
 mod signature;
 mod source;
