@@ -118,6 +118,8 @@ mod ndarray_interop;
 mod no_onnx;
 mod options;
 #[cfg(feature = "compiler")]
+mod operators;
+#[cfg(feature = "compiler")]
 mod passes;
 mod prepared;
 mod program;
@@ -159,11 +161,17 @@ pub use options::{Mode, SessionOptions};
 #[cfg(feature = "compiler")]
 pub use options::{Precision, Progress};
 #[cfg(feature = "compiler")]
+pub use operators::register_operator;
+#[cfg(feature = "compiler")]
 pub use passes::{PassInstrument, Pipeline};
 pub use prepared::Prepared;
 pub use program::Program;
 #[cfg(feature = "compiler")]
 pub use reflex_graph::Module;
+#[cfg(feature = "compiler")]
+pub use reflex_graph::registered::{
+    AttrKind, AttrValue, CallTypes, FusionKind, OpDef as Operator,
+};
 #[cfg(feature = "compiler")]
 pub use reflex_lower::optimize_for::OptimizeFor;
 pub use reflex_runtime::array::Array as Tuple;

@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::model_source::import::OpenModel;
 use crate::model_source::{ModelFormat, ModelSource};
 use crate::options::{Precision, Progress};
+use crate::operators::runs_foreign_code;
 use crate::passes::Pipeline;
 use crate::program::Program;
 use crate::program::compiled::ObjectRetention;
@@ -398,7 +399,7 @@ impl Engine {
         let companion = self.companion.as_ref().map(again).transpose()?;
         // Specialised programs would hold their weights on the device again.
         let on_cpu = self.compiler.target.device.is_none();
-        let alone = !self.compiler.pipeline.has_callbacks();
+        let alone = !self.compiler.pipeline.has_callbacks() && !runs_foreign_code(&module);
         let specialiser = (policy.max_shapes > 0 && on_cpu && alone)
             .then(|| specialiser(self.compiler.for_specialisation(), policy.clone(), model));
         let loaded = self.compiler.compile(module, ObjectRetention::Keep)?;

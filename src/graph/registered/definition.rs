@@ -226,6 +226,8 @@ pub struct OpDef {
     pub(super) kind: FusionKind,
     pub(super) infer: Option<Arc<Infer>>,
     pub(super) implementation: Option<Implementation>,
+    /// True if its functions are another language's.
+    foreign: bool,
     /// The first thing that is wrong with the definition.
     fault: Option<String>,
 }
@@ -253,6 +255,7 @@ impl OpDef {
             kind: FusionKind::Opaque,
             infer: None,
             implementation: None,
+            foreign: false,
             fault: None,
         }
     }
@@ -334,6 +337,19 @@ impl OpDef {
     pub fn fusion(mut self, kind: FusionKind) -> OpDef {
         self.kind = kind;
         self
+    }
+
+    /// Says that its functions are another language's, which only the thread that reads a model may run: a
+    /// program with the operator is not specialised in the background.
+    #[must_use]
+    pub fn foreign(mut self) -> OpDef {
+        self.foreign = true;
+        self
+    }
+
+    /// Whether its functions are another language's.
+    pub fn is_foreign(&self) -> bool {
+        self.foreign
     }
 
     fn implemented(&mut self, implementation: Implementation) {
