@@ -134,7 +134,12 @@ fn definition(
     }
     for attr in &described.attrs {
         let default = attr.default.as_ref().filter(|value| !value.is_null());
-        let default = default.map(attr_of_json).transpose()?;
+        let default = default
+            .map(|value| {
+                AttrValue::from_json(value)
+                    .ok_or_else(|| format!("the default of {:?} is no value", attr.name))
+            })
+            .transpose()?;
         def = def.attr(&attr.name, attr.kind.parse::<AttrKind>()?, default);
     }
     def = match &described.infer {
@@ -229,25 +234,5 @@ fn json_of_attr(value: &AttrValue) -> Json {
         AttrValue::Str(text) => text.as_str().into(),
         AttrValue::Ints(list) => list.clone().into(),
         AttrValue::Floats(list) => list.clone().into(),
-    }
-}
-
-/// An attribute's value from JSON.
-pub(crate) fn attr_of_json(json: &Json) -> std::result::Result<AttrValue, String> {
-    let wrong = || format!("{json} is no value of an attribute");
-    match json {
-        Json::Bool(value) => Ok(AttrValue::Bool(*value)),
-        Json::String(text) => Ok(AttrValue::Str(text.clone())),
-        Json::Number(number) => match (number.as_i64(), number.as_f64()) {
-            (Some(value), _) => Ok(AttrValue::Int(value)),
-            (None, Some(value)) => Ok(AttrValue::Float(value)),
-            (None, None) => Err(wrong()),
-        },
-        Json::Array(list) => {
-            let ints: Option<Vec<i64>> = list.iter().map(Json::as_i64).collect();
-            let floats = || list.iter().map(Json::as_f64).collect::<Option<Vec<f64>>>();
-            ints.map(AttrValue::Ints).or_else(|| floats().map(AttrValue::Floats)).ok_or_else(wrong)
-        }
-        Json::Null | Json::Object(_) => Err(wrong()),
     }
 }

@@ -40,6 +40,7 @@
 //! | [`builder`] | building functions with inferred types |
 //! | `eval` | the reference evaluator: the oracle of tests and of constant folding |
 //! | [`mod@print`], [`script`] | TVMScript, both ways |
+//! | [`pattern`] | patterns over dataflow, in the words of TVM's pattern language |
 //! | [`relay`] | Relay text, both ways, and its lowering |
 //! | `bind_symbolic_vars`, `constant_pool` | shape specialisation, and constants shared with it |
 //!
@@ -61,6 +62,7 @@ mod ir;
 
 mod literal;
 mod op;
+pub mod pattern;
 pub mod print;
 pub mod registered;
 pub mod relay;

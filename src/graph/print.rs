@@ -30,7 +30,7 @@ use reflex_tir::{Expr, Var};
 
 use self::context::Printer;
 use self::func::FuncPrinter;
-use crate::{Constructor, FuncData, FuncId, Module, Node};
+use crate::{Constructor, Func, FuncData, FuncId, Module, Node, Op, Value};
 
 /// The text of a module. Constants that are not small stand as entries of a `metadata` table,
 /// whose types and sizes follow the text; their bytes are left out.
@@ -43,6 +43,18 @@ pub fn module(module: &Module) -> String {
 /// A dimension as a Python expression; `name` gives the names of variables.
 pub(crate) fn dim(dim: &Expr, name: &dyn Fn(Var) -> String) -> String {
     dims::DimPrinter(name).text(dim)
+}
+
+/// The calls of operators as text; `name` gives the names of all values.
+pub(crate) fn op_calls(
+    module: &Module,
+    func: &Func,
+    calls: &[(&Op, &[Value])],
+    name: &dyn Fn(Value) -> String,
+) -> Vec<String> {
+    let mut printer = Printer::new(module, HashSet::new());
+    let mut printer = FuncPrinter::of_calls(&mut printer, func, name);
+    calls.iter().map(|(op, args)| printer.op(op, args)).collect()
 }
 
 /// The text of a module after the bytes of its constants: TVM's `script(show_meta=True)`.

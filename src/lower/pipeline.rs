@@ -19,7 +19,7 @@ use reflex_vm::executable::AlignedBytes;
 use crate::bytecode::{self, Bytecode};
 use crate::interface::Interface;
 use crate::optimize_for::{DeviceKind, OptimizeFor};
-use crate::passes::sequence::{Pass, Pipeline, Step};
+use crate::passes::sequence::{Pass, Pipeline, RuntimeModules, Step};
 use crate::passes::table::{PassContext, PassKind};
 use crate::precision::Precision;
 use crate::{LowerError, schedule};
@@ -195,9 +195,19 @@ impl Observer for NoObserver {
 
 /// The module after its graph passes.
 pub fn run_graph(
+    module: Module,
+    options: &Options,
+    observer: &dyn Observer,
+) -> Result<Module, LowerError> {
+    run_passes(module, options, observer, &mut RuntimeModules::default())
+}
+
+/// The module after its graph passes, and the runtime modules that passes made.
+pub fn run_passes(
     mut module: Module,
     options: &Options,
     observer: &dyn Observer,
+    made: &mut RuntimeModules,
 ) -> Result<Module, LowerError> {
     let fits = |cpu: &Cpu| options.precision != Precision::Bf16 || cpu.target.has_avx512_bf16();
     if let Some(cpu) = options.cpus.iter().find(|cpu| !fits(cpu)) {
@@ -218,7 +228,7 @@ pub fn run_graph(
             continue;
         }
         let start = Instant::now();
-        run_step(step, &mut module, options)?;
+        run_step(step, &mut module, options, made)?;
         observer.after(name, start.elapsed(), StageOutput::Graph(&module));
     }
     if !options.pipeline.schedules() {
@@ -244,7 +254,12 @@ fn leave_unscheduled(module: &mut Module, options: &Options) -> Result<(), Lower
 
 /// Runs a pass on the module, and checks what it leaves. A fault after a pass of our own is a bug; one
 /// after a pass from outside is its author's.
-fn run_step(step: &Step, module: &mut Module, options: &Options) -> Result<(), LowerError> {
+fn run_step(
+    step: &Step,
+    module: &mut Module,
+    options: &Options,
+    made: &mut RuntimeModules,
+) -> Result<(), LowerError> {
     let name = step.name();
     match step.pass() {
         Pass::Own(info) => {
@@ -262,7 +277,7 @@ fn run_step(step: &Step, module: &mut Module, options: &Options) -> Result<(), L
             let failed = |why: String| LowerError::outside(format!("pass {name}: {why}"));
             let before = Interface::of(module);
             let pool = module.pool.clone();
-            *module = run.run(std::mem::take(module)).map_err(failed)?;
+            *module = run.run(std::mem::take(module), made).map_err(failed)?;
             module.pool = pool;
             faults(module).map_err(|list| failed(format!("leaves a faulty module: {list}")))?;
             before.check(&Interface::of(module)).map_err(failed)

@@ -117,6 +117,35 @@ pub enum AttrValue {
 }
 
 impl AttrValue {
+    /// The value that JSON has; `None` for what is none.
+    pub fn from_json(json: &serde_json::Value) -> Option<AttrValue> {
+        use serde_json::Value as Json;
+        match json {
+            Json::Bool(value) => Some(AttrValue::Bool(*value)),
+            Json::String(text) => Some(AttrValue::Str(text.clone())),
+            Json::Number(number) => {
+                number.as_i64().map(AttrValue::Int).or_else(|| number.as_f64().map(AttrValue::Float))
+            }
+            Json::Array(list) => {
+                let ints: Option<Vec<i64>> = list.iter().map(Json::as_i64).collect();
+                let floats = || list.iter().map(Json::as_f64).collect::<Option<Vec<f64>>>();
+                ints.map(AttrValue::Ints).or_else(|| floats().map(AttrValue::Floats))
+            }
+            Json::Null | Json::Object(_) => None,
+        }
+    }
+
+    /// Whether two values are the same: numbers by their size, whatever their kind.
+    pub fn same(&self, other: &AttrValue) -> bool {
+        let number = |value: &AttrValue| match value {
+            AttrValue::Int(value) => Some(*value as f64),
+            AttrValue::Float(value) => Some(*value),
+            AttrValue::Bool(value) => Some(f64::from(u8::from(*value))),
+            _ => None,
+        };
+        self == other || number(self).is_some_and(|own| number(other) == Some(own))
+    }
+
     /// The value as one of a kind, where it can be.
     pub fn of_kind(self, kind: AttrKind) -> Option<AttrValue> {
         match (kind, self) {

@@ -32,7 +32,7 @@ impl FuncParser<'_, '_> {
 }
 
 /// The value of an attribute, as it is written.
-fn attr_value(source: Source<'_>, e: &Py) -> Result<AttrValue> {
+pub(super) fn attr_value(source: Source<'_>, e: &Py) -> Result<AttrValue> {
     if let Py::BooleanLiteral(_) = e {
         return boolean(source, e).map(AttrValue::Bool);
     }
