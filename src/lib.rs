@@ -100,6 +100,8 @@ mod compiler;
 #[cfg(feature = "disassembly")]
 mod disassemble;
 #[cfg(feature = "compiler")]
+mod dispatch;
+#[cfg(feature = "compiler")]
 mod dump;
 mod engine;
 mod error;
@@ -169,9 +171,13 @@ pub use program::Program;
 #[cfg(feature = "compiler")]
 pub use reflex_graph::Module;
 #[cfg(feature = "compiler")]
+pub use reflex_graph::pattern;
+#[cfg(feature = "compiler")]
 pub use reflex_graph::registered::{
     AttrKind, AttrValue, CallTypes, FusionKind, OpDef as Operator,
 };
+#[cfg(feature = "compiler")]
+pub use reflex_lower::dispatch::{AnnotatedPart, Dispatch, MatchedRegion};
 #[cfg(feature = "compiler")]
 pub use reflex_lower::optimize_for::OptimizeFor;
 pub use reflex_runtime::array::Array as Tuple;

@@ -226,7 +226,7 @@ fn infer_by(
     types.into_iter().map(read).collect()
 }
 
-fn json_of_attr(value: &AttrValue) -> Json {
+pub(crate) fn json_of_attr(value: &AttrValue) -> Json {
     match value {
         AttrValue::Int(value) => (*value).into(),
         AttrValue::Float(value) => (*value).into(),

@@ -32,13 +32,13 @@ In the examples, `program` is a model whose `main` takes `x` of shape [n, 8] and
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import tvm_ffi
 
-from . import ir, rpc
+from . import dpl, ir, op, rpc
 from ._arrays import (
     ArrayLike,
     Function,
@@ -56,6 +56,7 @@ from ._arrays import (
 from ._closing import Closing
 from ._library import LIBRARY as _reflex
 from ._library import Cancelled, FuelExhausted, NotATensor
+from .dpl import Dispatch
 from .exec_builder import ExecBuilder
 
 __all__ = [
@@ -105,6 +106,7 @@ def load(
     pipeline: str | None = None,
     passes: Mapping[str, Callable[[str], str]] | None = None,
     instrument: Instrument | None = None,
+    dispatch: Sequence[Dispatch] | None = None,
 ) -> Program:
     """Loads a model: `.onnx`, `.py` and `.relay` are compiled, `.so` and `.ro` are opened (which runs
     machine code of their author's choice). It is a path, or the bytes of a model with their `format`:
@@ -121,7 +123,8 @@ def load(
     as "-simplify,fuse_operators.max_operators=8"; `list_passes` has them. `passes` puts in passes of the
     caller's: a place such as "after:fold_constants" and a function that takes the module as TVMScript and
     gives one. `instrument` is called with "before" or "after", the name of a pass, and a function that
-    gives the module; False before a pass leaves it out. Neither is called after `load` has returned.
+    gives the module; False before a pass leaves it out. Neither is called after `load` has returned. `dispatch`
+    replaces what patterns match by calls, before all passes (`reflex.dpl`).
 
     >>> reflex.load(model, threads=2, tier="off").functions
     ['main']
@@ -134,7 +137,7 @@ def load(
     """
     data, options, custom = _load_arguments(
         model, device, threads, kernel_cache, tier, precision, optimize_for, format, kernels, params, pipeline,
-        passes, instrument,
+        passes, instrument, dispatch,
     )
     handle = _reflex["load"](data, *options, *_custom(*custom))
     source = data if isinstance(data, bytes) else os.path.abspath(data)
@@ -177,6 +180,7 @@ def _load_arguments(
     pipeline: str | None = None,
     passes: Mapping[str, Callable[[str], str]] | None = None,
     instrument: Instrument | None = None,
+    dispatch: Sequence[Dispatch] | None = None,
 ) -> tuple[str | bytes, tuple[Any, ...], tuple[Any, ...]]:
     """A model as the library takes it, the options, and those that are functions of the caller's."""
     use_tensor_class()
@@ -188,7 +192,7 @@ def _load_arguments(
         data = os.fspath(model)
     beside = (_text(kernels), _text(params))
     options = (device, threads, _text(kernel_cache), tier, precision, optimize_for, format, *beside)
-    return data, options, (pipeline, passes, instrument)
+    return data, options, (pipeline, passes, instrument, tuple(dispatch or ()))
 
 
 def _text(path: _Path | None) -> str | None:
@@ -199,12 +203,14 @@ def _custom(
     pipeline: str | None,
     passes: Mapping[str, Callable[[str], str]] | None,
     instrument: Instrument | None,
+    dispatch: Sequence[Dispatch],
 ) -> tuple[Any, ...]:
-    """The arguments of the library for a pipeline, passes and an instrument."""
-    listed = [
+    """The arguments of the library for a pipeline, passes, an instrument and dispatches."""
+    listed: list[Any] = [
         (place, getattr(run, "__name__", f"pass {at}"), _script_pass(run))
         for at, (place, run) in enumerate((passes or {}).items())
     ]
+    listed += [each.parts for each in dispatch]
     return pipeline, listed or None, None if instrument is None else _watcher(instrument)
 
 
@@ -252,6 +258,7 @@ def inspect(
     pipeline: str | None = None,
     passes: Mapping[str, Callable[[str], str]] | None = None,
     instrument: Instrument | None = None,
+    dispatch: Sequence[Dispatch] | None = None,
 ) -> str:
     """Returns the module after a pass as text, or the model as TVMScript. It is a path, or a model in
     memory as `compile` takes it; text with a line break is TVMScript.
@@ -267,7 +274,8 @@ def inspect(
     is_path = isinstance(model, os.PathLike) or (isinstance(model, str) and "\n" not in model)
     data, kind = (os.fspath(model), None) if is_path else _in_memory(model)
     data, options, custom = _load_arguments(
-        data, format=kind, pipeline=pipeline, passes=passes, instrument=instrument
+        data, format=kind, pipeline=pipeline, passes=passes, instrument=instrument,
+        dispatch=dispatch,
     )
     return str(_reflex["inspect"](data, *options, *_custom(*custom), after))
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use reflex_graph::Module;
 #[cfg(feature = "onnx")]
 use reflex_graph::{Value, builder::FuncBuilder};
+use reflex_lower::dispatch::Dispatch;
 use reflex_lower::optimize_for::OptimizeFor;
 use reflex_lower::pipeline::{self, WithoutCode};
 #[cfg(feature = "onnx")]
@@ -233,6 +234,12 @@ impl Engine {
         let mut engine = self.clone();
         engine.compiler.pipeline = pipeline;
         engine
+    }
+
+    /// The same engine with a dispatch at the front of its pipeline.
+    pub(crate) fn with_dispatch(&self, dispatch: Dispatch) -> Result<Engine> {
+        let pipeline = self.compiler.pipeline.clone().dispatch(dispatch)?;
+        Ok(self.with_pipeline(pipeline))
     }
 
     /// Returns why the kernels of models that are compiled are baseline: that of them which the kernel

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use reflex_graph::pattern::{Match, Matcher, Pattern};
 use reflex_graph::registered::AttrValue;
-use reflex_graph::{Binding, Body, Func, FuncData, FuncId, Module, Node, Type, Value};
+use reflex_graph::{Binding, Body, Func, FuncData, FuncId, Module, Node, Type, Value, print};
 use reflex_runtime::module::Module as RuntimeModule;
 
 use crate::passes::sequence::{ModulePass, RuntimeModules};
@@ -67,10 +67,17 @@ pub struct MatchedRegion {
     pub nodes: Vec<String>,
 }
 
+impl MatchedRegion {
+    /// The region as TVMScript, with the bytes of its constants.
+    pub fn script(&self) -> String {
+        print::module_with_metadata(&self.module)
+    }
+}
+
 /// The value that a named part of a pattern stands for.
 #[derive(Clone, Debug)]
 pub struct AnnotatedPart {
-    /// Its type as TVMScript has it.
+    /// Its type.
     pub ty: Type,
     /// The operator that computes it, with its attributes, if it is one of the same body.
     pub call: Option<(String, Vec<(String, AttrValue)>)>,

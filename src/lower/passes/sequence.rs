@@ -255,6 +255,14 @@ impl Pipeline {
         Ok(())
     }
 
+    /// Puts a pass from outside before all of our own, after those that were put there earlier.
+    pub fn insert_first(&mut self, name: &str, run: Arc<dyn ModulePass>) -> Result<(), String> {
+        let own = self.steps.iter().find(|step| matches!(step.pass, Pass::Own(_)));
+        let first = own.map(|step| step.name().to_owned());
+        let first = first.ok_or("a pipeline without passes of our own")?;
+        self.insert(Place::Before(&first), name, run)
+    }
+
     /// Runs these passes on the module, in this order, and no others.
     pub fn reorder(&mut self, names: &[&str]) -> Result<(), String> {
         let mut ordered: Vec<Step> = Vec::new();
