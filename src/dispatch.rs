@@ -91,7 +91,8 @@ fn generated(
     if let Ok(function) = Function::try_from(given.view()) {
         return Ok(RuntimeModule::new(OneFunction { name: symbol.to_owned(), function }));
     }
-    RuntimeModule::try_from(given).map_err(|_| "it gives neither a module nor a function".to_owned())
+    RuntimeModule::try_from(given)
+        .map_err(|_| "it gives neither a module nor a function".to_owned())
 }
 
 /// A function that a generator gave.

@@ -118,9 +118,9 @@ mod module;
 mod ndarray_interop;
 #[cfg(not(feature = "onnx"))]
 mod no_onnx;
-mod options;
 #[cfg(feature = "compiler")]
 mod operators;
+mod options;
 #[cfg(feature = "compiler")]
 mod passes;
 mod prepared;
@@ -159,11 +159,11 @@ pub use kernels::tiered::KernelState;
 pub use library_function::library_function;
 pub use model_info::{ModelInfo, ValueInfo};
 pub use model_source::{ModelFormat, ModelSource};
+#[cfg(feature = "compiler")]
+pub use operators::register_operator;
 pub use options::{Mode, SessionOptions};
 #[cfg(feature = "compiler")]
 pub use options::{Precision, Progress};
-#[cfg(feature = "compiler")]
-pub use operators::register_operator;
 #[cfg(feature = "compiler")]
 pub use passes::{PassInstrument, Pipeline};
 pub use prepared::Prepared;
@@ -173,9 +173,7 @@ pub use reflex_graph::Module;
 #[cfg(feature = "compiler")]
 pub use reflex_graph::pattern;
 #[cfg(feature = "compiler")]
-pub use reflex_graph::registered::{
-    AttrKind, AttrValue, CallTypes, FusionKind, OpDef as Operator,
-};
+pub use reflex_graph::registered::{AttrKind, AttrValue, CallTypes, FusionKind, OpDef as Operator};
 #[cfg(feature = "compiler")]
 pub use reflex_lower::dispatch::{AnnotatedPart, Dispatch, MatchedRegion};
 #[cfg(feature = "compiler")]

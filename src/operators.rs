@@ -115,16 +115,17 @@ pub(crate) fn register_described(description: &str, find: &FindFunction<'_>) -> 
     let described: Description = serde_json::from_str(description)
         .map_err(|e| Error::input(format!("the description of an operator: {e}")))?;
     let name = described.name.clone();
-    definition(described, find)
-        .and_then(registered::register)
-        .map_err(|why| Error::input(if why.contains(&name) { why } else { format!("operator {name}: {why}") }))
+    definition(described, find).and_then(registered::register).map_err(|why| {
+        Error::input(if why.contains(&name) { why } else { format!("operator {name}: {why}") })
+    })
 }
 
 fn definition(
     described: Description,
     find: &FindFunction<'_>,
 ) -> std::result::Result<OpDef, String> {
-    let function = |name: &str| find(name).ok_or_else(|| format!("no function {name:?} is registered"));
+    let function =
+        |name: &str| find(name).ok_or_else(|| format!("no function {name:?} is registered"));
     let mut def = OpDef::new(&described.name);
     if let Some((fewest, most)) = described.operands {
         def = def.operands(fewest, most);

@@ -267,11 +267,7 @@ fn outside(name: &str) -> std::result::Result<Arc<dyn ModulePass>, String> {
 struct ScriptPass(Function);
 
 impl ModulePass for ScriptPass {
-    fn run(
-        &self,
-        module: Module,
-        _: &mut RuntimeModules,
-    ) -> std::result::Result<Module, String> {
+    fn run(&self, module: Module, _: &mut RuntimeModules) -> std::result::Result<Module, String> {
         let text = Any::from(print::module_with_metadata(&module).as_str());
         drop(module);
         let given = self.0.call(&[text.view()]).map_err(|e| e.to_string())?;

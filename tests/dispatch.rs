@@ -71,7 +71,9 @@ fn register() {
             let (x, w): (Tensor, Tensor) = (arg(args, 0)?, arg(args, 1)?);
             let plain = product(&x, &w)?;
             let positive: Vec<f32> = plain.iter().map(|v| v.max(0.0)).collect();
-            let tensor = |data: &[f32]| Ok::<_, RaisedError>(Any::from(Tensor::from_slice(x.shape(), data)?));
+            let tensor = |data: &[f32]| {
+                Ok::<_, RaisedError>(Any::from(Tensor::from_slice(x.shape(), data)?))
+            };
             Ok(Any::from(reflex::Tuple::new([tensor(&plain)?, tensor(&positive)?])))
         });
         register_global_func("test.dispatch.both", both).expect("a new name");
@@ -86,14 +88,14 @@ fn matmul_relu() -> Pattern {
     is_op("relax.nn.relu").call([matmul()])
 }
 
-const NETWORK: [&str; 3] = ["a = R.nn.relu(R.matmul(R.exp(x), w))", "b = R.negative(a)", "return b"];
+const NETWORK: [&str; 3] =
+    ["a = R.nn.relu(R.matmul(R.exp(x), w))", "b = R.negative(a)", "return b"];
 
 #[test]
 fn what_matches_becomes_a_call_of_a_library() {
     register();
     let plain = call(&engine([]).load(source(&NETWORK)).expect("loads"), Mode::Bytecode);
-    let library =
-        || Dispatch::call_packed("library", matmul_relu(), "test.dispatch.product");
+    let library = || Dispatch::call_packed("library", matmul_relu(), "test.dispatch.product");
     let text = engine([library()]).dump_after(source(&NETWORK), "library").expect("a dump");
     assert!(text.contains("R.call_packed(\"test.dispatch.product\""), "{text}");
     assert!(!text.contains("R.matmul") && !text.contains("R.nn.relu"), "{text}");
@@ -140,12 +142,8 @@ fn dispatched(pattern: Pattern, function: &str, lines: &[&str]) -> String {
 #[test]
 fn values_that_others_read_are_further_results() {
     register();
-    let lines = [
-        "a = R.matmul(x, w)",
-        "b = R.nn.relu(a)",
-        "c = R.exp(a)",
-        "return (R.add(b, c), a)",
-    ];
+    let lines =
+        ["a = R.matmul(x, w)", "b = R.nn.relu(a)", "c = R.exp(a)", "return (R.add(b, c), a)"];
     let text = dispatched(matmul_relu(), "test.dispatch.both", &lines);
     assert!(!text.contains("R.matmul") && text.contains("R.exp"), "{text}");
     let plain = call(&engine([]).load(source(&lines)).expect("loads"), Mode::Bytecode);
@@ -169,7 +167,11 @@ fn regions_make_no_circle_and_do_not_overlap() {
     assert!(dispatched(pattern, "test.none", &fine).contains("call_packed"));
     // Two regions that would need each other: one is taken.
     let crossed = [
-        "a = R.exp(x)", "b = R.tanh(x)", "c = R.add(a, b)", "d = R.subtract(b, a)", "return (c, d)",
+        "a = R.exp(x)",
+        "b = R.tanh(x)",
+        "c = R.add(a, b)",
+        "d = R.subtract(b, a)",
+        "return (c, d)",
     ];
     let pattern = is_op("relax.add").call([is_op("relax.exp"), wildcard()])
         | is_op("relax.subtract").call([is_op("relax.tanh"), wildcard()]);
@@ -179,7 +181,11 @@ fn regions_make_no_circle_and_do_not_overlap() {
     let chain = ["a = R.exp(x)", "b = R.exp(a)", "c = R.exp(b)", "return c"];
     let pattern = is_op("relax.exp").call([is_op("relax.exp")]);
     let text = dispatched(pattern, "test.none", &chain);
-    assert_eq!((text.matches("call_packed").count(), text.matches("R.exp").count()), (1, 1), "{text}");
+    assert_eq!(
+        (text.matches("call_packed").count(), text.matches("R.exp").count()),
+        (1, 1),
+        "{text}"
+    );
 }
 
 #[test]

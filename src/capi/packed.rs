@@ -172,7 +172,8 @@ fn pipeline(args: &[AnyView<'_>]) -> FfiResult<Pipeline> {
                 let known = outside::functions(&Array::try_from(functions.view())?)?;
                 let view = description.view();
                 let text = view.as_str().ok_or_else(|| view.mismatch("ffi.String"))?;
-                let dispatch = dispatch::described(text, &outside::finder(&known)).map_err(raise)?;
+                let dispatch =
+                    dispatch::described(text, &outside::finder(&known)).map_err(raise)?;
                 pipeline = pipeline.dispatch(dispatch).map_err(raise)?;
                 continue;
             }

@@ -35,7 +35,7 @@
 //! | `block_quantized` | constants that stay codes of 2, 4 or 8 bits |
 //! | `op` | the operator table; the documentation of `op.rs` says **how to add an operator** |
 //! | [`registered`] | operators from outside, the open row of that table |
-//! | [`dims`] | symbolic shape analysis: simplify and compare dimensions |
+//! | [`dims`], `dim_text` | symbolic shape analysis: simplify and compare dimensions |
 //! | [`infer`], [`verify`] | shape inference; the rules that passes rely on |
 //! | [`builder`] | building functions with inferred types |
 //! | `eval` | the reference evaluator: the oracle of tests and of constant folding |
@@ -55,6 +55,7 @@ mod bind_symbolic_vars;
 mod block_quantized;
 pub mod builder;
 mod constant_pool;
+mod dim_text;
 pub mod dims;
 mod eval;
 pub mod infer;

@@ -224,10 +224,7 @@ impl Pattern {
 
     /// Matches what this matches, with attributes of these values, as the text of the module shows them.
     #[must_use]
-    pub fn has_attr<'a>(
-        &self,
-        attrs: impl IntoIterator<Item = (&'a str, AttrValue)>,
-    ) -> Pattern {
+    pub fn has_attr<'a>(&self, attrs: impl IntoIterator<Item = (&'a str, AttrValue)>) -> Pattern {
         let attrs = attrs.into_iter().map(|(name, value)| (name.to_owned(), value));
         pattern(PatternKind::Attrs(self.clone(), attrs.collect()))
     }

@@ -15,7 +15,6 @@
 
 mod consts;
 mod context;
-mod dims;
 mod func;
 mod list;
 mod metadata;
@@ -26,7 +25,6 @@ use std::collections::HashSet;
 use std::fmt::Write;
 
 use reflex_tir::script::{identifier, string};
-use reflex_tir::{Expr, Var};
 
 use self::context::Printer;
 use self::func::FuncPrinter;
@@ -38,11 +36,6 @@ pub fn module(module: &Module) -> String {
     let (mut text, printer) = Printer::print(module);
     printer.describe_metadata(&mut text);
     text
-}
-
-/// A dimension as a Python expression; `name` gives the names of variables.
-pub(crate) fn dim(dim: &Expr, name: &dyn Fn(Var) -> String) -> String {
-    dims::DimPrinter(name).text(dim)
 }
 
 /// The calls of operators as text; `name` gives the names of all values.

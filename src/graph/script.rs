@@ -65,7 +65,10 @@ pub use source::ScriptError;
 pub use syntax::Script;
 
 /// The value of an attribute as text has it; `None` for what is no number, string, truth value or list.
-pub(crate) fn attr_value(text: &str, e: &ruff_python_ast::Expr) -> Option<crate::registered::AttrValue> {
+pub(crate) fn attr_value(
+    text: &str,
+    e: &ruff_python_ast::Expr,
+) -> Option<crate::registered::AttrValue> {
     registered::attr_value(source::Source { text, file: "" }, e).ok()
 }
 

@@ -132,7 +132,17 @@ impl Dispatch {
 impl ModulePass for Dispatch {
     fn run(&self, mut module: Module, made: &mut RuntimeModules) -> Result<Module, String> {
         let ids: Vec<FuncId> = module.funcs.keys().collect();
-        let names = module.funcs.values().map(|func| func.name().to_owned()).collect();
+        let mut names: HashSet<String> =
+            module.funcs.values().map(|func| func.name().to_owned()).collect();
+        for func in module.funcs.values() {
+            if let FuncData::Graph(func) = func {
+                func.body.walk(&mut |binding| {
+                    if let Node::CallPacked { name, .. } = &binding.node {
+                        names.insert(name.clone());
+                    }
+                });
+            }
+        }
         let mut run = Run { dispatch: self, names, made };
         for id in ids {
             let FuncData::Graph(func) = &module.funcs[id] else { continue };
@@ -146,7 +156,7 @@ impl ModulePass for Dispatch {
 
 struct Run<'a> {
     dispatch: &'a Dispatch,
-    /// Names of functions.
+    /// Names of functions, packed ones among them.
     names: HashSet<String>,
     made: &'a mut RuntimeModules,
 }
@@ -200,22 +210,29 @@ impl Run<'_> {
                     break;
                 }
                 let Some(found) = matcher.find(&self.dispatch.pattern, *root) else { continue };
-                if !found.bindings.contains(&at) || !found.bindings.is_disjoint(&used.iter().copied().collect()) {
+                if !found.bindings.contains(&at)
+                    || !found.bindings.is_disjoint(&used.iter().copied().collect())
+                {
                     continue;
                 }
                 let Some(region) = region(func, body, &matcher, &found) else { continue };
                 let regions = taken.iter().map(|t| &t.region).chain([&region]).collect::<Vec<_>>();
                 if order::order(func, body, &regions).is_none() {
-                    tracing::debug!(pattern = self.dispatch.name, node = binding.source, "no region: it would make a circle");
+                    tracing::debug!(
+                        pattern = self.dispatch.name,
+                        node = binding.source,
+                        "no region: it would make a circle"
+                    );
                     continue;
                 }
-                let call = self.call(module, func, body, &matcher, &found, &region).map_err(|why| {
-                    let node = match binding.source.as_str() {
-                        "" => func.values[*root].name.as_str(),
-                        source => source,
-                    };
-                    format!("pattern {} at node `{node}`: {why}", self.dispatch.name)
-                })?;
+                let call =
+                    self.call(module, func, body, &matcher, &found, &region).map_err(|why| {
+                        let node = match binding.source.as_str() {
+                            "" => func.values[*root].name.as_str(),
+                            source => source,
+                        };
+                        format!("pattern {} at node `{node}`: {why}", self.dispatch.name)
+                    })?;
                 if let Some(call) = call {
                     used.extend(&region.bindings);
                     taken.push(Taken { region, call });
@@ -246,8 +263,15 @@ impl Run<'_> {
             let node = Node::CallPacked { name, args, ints: vec![] };
             Binding { outputs: region.outputs.clone(), node, source: source.clone() }
         };
+        // Constants that the text does not show, such as the zero of `relu`, are part of an operator.
+        let shown = |value: Value| {
+            region.bindings.iter().any(|at| match matcher.call(*at) {
+                Some(call) => call.shows(value),
+                None => true,
+            })
+        };
         let inside = |value: &Value| match target {
-            Target::Packed(_) => false,
+            Target::Packed(_) => matcher.is_const(*value) && !shown(*value),
             Target::External(_) => matcher.is_const(*value),
         };
         let args: Vec<Value> = region.inputs.iter().copied().filter(|v| !inside(v)).collect();
@@ -257,7 +281,11 @@ impl Run<'_> {
         let symbol = self.symbol(name);
         let outlined = outline::outline(module, func, body, region, &args, &symbol);
         let Some(outlined) = outlined else {
-            tracing::debug!(pattern = name, node = source, "no region: a dimension is none of its inputs'");
+            tracing::debug!(
+                pattern = name,
+                node = source,
+                "no region: a dimension is none of its inputs'"
+            );
             return Ok(None);
         };
         let part = |(name, part): &(String, Pattern)| {
@@ -295,10 +323,8 @@ impl Run<'_> {
 
     /// A name for the function of a region that no other function has.
     fn symbol(&self, name: &str) -> String {
-        let base: String = name
-            .chars()
-            .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
-            .collect();
+        let base: String =
+            name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
         let free = |name: &String| !self.names.contains(name);
         (0..).map(|n| format!("fused_{base}_{n}")).find(free).unwrap_or(base)
     }

@@ -22,6 +22,20 @@ pub struct CallView {
     pub attrs: Vec<(String, AttrValue)>,
 }
 
+impl CallView {
+    /// Whether a value is among the operands that the text shows; a constant such as the zero of `relu` is not.
+    pub fn shows(&self, value: Value) -> bool {
+        fn among(operands: &[Operand], value: Value) -> bool {
+            operands.iter().any(|operand| match operand {
+                Operand::Value(shown) => *shown == value,
+                Operand::Tuple(items) => among(items, value),
+                Operand::Const | Operand::Shape(_) | Operand::Other => false,
+            })
+        }
+        among(&self.args, value)
+    }
+}
+
 /// An operand of a call.
 #[derive(Clone, Debug)]
 pub(super) enum Operand {
@@ -75,7 +89,9 @@ fn operand(text: &str, e: &Py) -> Operand {
         Py::Call(call) => match reflex_tir::script::path(&call.func).as_deref() {
             Some("R.const") => Operand::Const,
             Some("R.shape") => match &*call.arguments.args {
-                [Py::List(list)] => Operand::Shape(list.elts.iter().map(|e| size(text, e)).collect()),
+                [Py::List(list)] => {
+                    Operand::Shape(list.elts.iter().map(|e| size(text, e)).collect())
+                }
                 _ => Operand::Other,
             },
             _ => Operand::Other,

@@ -21,21 +21,65 @@ struct Text {
 enum NodeText {
     Wildcard,
     Const,
-    Var { name: String },
-    Op { name: String, args: Option<Vec<usize>>, #[serde(default)] more: bool },
-    CallPacked { name: String, args: Option<Vec<usize>>, #[serde(default)] more: bool },
-    CallTir { name: String, args: Option<Vec<usize>>, #[serde(default)] more: bool },
-    Tuple { fields: Vec<usize> },
-    TupleGetItem { tuple: usize, index: Option<usize> },
-    Or { left: usize, right: usize },
-    And { left: usize, right: usize },
-    Not { pattern: usize },
-    Dtype { pattern: usize, dtype: String },
-    Shape { pattern: usize, dims: Vec<Option<i64>> },
-    Attrs { pattern: usize, attrs: serde_json::Map<String, Json> },
-    ShapeOperand { dims: Vec<Option<i64>> },
+    Var {
+        name: String,
+    },
+    Op {
+        name: String,
+        args: Option<Vec<usize>>,
+        #[serde(default)]
+        more: bool,
+    },
+    CallPacked {
+        name: String,
+        args: Option<Vec<usize>>,
+        #[serde(default)]
+        more: bool,
+    },
+    CallTir {
+        name: String,
+        args: Option<Vec<usize>>,
+        #[serde(default)]
+        more: bool,
+    },
+    Tuple {
+        fields: Vec<usize>,
+    },
+    TupleGetItem {
+        tuple: usize,
+        index: Option<usize>,
+    },
+    Or {
+        left: usize,
+        right: usize,
+    },
+    And {
+        left: usize,
+        right: usize,
+    },
+    Not {
+        pattern: usize,
+    },
+    Dtype {
+        pattern: usize,
+        dtype: String,
+    },
+    Shape {
+        pattern: usize,
+        dims: Vec<Option<i64>>,
+    },
+    Attrs {
+        pattern: usize,
+        attrs: serde_json::Map<String, Json>,
+    },
+    ShapeOperand {
+        dims: Vec<Option<i64>>,
+    },
     /// `only[i]`: whether `patterns[i]` is read by `patterns[i + 1]` alone.
-    Chain { patterns: Vec<usize>, only: Vec<bool> },
+    Chain {
+        patterns: Vec<usize>,
+        only: Vec<bool>,
+    },
 }
 
 /// The pattern of a text, and all its nodes by number.
@@ -68,9 +112,7 @@ fn read(node: NodeText, made: &[Pattern]) -> Result<Pattern, String> {
         NodeText::Wildcard => PatternKind::Wildcard,
         NodeText::Const => PatternKind::Const,
         NodeText::Var { name } => PatternKind::Var(name),
-        NodeText::Op { name, args, more } => {
-            call(op_callee(&name), args, more)?
-        }
+        NodeText::Op { name, args, more } => call(op_callee(&name), args, more)?,
         NodeText::CallPacked { name, args, more } => call(Callee::Packed(name), args, more)?,
         NodeText::CallTir { name, args, more } => call(Callee::Kernel(name), args, more)?,
         NodeText::Tuple { fields } => PatternKind::Tuple(list(fields)?),
@@ -86,7 +128,9 @@ fn read(node: NodeText, made: &[Pattern]) -> Result<Pattern, String> {
         NodeText::Attrs { pattern, attrs } => {
             let attrs = attrs.iter().map(|(name, value)| {
                 let found = AttrValue::from_json(value);
-                found.map(|value| (name.clone(), value)).ok_or_else(|| format!("attribute {name:?}"))
+                found
+                    .map(|value| (name.clone(), value))
+                    .ok_or_else(|| format!("attribute {name:?}"))
             });
             PatternKind::Attrs(of(pattern)?, attrs.collect::<Result<_, String>>()?)
         }

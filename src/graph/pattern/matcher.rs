@@ -193,7 +193,8 @@ impl Search<'_, '_> {
         let mut operands = vec![];
         self.cx.body.bindings[at].node.operands(&mut |v| operands.push(v));
         operands.into_iter().any(|operand| {
-            let alone = *link == Link::UsedBy || self.cx.readers(operand).all(|reader| reader == at);
+            let alone =
+                *link == Link::UsedBy || self.cx.readers(operand).all(|reader| reader == at);
             alone
                 && self.attempt(|search| {
                     search.value(last, operand) && search.chain(before, links, operand)
@@ -201,13 +202,7 @@ impl Search<'_, '_> {
         })
     }
 
-    fn call(
-        &mut self,
-        at: usize,
-        callee: &Callee,
-        args: Option<&[Pattern]>,
-        more: bool,
-    ) -> bool {
+    fn call(&mut self, at: usize, callee: &Callee, args: Option<&[Pattern]>, more: bool) -> bool {
         let cx = self.cx;
         let of_values = |values: &[Value]| values.iter().map(|v| Operand::Value(*v)).collect();
         let operands: Vec<Operand> = match (callee, &cx.body.bindings[at].node) {
@@ -229,7 +224,9 @@ impl Search<'_, '_> {
         };
         if let Some(args) = args {
             let count = operands.len() == args.len() || more && operands.len() > args.len();
-            if !count || !args.iter().zip(&operands).all(|(arg, operand)| self.operand(arg, operand)) {
+            if !count
+                || !args.iter().zip(&operands).all(|(arg, operand)| self.operand(arg, operand))
+            {
                 return false;
             }
         }

@@ -3,7 +3,8 @@ use crate::{FuncData, Module, script};
 
 fn module(params: &str, lines: &[&str]) -> Module {
     let body: String = lines.iter().map(|line| format!("        {line}\n")).collect();
-    let text = format!("@I.ir_module\nclass Module:\n    @R.function\n    def main({params}):\n{body}");
+    let text =
+        format!("@I.ir_module\nclass Module:\n    @R.function\n    def main({params}):\n{body}");
     script::parse(&text, "test.py").unwrap()
 }
 
@@ -49,7 +50,10 @@ fn operators_match_by_name_operands_attributes_and_types() {
         (is_op("relax.add").call([any(), !is_const()]), (0, 0)),
         (is_op("relax.nn.softmax").has_attr([("axis", 1.into())]), (1, 1)),
         (is_op("relax.nn.softmax").has_attr([("axis", 0.into())]), (0, 0)),
-        (is_op("relax.sum").has_attr([("keepdims", true.into()), ("axis", vec![1].into())]), (1, 1)),
+        (
+            is_op("relax.sum").has_attr([("keepdims", true.into()), ("axis", vec![1].into())]),
+            (1, 1),
+        ),
         (matmul.has_dtype(DType::F32), (2, 1)),
         (matmul.has_dtype(DType::F16), (0, 0)),
         (matmul.has_shape([Some(2), None]), (2, 1)),

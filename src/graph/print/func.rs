@@ -7,9 +7,9 @@ use reflex_tir::script::{float, string};
 use reflex_tir::{Expr, Param, Var};
 
 use super::context::Printer;
-use super::dims::DimPrinter;
 use super::list::tuple;
 use super::names::Names;
+use crate::dim_text::DimPrinter;
 use crate::{
     Binding, Body, Const, DataOp, Func, FuncData, FuncId, LeafExpr, Loop, Node, Type, Value,
 };

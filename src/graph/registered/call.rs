@@ -9,7 +9,8 @@ use reflex_tir::{Expr, PrimFunc, Var, VarData};
 
 use super::definition::{AttrKind, AttrValue, FusionKind, Implementation, OpDef};
 use super::kernel;
-use crate::{TensorType, dims, print};
+use crate::dim_text::DimPrinter;
+use crate::{TensorType, dims};
 
 /// Most results of an operator.
 const MAX_RESULTS: usize = 64;
@@ -52,14 +53,16 @@ impl CallTypes<'_> {
     /// A dimension as a Python expression over the names of symbolic ones.
     pub fn dim_text(&self, dim: &Expr) -> String {
         let names: HashMap<Var, String> = self.names().into_iter().collect();
-        print::dim(dim, &|var| names.get(&var).cloned().unwrap_or_else(|| var.to_string()))
+        let name = |var: Var| names.get(&var).cloned().unwrap_or_else(|| var.to_string());
+        DimPrinter(&name).text(dim)
     }
 
     /// Reads what [`CallTypes::dim_text`] writes.
     pub fn parse_dim(&self, text: &str) -> Result<Expr, String> {
         let wrong = |why: String| format!("the dimension {text:?}: {why}");
         reflex_tir::script::check_nesting(text).map_err(|e| wrong(e.message))?;
-        let parsed = ruff_python_parser::parse_expression(text).map_err(|e| wrong(e.to_string()))?;
+        let parsed =
+            ruff_python_parser::parse_expression(text).map_err(|e| wrong(e.to_string()))?;
         let names = self.names().into_iter().map(|(var, name)| (name, var)).collect();
         reflex_tir::script::parse_dim(parsed.expr(), text, &names).map_err(|e| wrong(e.message))
     }
@@ -142,9 +145,9 @@ impl OpDef {
         }
         let value = |attr: &super::definition::AttrDef| {
             let value = match values.remove(&attr.name) {
-                Some(value) => value.of_kind(attr.kind).ok_or_else(|| {
-                    format!("the attribute {:?} is no {}", attr.name, attr.kind)
-                })?,
+                Some(value) => value
+                    .of_kind(attr.kind)
+                    .ok_or_else(|| format!("the attribute {:?} is no {}", attr.name, attr.kind))?,
                 None => attr
                     .default
                     .clone()

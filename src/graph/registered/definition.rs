@@ -123,9 +123,10 @@ impl AttrValue {
         match json {
             Json::Bool(value) => Some(AttrValue::Bool(*value)),
             Json::String(text) => Some(AttrValue::Str(text.clone())),
-            Json::Number(number) => {
-                number.as_i64().map(AttrValue::Int).or_else(|| number.as_f64().map(AttrValue::Float))
-            }
+            Json::Number(number) => number
+                .as_i64()
+                .map(AttrValue::Int)
+                .or_else(|| number.as_f64().map(AttrValue::Float)),
             Json::Array(list) => {
                 let ints: Option<Vec<i64>> = list.iter().map(Json::as_i64).collect();
                 let floats = || list.iter().map(Json::as_f64).collect::<Option<Vec<f64>>>();
@@ -269,8 +270,20 @@ impl fmt::Debug for OpDef {
 
 /// First parts of names that Relax and this crate have operators under.
 const RESERVED: [&str; 14] = [
-    "nn", "image", "vm", "reflex", "memory", "grad", "ccl", "dist", "builtin", "op", "relax", "vision",
-    "inspect", "distributed",
+    "nn",
+    "image",
+    "vm",
+    "reflex",
+    "memory",
+    "grad",
+    "ccl",
+    "dist",
+    "builtin",
+    "op",
+    "relax",
+    "vision",
+    "inspect",
+    "distributed",
 ];
 
 impl OpDef {
@@ -404,7 +417,9 @@ impl OpDef {
         }
         let parts: Vec<&str> = self.name.split('.').collect();
         if parts.len() < 2 || !parts.iter().all(|part| is_identifier(part)) {
-            return Err(self.error("a name is a space, a dot and a name, such as \"example.scale\""));
+            return Err(
+                self.error("a name is a space, a dot and a name, such as \"example.scale\"")
+            );
         }
         if RESERVED.contains(&parts[0]) {
             return Err(self.error(format!("{:?} is the space of built-in operators", parts[0])));
@@ -421,7 +436,8 @@ impl OpDef {
             Some(Implementation::Kernel(_)) => Ok(()),
             Some(Implementation::Packed(_)) => {
                 if self.kind != FusionKind::Opaque {
-                    let why = format!("a packed function fuses with nothing: it is not {}", self.kind);
+                    let why =
+                        format!("a packed function fuses with nothing: it is not {}", self.kind);
                     return Err(self.error(why));
                 }
                 match self.attrs.iter().find(|attr| attr.kind == AttrKind::Floats) {

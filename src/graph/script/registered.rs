@@ -6,8 +6,8 @@ use ruff_text_size::Ranged;
 use super::args::{boolean, elements, float, int, string};
 use super::parser::{FuncParser, ParsedValue};
 use super::source::{Result, Source};
-use crate::registered::{AttrValue, OpDef};
 use crate::Value;
+use crate::registered::{AttrValue, OpDef};
 
 impl FuncParser<'_, '_> {
     /// A call of a registered operator: operands by position, attributes by name.
@@ -42,8 +42,12 @@ pub(super) fn attr_value(source: Source<'_>, e: &Py) -> Result<AttrValue> {
     match elements(e) {
         Some(list) => match list.iter().map(|e| int(source, e)).collect() {
             Ok(list) => Ok(AttrValue::Ints(list)),
-            Err(_) => list.iter().map(|e| float(source, e)).collect::<Result<_>>().map(AttrValue::Floats),
+            Err(_) => {
+                list.iter().map(|e| float(source, e)).collect::<Result<_>>().map(AttrValue::Floats)
+            }
         },
-        None => int(source, e).map(AttrValue::Int).or_else(|_| float(source, e).map(AttrValue::Float)),
+        None => {
+            int(source, e).map(AttrValue::Int).or_else(|_| float(source, e).map(AttrValue::Float))
+        }
     }
 }
