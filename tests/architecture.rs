@@ -265,9 +265,9 @@ const LAYOUTS: [Layout; 20] = [
     Layout {
         dir: "src/graph",
         layers: &[
-            "dim_text dims op registered strides",
+            "dim_text dims op registered_op strides",
             "block_quantized infer literal visit",
-            "builder constant_pool verify",
+            "builder constant_pool registered verify",
             "ir relay script",
             "bind_symbolic_vars eval print",
             "pattern",

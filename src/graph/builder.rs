@@ -199,7 +199,8 @@ impl<'m> FuncBuilder<'m> {
             })?);
         }
         let op = def.call(&types, attrs, &self.func.syms)?;
-        let results = op.results.clone();
+        let ty = |(dtype, shape): &(DType, Vec<Expr>)| TensorType::new(*dtype, shape.clone());
+        let results = op.results.iter().map(ty).collect();
         Ok(self.bind(Node::Op { op: Op::Registered(Box::new(op)), args }, results))
     }
 

@@ -24,7 +24,7 @@ use std::fmt;
 
 use reflex_tir::{DType, Expr};
 
-use crate::registered::RegisteredOp;
+use crate::registered_op::RegisteredOp;
 use crate::{Op, TensorType, dims};
 
 /// An operator does not accept its arguments.
@@ -167,7 +167,8 @@ impl<'a> Inference<'a> {
                 return Err(format!("it was made for an operand of {dtype} and rank {rank}"));
             }
         }
-        Ok(op.results.clone())
+        let ty = |(dtype, shape): &(DType, Vec<Expr>)| TensorType::new(*dtype, shape.clone());
+        Ok(op.results.iter().map(ty).collect())
     }
 
     /// The only argument.

@@ -34,7 +34,7 @@
 //! | `ir`, `literal`, `visit` | data structures, constants, walks over nodes |
 //! | `block_quantized` | constants that stay codes of 2, 4 or 8 bits |
 //! | `op` | the operator table; the documentation of `op.rs` says **how to add an operator** |
-//! | [`registered`] | operators from outside, the open row of that table |
+//! | [`registered`], `registered_op` | operators from outside, the open row of that table |
 //! | [`dims`], `dim_text` | symbolic shape analysis: simplify and compare dimensions |
 //! | [`infer`], [`verify`] | shape inference; the rules that passes rely on |
 //! | [`builder`] | building functions with inferred types |
@@ -66,6 +66,7 @@ mod op;
 pub mod pattern;
 pub mod print;
 pub mod registered;
+mod registered_op;
 pub mod relay;
 pub mod script;
 mod strides;

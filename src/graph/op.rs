@@ -28,7 +28,7 @@
 
 use reflex_tir::{DType, Expr};
 
-use crate::registered::RegisteredOp;
+use crate::registered_op::RegisteredOp;
 
 /// An operator. Operand lists are given as `(x, w, b?)`; `?` marks optional last ones.
 #[derive(Clone, Debug, PartialEq)]

@@ -19,8 +19,9 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-pub use call::{CallTypes, RegisteredCode, RegisteredOp};
-pub use definition::{AttrKind, AttrValue, FusionKind, OpDef};
+pub use crate::registered_op::{AttrKind, AttrValue, FusionKind, RegisteredCode, RegisteredOp};
+pub use call::CallTypes;
+pub use definition::OpDef;
 
 static OPERATORS: RwLock<BTreeMap<String, Arc<OpDef>>> = RwLock::new(BTreeMap::new());
 

@@ -39,7 +39,7 @@ macro_rules! op_dims {
             Op::Resize(attrs) => attrs.shape.$iter().for_each($f),
             Op::TopK { k, .. } => $f(k),
             Op::Registered(op) => {
-                op.results.$iter().for_each(|ty| ty.shape.$iter().for_each(&mut *$f));
+                op.results.$iter().for_each(|(_, shape)| shape.$iter().for_each(&mut *$f));
             }
             Op::Iota { count } => $f(count),
             Op::Unary(_)

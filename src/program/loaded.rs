@@ -310,7 +310,7 @@ impl LoadedProgram {
 }
 
 /// The functions of modules beside a program.
-struct ImportedFunctions<'a>(&'a [Module]);
+pub(super) struct ImportedFunctions<'a>(pub(super) &'a [Module]);
 
 impl load::Library for ImportedFunctions<'_> {
     fn function(&self, name: &str) -> Option<Function> {

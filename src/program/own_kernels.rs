@@ -6,7 +6,7 @@ use reflex_runtime::module::{Imports, Module};
 use reflex_tir::codegen::{KernelTier, ObjectFile};
 use reflex_vm::executable::Executable;
 
-use super::loaded::{LoadedProgram, verified};
+use super::loaded::{ImportedFunctions, LoadedProgram, verified};
 use super::{Program, tier};
 use crate::artifact::device::{CompanionProgram, DeviceSection};
 use crate::artifact::metadata::Metadata;
@@ -48,8 +48,9 @@ impl Program {
         })?;
         let imports = saved_imports(&resources.imports, self.loaded.executable())?;
         let exec = verified(writer::aligned(self.loaded.executable(), imports.len())?)?;
+        let imported = ImportedFunctions(&resources.imports);
         let saved_code = match resources.device_code {
-            None => tier::machine_code(exec.clone(), resources.library.as_ref())?,
+            None => tier::machine_code(exec.clone(), &[resources.library.as_ref(), &imported])?,
             Some(_) => None,
         };
         let metadata = Metadata::new(&kernels, resources);

@@ -7,7 +7,7 @@ use reflex_tir::eval::{EvalArg, EvalTensor, eval_with_fuel};
 use super::dim::{DimValues, eval_dim};
 use super::error::{EvalError, Result};
 use crate::literal::Literal;
-use crate::registered::{RegisteredCode, RegisteredOp};
+use crate::registered_op::{RegisteredCode, RegisteredOp};
 
 /// Statements that a kernel may execute.
 const FUEL: u64 = 1 << 28;
@@ -22,13 +22,13 @@ pub(super) fn registered(
         return Err(failed("a packed function has no reference meaning".to_owned()));
     };
     let mut tensors: Vec<EvalArg> = args.iter().map(|arg| EvalArg::Tensor(tensor(arg))).collect();
-    for ty in &op.results {
-        let shape = ty.shape.iter().map(|dim| {
+    for (dtype, shape) in &op.results {
+        let shape = shape.iter().map(|dim| {
             let size = eval_dim(dim, dims).filter(|size| *size >= 0);
             size.ok_or_else(|| failed(format!("the dimension {dim:?} has no value here")))
         });
         let shape: Vec<i64> = shape.collect::<Result<_>>()?;
-        tensors.push(EvalArg::Tensor(EvalTensor::zeros(ty.dtype, &shape)));
+        tensors.push(EvalArg::Tensor(EvalTensor::zeros(*dtype, &shape)));
     }
     eval_with_fuel(kernel, &mut tensors, FUEL).map_err(|why| failed(why.to_string()))?;
     let results = tensors.split_off(args.len()).into_iter().map(|result| {

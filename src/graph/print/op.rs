@@ -7,7 +7,7 @@ use reflex_tir::{CmpOp, DType, Expr};
 use super::consts::boolean;
 use super::func::FuncPrinter;
 use super::list::{floats, ints, tuple};
-use crate::registered::{AttrValue, RegisteredOp};
+use crate::registered_op::{AttrValue, RegisteredOp};
 use crate::script::op_names::ScriptName;
 use crate::{
     Binary, ConvAttrs, GatherKind, Op, OutOfRange, PadMode, PoolAttrs, PoolKind, ResizeAttrs,

@@ -5,11 +5,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use cranelift_entity::PrimaryMap;
-use reflex_tir::{Expr, PrimFunc, Var, VarData};
+use reflex_tir::{Expr, Var, VarData};
 
-use super::definition::{AttrKind, AttrValue, FusionKind, Implementation, OpDef};
+use super::definition::{AttrDef, Implementation, OpDef};
 use super::kernel;
 use crate::dim_text::DimPrinter;
+use crate::registered_op::{AttrKind, AttrValue, RegisteredCode, RegisteredOp};
 use crate::{TensorType, dims};
 
 /// Most results of an operator.
@@ -68,32 +69,6 @@ impl CallTypes<'_> {
     }
 }
 
-/// A call of a registered operator, as an operator of the table: with all that passes need of it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RegisteredOp {
-    /// Name of the operator, without `relax.`.
-    pub name: String,
-    /// What it fuses with.
-    pub kind: FusionKind,
-    /// Every attribute that the operator declares, in that order.
-    pub attrs: Vec<(String, AttrValue)>,
-    /// The element types and ranks of the operands.
-    pub operands: Vec<(reflex_tir::DType, usize)>,
-    /// Types of the results, over the function's dimensions.
-    pub results: Vec<TensorType>,
-    /// The code.
-    pub code: RegisteredCode,
-}
-
-/// The code of a call.
-#[derive(Clone, Debug, PartialEq)]
-pub enum RegisteredCode {
-    /// A kernel that takes the operands, then the results.
-    Kernel(Arc<PrimFunc>),
-    /// A packed function by its global name.
-    Packed(String),
-}
-
 impl OpDef {
     /// A call of the operator: runs inference and implementation, and checks what they give.
     pub fn call(
@@ -126,6 +101,7 @@ impl OpDef {
         };
         let operands = args.iter().map(|ty| (ty.dtype, ty.shape.len())).collect();
         let (name, kind) = (self.name.clone(), self.kind);
+        let results = results.into_iter().map(|ty| (ty.dtype, ty.shape)).collect();
         Ok(RegisteredOp { name, kind, attrs, operands, results, code })
     }
 
@@ -143,7 +119,7 @@ impl OpDef {
             }
             values.insert(name, value);
         }
-        let value = |attr: &super::definition::AttrDef| {
+        let value = |attr: &AttrDef| {
             let value = match values.remove(&attr.name) {
                 Some(value) => value
                     .of_kind(attr.kind)

@@ -6,7 +6,7 @@ use reflex_tir::verify::{IrForm, verify};
 use reflex_tir::{Expr, IterKind, Param, PrimFunc, Stmt, Var};
 
 use super::call::CallTypes;
-use super::definition::FusionKind;
+use crate::registered_op::FusionKind;
 use crate::{TensorType, dims};
 
 /// Checks that a kernel takes the tensors of a call, and nothing else, and that what it declares of its fusion

@@ -2,7 +2,7 @@
 """A user's operator from ONNX to a traced call, a library in place of what a pattern matches, and a toy of an
 external code generator whose code is saved in an artifact.
 
-usage: operator.py          (writes ONNX with a few lines of its own; needs no package for it)
+usage: custom_operator.py   (writes ONNX with a few lines of its own; needs no package for it)
 """
 import json
 import os
