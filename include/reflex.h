@@ -723,6 +723,43 @@ enum ReflexStatus reflex_engine_with_pipeline(const struct ReflexEngine *engine,
                                               struct ReflexEngine **out);
 
 /**
+ * Makes an engine with the options of another one, whose pipeline begins with a dispatch: what a pattern
+ * matches becomes a call of a packed function, or of one that an external code generator makes.
+ * `description` is JSON: `name`, `pattern` with its `nodes` and its `root`, `annotations` with numbers of
+ * nodes, and the names of registered functions: `check`, and `packed` or `external`. The page on
+ * operators from outside lists the kinds of nodes.
+ *
+ * Example:
+ *     ReflexEngine *mine;
+ *     const char *description = "{\"name\": \"docs.relu\", \"packed\": \"docs.relu\", \"pattern\":"
+ *         "{\"nodes\": [{\"kind\": \"op\", \"name\": \"relax.nn.relu\", \"args\": null}], \"root\": 0}}";
+ *     CHECK_OK(reflex_engine_with_dispatch(engine, description, &mine));
+ *     reflex_engine_free(mine);
+ *     CHECK(reflex_engine_with_dispatch(engine, "{}", &mine) == REFLEX_STATUS_INPUT);
+ *
+ * Requires:
+ * Pointers are null or valid.
+ */
+enum ReflexStatus reflex_engine_with_dispatch(const struct ReflexEngine *engine,
+                                              const char *description,
+                                              struct ReflexEngine **out);
+
+/**
+ * Registers an operator for the process: TVMScript calls it `R.SPACE.NAME`, ONNX `NAME` of the domain
+ * `SPACE`. `description` is JSON: `name`, `operands` as fewest and most, `attrs` with `name`, `kind` and
+ * `default`, `fusion`, `kernel_text`, and the names of registered functions: `infer`, `kernel`,
+ * `packed`. Without `infer` the result has the type of the first operand.
+ *
+ * Example:
+ *     CHECK_OK(reflex_register_operator("{\"name\": \"docs.same\", \"packed\": \"docs.same\"}"));
+ *     CHECK(reflex_register_operator("{\"name\": \"docs.same\", \"packed\": \"docs.same\"}") == REFLEX_STATUS_INPUT);
+ *
+ * Requires:
+ * `description` is null or valid.
+ */
+enum ReflexStatus reflex_register_operator(const char *description);
+
+/**
  * Frees a program; its sessions stay.
  *
  * Example:

@@ -10,6 +10,7 @@ use reflex_lower::codegen_process::ProcessCodegen;
 use reflex_lower::compile::{self, Compiled, Report, Toolchain};
 use reflex_lower::kernel_cache::{self, KernelCache};
 use reflex_lower::optimize_for::OptimizeFor;
+use reflex_lower::passes::sequence::RuntimeModules;
 use reflex_lower::pipeline::{Cpu, DeviceTarget, WithoutCode};
 use reflex_lower::{pipeline, precision};
 #[cfg(feature = "onnx")]
@@ -150,6 +151,7 @@ impl Compiler {
             device: vec![],
             on_cpu: vec![],
             operations: BTreeMap::new(),
+            made: RuntimeModules::default(),
             report: Report::default(),
         };
         let interface = Interface { signatures, variants: vec![] };

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use reflex_graph::{FuncData, Module};
+use reflex_lower::passes::sequence::RuntimeModules;
 use reflex_lower::pipeline::{self, Cpu, Observer, Options, StageOutput};
 use reflex_lower::schedule;
 use reflex_tir::PrimFunc;
@@ -75,8 +76,9 @@ pub(crate) fn schedule(module: Module, kernel: &str, options: &Options) -> Resul
 
 /// Returns a kernel of the module as the graph passes leave it.
 pub(crate) fn kernel(module: Module, kernel: &str, options: &Options) -> Result<PrimFunc> {
+    let mut made = RuntimeModules::default();
     let failed = |e: reflex_lower::LowerError| Error::new(ErrorKind::Compile, e.to_string());
-    let module = pipeline::run_graph_passes(module, options, &pipeline::NoObserver);
+    let module = pipeline::run_graph_passes(module, options, &pipeline::NoObserver, &mut made);
     let kernels = module.map_err(failed)?.funcs.into_iter().filter_map(|(_, func)| match func {
         FuncData::Prim(kernel) => Some(kernel),
         FuncData::Graph(_) => None,

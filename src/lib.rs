@@ -100,6 +100,8 @@ mod compiler;
 #[cfg(feature = "disassembly")]
 mod disassemble;
 #[cfg(feature = "compiler")]
+mod dispatch;
+#[cfg(feature = "compiler")]
 mod dump;
 mod engine;
 mod error;
@@ -116,6 +118,8 @@ mod module;
 mod ndarray_interop;
 #[cfg(not(feature = "onnx"))]
 mod no_onnx;
+#[cfg(feature = "compiler")]
+mod operators;
 mod options;
 #[cfg(feature = "compiler")]
 mod passes;
@@ -159,6 +163,8 @@ pub use kernels::tiered::KernelState;
 pub use library_function::library_function;
 pub use model_info::{ModelInfo, ValueInfo};
 pub use model_source::{ModelFormat, ModelSource};
+#[cfg(feature = "compiler")]
+pub use operators::register_operator;
 pub use options::{Mode, SessionOptions};
 #[cfg(feature = "compiler")]
 pub use options::{Precision, Progress};
@@ -168,6 +174,12 @@ pub use prepared::Prepared;
 pub use program::Program;
 #[cfg(feature = "compiler")]
 pub use reflex_graph::Module;
+#[cfg(feature = "compiler")]
+pub use reflex_graph::pattern;
+#[cfg(feature = "compiler")]
+pub use reflex_graph::registered::{AttrKind, AttrValue, CallTypes, FusionKind, OpDef as Operator};
+#[cfg(feature = "compiler")]
+pub use reflex_lower::dispatch::{AnnotatedPart, Dispatch, MatchedRegion};
 #[cfg(feature = "compiler")]
 pub use reflex_lower::optimize_for::OptimizeFor;
 pub use reflex_runtime::array::Array as Tuple;

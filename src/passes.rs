@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use reflex_graph::{Module, print, script};
+use reflex_lower::dispatch::Dispatch;
 use reflex_lower::passes::edit;
-use reflex_lower::passes::sequence::{self, ModulePass, Place};
+use reflex_lower::passes::sequence::{self, ModulePass, Place, RuntimeModules};
 use reflex_lower::passes::table::{self, PassInfo};
 use reflex_lower::pipeline::{Decision, Observer, StageOutput};
 use reflex_runtime::function::Function;
@@ -169,6 +170,33 @@ impl Pipeline {
         Ok(self)
     }
 
+    /// Replaces what a pattern matches by calls, before all passes of our own. A value that two dispatches would
+    /// take goes to the one that was added first.
+    ///
+    /// ```
+    /// use reflex::pattern::{is_op, wildcard};
+    /// use reflex::{Any, Dispatch, Engine, Function, Pipeline, Tensor, register_global_func};
+    ///
+    /// let softmax = Function::new(|args| {
+    ///     let x: Tensor = reflex_runtime::function::arg(args, 0)?;
+    ///     Ok(Any::from(x)) // a library's own
+    /// });
+    /// register_global_func("docs.library.softmax", softmax)?;
+    /// let pattern = is_op("relax.nn.softmax").call([wildcard().has_shape([None, None])]);
+    /// let dispatch = Dispatch::call_packed("library.softmax", pattern, "docs.library.softmax")
+    ///     .check(|region| Ok(region.script().contains("axis=")));
+    /// let pipeline = Pipeline::default().dispatch(dispatch)?;
+    /// let engine = Engine::builder().pipeline(pipeline).build()?;
+    /// let text = engine.dump_after("examples/softmax.py", "library.softmax")?;
+    /// assert!(text.contains(r#"R.call_packed("docs.library.softmax", x"#), "{text}");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn dispatch(mut self, dispatch: Dispatch) -> Result<Pipeline> {
+        let name = dispatch.name().to_owned();
+        self.sequence.insert_first(&name, Arc::new(dispatch)).map_err(Error::input)?;
+        Ok(self)
+    }
+
     /// Adds an instrument; each sees the passes that those before it let run.
     ///
     /// ```
@@ -259,7 +287,7 @@ fn outside(name: &str) -> std::result::Result<Arc<dyn ModulePass>, String> {
 struct ScriptPass(Function);
 
 impl ModulePass for ScriptPass {
-    fn run(&self, module: Module) -> std::result::Result<Module, String> {
+    fn run(&self, module: Module, _: &mut RuntimeModules) -> std::result::Result<Module, String> {
         let text = Any::from(print::module_with_metadata(&module).as_str());
         drop(module);
         let given = self.0.call(&[text.view()]).map_err(|e| e.to_string())?;

@@ -265,11 +265,12 @@ const LAYOUTS: [Layout; 20] = [
     Layout {
         dir: "src/graph",
         layers: &[
-            "dims op strides",
+            "dim_text dims op registered_op strides",
             "block_quantized infer literal visit",
-            "builder constant_pool verify",
+            "builder constant_pool registered verify",
             "ir relay script",
             "bind_symbolic_vars eval print",
+            "pattern",
         ],
         circle: 4,
     },
@@ -279,7 +280,7 @@ const LAYOUTS: [Layout; 20] = [
             "error opset proto value",
             "external_data",
             "narrow",
-            "call custom fold function node_order tensor",
+            "call custom fold function node_order registered tensor",
             "model",
             "context",
             "emit narrow_cast ops",
@@ -297,7 +298,7 @@ const LAYOUTS: [Layout; 20] = [
             "legalize",
             "fuse schedule_by_trace",
             "passes",
-            "pipeline",
+            "dispatch pipeline",
             "compile",
         ],
         circle: 1,
@@ -408,7 +409,7 @@ const LAYOUTS: [Layout; 20] = [
         layers: &[
             "error global_func install ir jit library_function log memory no_onnx prepared schedule \
              target tier_report whole_file",
-            "array baseline disassemble dump kernels model_source passes tier_policy",
+            "array baseline disassemble dispatch dump kernels model_source operators passes tier_policy",
             "numpy options signature stats",
             "model_info",
             "artifact program session specialise",

@@ -33,13 +33,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import tvm_ffi
 
-from . import ir, rpc, schedule
+from . import dpl, ir, op, rpc, schedule
 from ._arrays import (
     ArrayLike,
     Function,
@@ -57,6 +57,7 @@ from ._arrays import (
 from ._closing import Closing
 from ._library import LIBRARY as _reflex
 from ._library import Cancelled, FuelExhausted, NotATensor
+from .dpl import Dispatch
 from .exec_builder import ExecBuilder
 from .schedule import Schedule
 
@@ -108,6 +109,7 @@ def load(
     pipeline: str | None = None,
     passes: Mapping[str, Callable[[str], str]] | None = None,
     instrument: Instrument | None = None,
+    dispatch: Sequence[Dispatch] | None = None,
     schedules: Iterable[str | Schedule] | None = None,
     target: Any = None,
 ) -> Program:
@@ -126,10 +128,13 @@ def load(
     as "-simplify,fuse_operators.max_operators=8"; `list_passes` has them. `passes` puts in passes of the
     caller's: a place such as "after:fold_constants" and a function that takes the module as TVMScript and
     gives one. `instrument` is called with "before" or "after", the name of a pass, and a function that
-    gives the module; False before a pass leaves it out. Neither is called after `load` has returned.
-    `schedules` has schedules of kernels by hand: a `Schedule`, or the text of traces. `target` is what the
-    model is compiled for, in place of `device` and `threads`: a target of TVM, or as text or a dictionary
-    what TVM makes one of ("llvm -mcpu=haswell -num-cores=2", {"kind": "cuda", "arch": "sm_80"}).
+    gives the module; False before a pass leaves it out. Neither is called after `load` has returned. `dispatch`
+    replaces what patterns match by calls, before all passes (`reflex.dpl`). `schedules` has schedules of
+    kernels by hand: a `Schedule`, or the text of traces.
+
+    `target` is what the model is compiled for, in place of `device` and `threads`: a target of TVM, or as
+    text or a dictionary what TVM makes one of ("llvm -mcpu=haswell -num-cores=2", {"kind": "cuda", "arch":
+    "sm_80"}).
 
     >>> reflex.load(model, threads=2, tier="off").functions
     ['main']
@@ -142,7 +147,7 @@ def load(
     """
     data, options, custom = _load_arguments(
         model, device, threads, kernel_cache, tier, precision, optimize_for, format, kernels, params, pipeline,
-        passes, instrument, schedules, target,
+        passes, instrument, dispatch, schedules, target,
     )
     handle = _reflex["load"](data, *options, *_custom(*custom))
     source = data if isinstance(data, bytes) else os.path.abspath(data)
@@ -185,6 +190,7 @@ def _load_arguments(
     pipeline: str | None = None,
     passes: Mapping[str, Callable[[str], str]] | None = None,
     instrument: Instrument | None = None,
+    dispatch: Sequence[Dispatch] | None = None,
     schedules: Iterable[str | Schedule] | None = None,
     target: Any = None,
 ) -> tuple[str | bytes, tuple[Any, ...], tuple[Any, ...]]:
@@ -199,7 +205,7 @@ def _load_arguments(
     beside = (_text(kernels), _text(params))
     options = (device, threads, _text(kernel_cache), tier, precision, optimize_for, format, *beside)
     traces = tuple(item if isinstance(item, str) else item.trace for item in schedules or ())
-    return data, options, (pipeline, passes, instrument, traces, _target_text(target))
+    return data, options, (pipeline, passes, instrument, tuple(dispatch or ()), traces, _target_text(target))
 
 
 def _target_text(target: Any) -> str | None:
@@ -228,14 +234,16 @@ def _custom(
     pipeline: str | None,
     passes: Mapping[str, Callable[[str], str]] | None,
     instrument: Instrument | None,
+    dispatch: Sequence[Dispatch] = (),
     schedules: tuple[str, ...] = (),
     target: str | None = None,
 ) -> tuple[Any, ...]:
-    """The arguments of the library for a pipeline, passes, schedules and an instrument."""
-    listed: list[tuple[str, str, Any]] = [
+    """The arguments of the library for a pipeline, passes, dispatches, schedules, a target and an instrument."""
+    listed: list[Any] = [
         (place, getattr(run, "__name__", f"pass {at}"), _script_pass(run))
         for at, (place, run) in enumerate((passes or {}).items())
     ]
+    listed += [each.parts for each in dispatch]
     listed += [("schedule", text, None) for text in schedules]
     listed += [("target", text, None) for text in (target,) if text is not None]
     return pipeline, listed or None, None if instrument is None else _watcher(instrument)
@@ -291,6 +299,7 @@ def inspect(
     pipeline: str | None = None,
     passes: Mapping[str, Callable[[str], str]] | None = None,
     instrument: Instrument | None = None,
+    dispatch: Sequence[Dispatch] | None = None,
     schedules: Iterable[str | Schedule] | None = None,
 ) -> str:
     """Returns the module after a pass as text, or the model as TVMScript. It is a path, or a model in
@@ -306,7 +315,8 @@ def inspect(
     """
     data, kind = _model(model)
     data, options, custom = _load_arguments(
-        data, format=kind, pipeline=pipeline, passes=passes, instrument=instrument, schedules=schedules
+        data, format=kind, pipeline=pipeline, passes=passes, instrument=instrument,
+        dispatch=dispatch, schedules=schedules,
     )
     return str(_reflex["inspect"](data, *options, *_custom(*custom), after))
 

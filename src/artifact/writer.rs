@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use reflex_codemem::elf::{Blob, SharedLibrary};
+use reflex_runtime::bundle::LIBRARY_KIND;
 use reflex_tir::codegen::ObjectFile;
 use reflex_vm::executable::Executable;
 use reflex_vm::{align, serialize};
@@ -18,9 +19,10 @@ const CONTEXT_SLOT: &str = "__tvm_ffi__library_ctx";
 const PAGE: u64 = 4096;
 
 /// Returns the executable as an artifact holds it: padding constants align large tensors to pages.
-pub(crate) fn aligned(exec: &Executable) -> Result<Executable> {
+/// It imports so many modules.
+pub(crate) fn aligned(exec: &Executable, imports: usize) -> Result<Executable> {
     // The executable's own length comes before it, and the bundle starts on a page.
-    let start = bundle_head().len() + 8;
+    let start = bundle_head(imports).len() + 8;
     align::align_tensors(exec, start).map_err(|e| Error::new(ErrorKind::Model, e.to_string()))
 }
 
@@ -34,11 +36,13 @@ pub(crate) struct Contents<'a> {
     pub(crate) kernels: Vec<&'a ObjectFile>,
     pub(crate) metadata: &'a Metadata,
     pub(crate) device: Option<DeviceSection<'a>>,
+    /// Modules that the program imports, as kinds and bytes.
+    pub(crate) imports: Vec<(String, Vec<u8>)>,
 }
 
 /// Writes an artifact; the file appears complete or not at all. Returns its size in bytes.
 pub(crate) fn write(path: &Path, contents: &Contents<'_>) -> Result<u64> {
-    let bundle = bundle(contents.executable);
+    let bundle = bundle(contents.executable, &contents.imports);
     let metadata = serde_json::to_vec(contents.metadata)
         .map_err(|e| Error::new(ErrorKind::Compile, e.to_string()))?;
     let device = contents.device.as_ref().map(DeviceSection::to_bytes).transpose()?;
@@ -62,21 +66,32 @@ pub(crate) fn write(path: &Path, contents: &Contents<'_>) -> Result<u64> {
     whole_file::write(path, 0o755, |file| library.write_to(file)).map_err(|e| Error::io(path, &e))
 }
 
-/// TVM's bundle: length, import tree (the executable imports the library itself), modules.
-fn bundle(exec: &Executable) -> Vec<u8> {
-    let mut out = bundle_head();
+/// TVM's bundle: length, import tree (the executable imports the library itself, and other modules),
+/// modules.
+fn bundle(exec: &Executable, imports: &[(String, Vec<u8>)]) -> Vec<u8> {
+    let mut out = bundle_head(imports.len());
     text(&mut out, &serialize::to_bytes(exec));
-    text(&mut out, b"_lib");
+    text(&mut out, LIBRARY_KIND.as_bytes());
+    for (kind, bytes) in imports {
+        text(&mut out, kind.as_bytes());
+        text(&mut out, bytes);
+    }
     let size = (out.len() - 8) as u64;
     out[..8].copy_from_slice(&size.to_le_bytes());
     out
 }
 
 /// The bytes of the bundle before the executable.
-fn bundle_head() -> Vec<u8> {
+fn bundle_head(imports: usize) -> Vec<u8> {
     let mut out = vec![0; 8];
-    let mut words = |values: &[u64]| values.iter().for_each(|v| out.extend(v.to_le_bytes()));
-    words(&[3, 0, 1, 1, 1, 1]);
+    let children = 1 + imports as u64;
+    let mut word = |value: u64| out.extend(value.to_le_bytes());
+    // Where the children of each module end, in the list of all children.
+    word(children + 2);
+    word(0);
+    (0..=children).for_each(|_| word(children));
+    word(children);
+    (1..=children).for_each(&mut word);
     text(&mut out, EXECUTABLE_KIND.as_bytes());
     out
 }

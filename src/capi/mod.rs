@@ -17,6 +17,8 @@ mod instrument;
 #[cfg(feature = "python")]
 mod ir;
 #[cfg(feature = "python")]
+mod outside;
+#[cfg(feature = "python")]
 mod packed;
 mod program;
 #[cfg(feature = "python")]

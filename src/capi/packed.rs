@@ -23,8 +23,10 @@ use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::instrument::Instrument;
 use reflex_vm::session::{Canceller, SavedResult};
 
+use super::outside;
 use super::rpc::timing_options;
 use super::values::targets;
+use crate::dispatch;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::global_func;
@@ -188,6 +190,15 @@ fn pipeline(args: &[AnyView<'_>]) -> FfiResult<Pipeline> {
     if given(11).is_some() {
         for pass in arg::<Array>(args, 11)?.iter() {
             let parts = Array::try_from(pass.view())?;
+            if let [description, functions] = &parts[..] {
+                let known = outside::functions(&Array::try_from(functions.view())?)?;
+                let view = description.view();
+                let text = view.as_str().ok_or_else(|| view.mismatch("ffi.String"))?;
+                let dispatch =
+                    dispatch::described(text, &outside::finder(&known)).map_err(raise)?;
+                pipeline = pipeline.dispatch(dispatch).map_err(raise)?;
+                continue;
+            }
             let [place, name, function] = &parts[..] else {
                 return Err(Raised::type_error("a pass is a place, a name and a function"));
             };
@@ -628,6 +639,9 @@ exports! {
     __tvm_ffi_ir_node = super::ir::node;
     __tvm_ffi_ir_mismatch = super::ir::mismatch;
     __tvm_ffi_ir_hash = super::ir::structural_hash;
+    __tvm_ffi_register_operator = outside::register_operator;
+    __tvm_ffi_match_pattern = outside::match_pattern;
+    __tvm_ffi_function_module = outside::function_module;
     __tvm_ffi_exec_builder = exec_builder;
     __tvm_ffi_dtype = super::exec_builder::dtype;
     __tvm_ffi_rpc_connect = super::rpc::connect;

@@ -354,6 +354,60 @@ pub unsafe extern "C" fn reflex_engine_with_pipeline(
     })
 }
 
+/// Makes an engine with the options of another one, whose pipeline begins with a dispatch: what a pattern
+/// matches becomes a call of a packed function, or of one that an external code generator makes.
+/// `description` is JSON: `name`, `pattern` with its `nodes` and its `root`, `annotations` with numbers of
+/// nodes, and the names of registered functions: `check`, and `packed` or `external`. The page on
+/// operators from outside lists the kinds of nodes.
+///
+/// ```c
+/// ReflexEngine *mine;
+/// const char *description = "{\"name\": \"docs.relu\", \"packed\": \"docs.relu\", \"pattern\":"
+///     "{\"nodes\": [{\"kind\": \"op\", \"name\": \"relax.nn.relu\", \"args\": null}], \"root\": 0}}";
+/// CHECK_OK(reflex_engine_with_dispatch(engine, description, &mine));
+/// reflex_engine_free(mine);
+/// CHECK(reflex_engine_with_dispatch(engine, "{}", &mine) == REFLEX_STATUS_INPUT);
+/// ```
+///
+/// # Safety
+/// Pointers are null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reflex_engine_with_dispatch(
+    engine: *const ReflexEngine,
+    description: *const c_char,
+    out: *mut *mut ReflexEngine,
+) -> ReflexStatus {
+    status(|| {
+        // SAFETY: the caller passes strings that are null or end in NUL and a handle that is null
+        // or live.
+        let (engine, description) =
+            unsafe { (live(engine, "the engine")?, text(description, "the description")?) };
+        let engine = ReflexEngine(with_dispatch(&engine.0, description)?);
+        // SAFETY: the caller passes a result pointer that is null or may be written.
+        unsafe { give(out, Box::into_raw(Box::new(engine))) }
+    })
+}
+
+/// Registers an operator for the process: TVMScript calls it `R.SPACE.NAME`, ONNX `NAME` of the domain
+/// `SPACE`. `description` is JSON: `name`, `operands` as fewest and most, `attrs` with `name`, `kind` and
+/// `default`, `fusion`, `kernel_text`, and the names of registered functions: `infer`, `kernel`,
+/// `packed`. Without `infer` the result has the type of the first operand.
+///
+/// ```c
+/// CHECK_OK(reflex_register_operator("{\"name\": \"docs.same\", \"packed\": \"docs.same\"}"));
+/// CHECK(reflex_register_operator("{\"name\": \"docs.same\", \"packed\": \"docs.same\"}") == REFLEX_STATUS_INPUT);
+/// ```
+///
+/// # Safety
+/// `description` is null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reflex_register_operator(description: *const c_char) -> ReflexStatus {
+    status(|| {
+        // SAFETY: the caller passes a string that is null or ends in NUL.
+        register_operator(unsafe { text(description, "the description")? })
+    })
+}
+
 /// Frees a program; its sessions stay.
 ///
 /// ```c
@@ -523,6 +577,26 @@ fn with_pipeline(engine: &Engine, pipeline: &str) -> Result<Engine> {
 
 #[cfg(not(feature = "compiler"))]
 fn with_pipeline(_: &Engine, _: &str) -> Result<Engine> {
+    Err(crate::error::lacks("compiler"))
+}
+
+#[cfg(feature = "compiler")]
+fn with_dispatch(engine: &Engine, description: &str) -> Result<Engine> {
+    engine.with_dispatch(crate::dispatch::described(description, &crate::get_global_func)?)
+}
+
+#[cfg(not(feature = "compiler"))]
+fn with_dispatch(_: &Engine, _: &str) -> Result<Engine> {
+    Err(crate::error::lacks("compiler"))
+}
+
+#[cfg(feature = "compiler")]
+fn register_operator(description: &str) -> Result<()> {
+    crate::operators::register_described(description, &crate::get_global_func)
+}
+
+#[cfg(not(feature = "compiler"))]
+fn register_operator(_: &str) -> Result<()> {
     Err(crate::error::lacks("compiler"))
 }
 

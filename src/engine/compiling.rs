@@ -6,6 +6,7 @@ use std::sync::Arc;
 use reflex_graph::Module;
 #[cfg(feature = "onnx")]
 use reflex_graph::{Value, builder::FuncBuilder};
+use reflex_lower::dispatch::Dispatch;
 use reflex_lower::optimize_for::OptimizeFor;
 use reflex_lower::pipeline::{self, WithoutCode};
 #[cfg(feature = "onnx")]
@@ -20,6 +21,7 @@ use crate::dump;
 use crate::error::{Error, Result};
 use crate::model_source::import::OpenModel;
 use crate::model_source::{ModelFormat, ModelSource};
+use crate::operators::runs_foreign_code;
 use crate::options::{Precision, Progress};
 use crate::passes::Pipeline;
 use crate::program::Program;
@@ -256,6 +258,12 @@ impl Engine {
         engine
     }
 
+    /// The same engine with a dispatch at the front of its pipeline.
+    pub(crate) fn with_dispatch(&self, dispatch: Dispatch) -> Result<Engine> {
+        let pipeline = self.compiler.pipeline.clone().dispatch(dispatch)?;
+        Ok(self.with_pipeline(pipeline))
+    }
+
     /// Returns why the kernels of models that are compiled are baseline: that of them which the kernel
     /// cache lacks is compiled by Cranelift. `None` if LLVM compiles them.
     ///
@@ -439,7 +447,7 @@ impl Engine {
         let companion = self.companion.as_ref().map(again).transpose()?;
         // Specialised programs would hold their weights on the device again.
         let on_cpu = self.compiler.target.device.is_none();
-        let alone = !self.compiler.pipeline.has_callbacks();
+        let alone = !self.compiler.pipeline.has_callbacks() && !runs_foreign_code(&module);
         let specialiser = (policy.max_shapes > 0 && on_cpu && alone)
             .then(|| specialiser(self.compiler.for_specialisation(), policy.clone(), model));
         let loaded = self.compiler.compile(module, ObjectRetention::Keep)?;

@@ -12,6 +12,7 @@ use cranelift_entity::SecondaryMap;
 use reflex_tir::{DType, Expr, Var};
 
 use crate::infer::{InferError, infer_assuming};
+use crate::registered::{AttrValue, OpDef};
 use crate::{
     Binding, Body, Const, Func, FuncData, FuncId, Literal, Module, Node, Op, TensorType, Type,
     Value, ValueData,
@@ -179,6 +180,28 @@ impl<'m> FuncBuilder<'m> {
             args[first.arg] = self.match_cast(args[first.arg], ty);
         };
         Ok(self.bind(Node::Op { op, args }, types))
+    }
+
+    /// Emits a call of a registered operator; an error says what is wrong with the call, or with what its
+    /// inference or implementation gives.
+    pub fn emit_registered(
+        &mut self,
+        def: &OpDef,
+        args: &[Value],
+        attrs: Vec<(String, AttrValue)>,
+    ) -> Result<Vec<Value>, String> {
+        let args: Vec<Value> = args.iter().map(|arg| self.refined(*arg)).collect();
+        let mut types = vec![];
+        for arg in &args {
+            let ty = self.ty(*arg).as_tensor();
+            types.push(ty.cloned().ok_or_else(|| {
+                format!("operator {}: an operand that is no tensor of known type", def.name())
+            })?);
+        }
+        let op = def.call(&types, attrs, &self.func.syms)?;
+        let ty = |(dtype, shape): &(DType, Vec<Expr>)| TensorType::new(*dtype, shape.clone());
+        let results = op.results.iter().map(ty).collect();
+        Ok(self.bind(Node::Op { op: Op::Registered(Box::new(op)), args }, results))
     }
 
     /// Emits an operator of one output.

@@ -17,6 +17,7 @@ mod op;
 mod packed;
 mod pool;
 mod reduce;
+mod registered;
 mod resize;
 mod rnn;
 mod scalar;

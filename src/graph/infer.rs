@@ -24,6 +24,7 @@ use std::fmt;
 
 use reflex_tir::{DType, Expr};
 
+use crate::registered_op::RegisteredOp;
 use crate::{Op, TensorType, dims};
 
 /// An operator does not accept its arguments.
@@ -74,7 +75,11 @@ pub fn infer_assuming(
 
 fn error(op: &Op, args: &[&TensorType], message: String) -> InferError {
     let args: Vec<String> = args.iter().map(|t| t.to_string()).collect();
-    InferError { op: format!("{op:?}"), args: args.join(", "), message }
+    let op = match op {
+        Op::Registered(op) => op.name.clone(),
+        op => format!("{op:?}"),
+    };
+    InferError { op, args: args.join(", "), message }
 }
 
 /// Result of an inference rule: types, or the reason of the refusal.
@@ -140,6 +145,7 @@ impl<'a> Inference<'a> {
             Op::Dims { values, scalar: true } => self.dim(values),
             Op::Dims { values, scalar: false } => self.dims(values),
             Op::Rnn(rnn) => self.rnn(rnn),
+            Op::Registered(op) => self.registered(op),
         }
     }
 
@@ -151,6 +157,18 @@ impl<'a> Inference<'a> {
         }
         let range = if least == most { format!("{least}") } else { format!("{least} to {most}") };
         Err(format!("takes {range} arguments, not {count}"))
+    }
+
+    /// The types that the operator's own rule gave when the call was made.
+    fn registered(&mut self, op: &RegisteredOp) -> Inferred {
+        self.expect(op.operands.len(), op.operands.len())?;
+        for ((dtype, rank), arg) in op.operands.iter().zip(self.args) {
+            if (*dtype, *rank) != (arg.dtype, arg.shape.len()) {
+                return Err(format!("it was made for an operand of {dtype} and rank {rank}"));
+            }
+        }
+        let ty = |(dtype, shape): &(DType, Vec<Expr>)| TensorType::new(*dtype, shape.clone());
+        Ok(op.results.iter().map(ty).collect())
     }
 
     /// The only argument.

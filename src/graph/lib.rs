@@ -34,11 +34,13 @@
 //! | `ir`, `literal`, `visit` | data structures, constants, walks over nodes |
 //! | `block_quantized` | constants that stay codes of 2, 4 or 8 bits |
 //! | `op` | the operator table; the documentation of `op.rs` says **how to add an operator** |
-//! | [`dims`] | symbolic shape analysis: simplify and compare dimensions |
+//! | [`registered`], `registered_op` | operators from outside, the open row of that table |
+//! | [`dims`], `dim_text` | symbolic shape analysis: simplify and compare dimensions |
 //! | [`infer`], [`verify`] | shape inference; the rules that passes rely on |
 //! | [`builder`] | building functions with inferred types |
 //! | `eval` | the reference evaluator: the oracle of tests and of constant folding |
 //! | [`mod@print`], [`script`] | TVMScript, both ways |
+//! | [`pattern`] | patterns over dataflow, in the words of TVM's pattern language |
 //! | [`relay`] | Relay text, both ways, and its lowering |
 //! | `bind_symbolic_vars`, `constant_pool` | shape specialisation, and constants shared with it |
 //!
@@ -53,6 +55,7 @@ mod bind_symbolic_vars;
 mod block_quantized;
 pub mod builder;
 mod constant_pool;
+mod dim_text;
 pub mod dims;
 mod eval;
 pub mod infer;
@@ -60,7 +63,10 @@ mod ir;
 
 mod literal;
 mod op;
+pub mod pattern;
 pub mod print;
+pub mod registered;
+mod registered_op;
 pub mod relay;
 pub mod script;
 mod strides;

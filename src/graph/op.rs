@@ -28,6 +28,8 @@
 
 use reflex_tir::{DType, Expr};
 
+use crate::registered_op::RegisteredOp;
+
 /// An operator. Operand lists are given as `(x, w, b?)`; `?` marks optional last ones.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
@@ -179,6 +181,8 @@ pub enum Op {
     /// zero tensors by the importer. Outputs `y [t, dirs, n, hidden]`, `h [dirs, n, hidden]`
     /// and for LSTM `c [dirs, n, hidden]`.
     Rnn(RnnAttrs),
+    /// An operator from outside, whose meaning is its kernel's.
+    Registered(Box<RegisteredOp>),
 }
 
 impl Op {
@@ -210,6 +214,7 @@ impl Op {
             Op::Where | Op::Scatter { .. } => (3, 3),
             Op::Rnn(_) => (3, 6),
             Op::Concat { .. } => (1, usize::MAX),
+            Op::Registered(op) => (op.operands.len(), op.operands.len()),
         }
     }
 }

@@ -15,7 +15,6 @@
 
 mod consts;
 mod context;
-mod dims;
 mod func;
 mod list;
 mod metadata;
@@ -29,7 +28,7 @@ use reflex_tir::script::{identifier, string};
 
 use self::context::Printer;
 use self::func::FuncPrinter;
-use crate::{Constructor, FuncData, FuncId, Module, Node};
+use crate::{Constructor, Func, FuncData, FuncId, Module, Node, Op, Value};
 
 /// The text of a module. Constants that are not small stand as entries of a `metadata` table,
 /// whose types and sizes follow the text; their bytes are left out.
@@ -37,6 +36,18 @@ pub fn module(module: &Module) -> String {
     let (mut text, printer) = Printer::print(module);
     printer.describe_metadata(&mut text);
     text
+}
+
+/// The calls of operators as text; `name` gives the names of all values.
+pub(crate) fn op_calls(
+    module: &Module,
+    func: &Func,
+    calls: &[(&Op, &[Value])],
+    name: &dyn Fn(Value) -> String,
+) -> Vec<String> {
+    let mut printer = Printer::new(module, HashSet::new());
+    let mut printer = FuncPrinter::of_calls(&mut printer, func, name);
+    calls.iter().map(|(op, args)| printer.op(op, args)).collect()
 }
 
 /// The text of a module after the bytes of its constants: TVM's `script(show_meta=True)`.

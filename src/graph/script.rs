@@ -49,6 +49,7 @@ mod ops;
 mod packed;
 mod parser;
 mod reflex_ops;
+mod registered;
 mod shape;
 mod signature;
 mod source;
@@ -62,6 +63,14 @@ use crate::Module;
 
 pub use source::ScriptError;
 pub use syntax::Script;
+
+/// The value of an attribute as text has it; `None` for what is no number, string, truth value or list.
+pub(crate) fn attr_value(
+    text: &str,
+    e: &ruff_python_ast::Expr,
+) -> Option<crate::registered::AttrValue> {
+    registered::attr_value(source::Source { text, file: "" }, e).ok()
+}
 
 /// Reads a module. `file` names the text in errors.
 pub fn parse(text: &str, file: &str) -> Result<Module, ScriptError> {

@@ -38,6 +38,9 @@ macro_rules! op_dims {
             Op::Pad { before, after, .. } => before.$iter().chain(after).for_each($f),
             Op::Resize(attrs) => attrs.shape.$iter().for_each($f),
             Op::TopK { k, .. } => $f(k),
+            Op::Registered(op) => {
+                op.results.$iter().for_each(|(_, shape)| shape.$iter().for_each(&mut *$f));
+            }
             Op::Iota { count } => $f(count),
             Op::Unary(_)
             | Op::Binary(_)

@@ -18,9 +18,10 @@ use reflex_vm::executable::Executable;
 
 use crate::LowerError;
 use crate::kernel_cache::KernelCache;
+use crate::passes::sequence::RuntimeModules;
 use crate::pipeline::{
-    Cpu, DeviceTarget, Observer, Options, WithoutCode, lower_for_gpu, run_bytecode, run_graph,
-    run_kernel,
+    Cpu, DeviceTarget, Observer, Options, WithoutCode, lower_for_gpu, run_bytecode, run_kernel,
+    run_passes,
 };
 
 /// The attribute of a kernel that names the GPU it is scheduled for, which decides its code.
@@ -41,6 +42,8 @@ pub struct Compiled {
     pub on_cpu: Vec<String>,
     /// Operations of a call of each kernel, where their number is known.
     pub operations: BTreeMap<String, FlopCount>,
+    /// The runtime modules that passes made, whose functions the program calls.
+    pub made: RuntimeModules,
     /// Where the time went.
     pub report: Report,
 }
@@ -99,7 +102,8 @@ pub fn compile(
     tools: &Toolchain<'_>,
 ) -> Result<Compiled, LowerError> {
     let start = Instant::now();
-    let module = run_graph(module, options, tools.observer)?;
+    let mut made = RuntimeModules::default();
+    let module = run_passes(module, options, tools.observer, &mut made)?;
     let (code, kernels) = run_bytecode(module, tools.observer)?;
     let known = |kernel: &PrimFunc| Some((kernel.name.clone(), FlopCount::of(kernel)?));
     let operations = kernels.iter().filter_map(known).collect();
@@ -137,6 +141,7 @@ pub fn compile(
         device,
         on_cpu,
         operations,
+        made,
         report,
     })
 }

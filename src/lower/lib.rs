@@ -55,6 +55,7 @@
 pub mod bytecode;
 pub mod codegen_process;
 pub mod compile;
+pub mod dispatch;
 mod error;
 mod extent;
 pub mod fuse;

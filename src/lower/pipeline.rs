@@ -19,7 +19,7 @@ use reflex_vm::executable::AlignedBytes;
 use crate::bytecode::{self, Bytecode};
 use crate::interface::Interface;
 use crate::optimize_for::{DeviceKind, OptimizeFor};
-use crate::passes::sequence::{Pass, Pipeline, Step};
+use crate::passes::sequence::{Pass, Pipeline, RuntimeModules, Step};
 use crate::passes::table::{PassContext, PassKind};
 use crate::precision::Precision;
 use crate::schedule_by_trace::{Processors, UNSCHEDULED_ATTR, schedule_by_traces};
@@ -210,7 +210,18 @@ pub fn run_graph(
     options: &Options,
     observer: &dyn Observer,
 ) -> Result<Module, LowerError> {
-    let mut module = run_graph_passes(module, options, observer)?;
+    run_passes(module, options, observer, &mut RuntimeModules::default())
+}
+
+/// The module after its graph passes, its kernels scheduled where they have traces, and the runtime
+/// modules that passes made.
+pub fn run_passes(
+    module: Module,
+    options: &Options,
+    observer: &dyn Observer,
+    made: &mut RuntimeModules,
+) -> Result<Module, LowerError> {
+    let mut module = run_graph_passes(module, options, observer, made)?;
     if !options.pipeline.schedules() {
         leave_unscheduled(&mut module, options)?;
     }
@@ -218,11 +229,12 @@ pub fn run_graph(
     Ok(module)
 }
 
-/// The module after its graph passes.
+/// The module after its graph passes, and the runtime modules that passes made.
 pub fn run_graph_passes(
     mut module: Module,
     options: &Options,
     observer: &dyn Observer,
+    made: &mut RuntimeModules,
 ) -> Result<Module, LowerError> {
     let fits = |cpu: &Cpu| options.precision != Precision::Bf16 || cpu.target.has_avx512_bf16();
     if let Some(cpu) = options.cpus.iter().find(|cpu| !fits(cpu)) {
@@ -243,7 +255,7 @@ pub fn run_graph_passes(
             continue;
         }
         let start = Instant::now();
-        run_step(step, &mut module, options)?;
+        run_step(step, &mut module, options, made)?;
         observer.after(name, start.elapsed(), StageOutput::Graph(&module));
     }
     Ok(module)
@@ -266,7 +278,12 @@ fn leave_unscheduled(module: &mut Module, options: &Options) -> Result<(), Lower
 
 /// Runs a pass on the module, and checks what it leaves. A fault after a pass of our own is a bug; one
 /// after a pass from outside is its author's.
-fn run_step(step: &Step, module: &mut Module, options: &Options) -> Result<(), LowerError> {
+fn run_step(
+    step: &Step,
+    module: &mut Module,
+    options: &Options,
+    made: &mut RuntimeModules,
+) -> Result<(), LowerError> {
     let name = step.name();
     match step.pass() {
         Pass::Own(info) => {
@@ -284,7 +301,7 @@ fn run_step(step: &Step, module: &mut Module, options: &Options) -> Result<(), L
             let failed = |why: String| LowerError::outside(format!("pass {name}: {why}"));
             let before = Interface::of(module);
             let pool = module.pool.clone();
-            *module = run.run(std::mem::take(module)).map_err(failed)?;
+            *module = run.run(std::mem::take(module), made).map_err(failed)?;
             module.pool = pool;
             faults(module).map_err(|list| failed(format!("leaves a faulty module: {list}")))?;
             before.check(&Interface::of(module)).map_err(failed)

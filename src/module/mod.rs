@@ -9,6 +9,7 @@ mod executable;
 mod kinds;
 mod library;
 mod stateful;
+pub(crate) mod table;
 mod virtual_machine;
 
 use reflex_runtime::module::Module;

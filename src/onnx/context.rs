@@ -7,7 +7,8 @@
 use std::collections::HashMap;
 
 use reflex_graph::builder::FuncBuilder;
-use reflex_graph::{Literal, TensorType};
+use reflex_graph::registered::OpDef;
+use reflex_graph::{Literal, TensorType, Value};
 use reflex_tir::Expr;
 
 use crate::call::Call;
@@ -21,6 +22,7 @@ use crate::opset::canonical_domain;
 use crate::proto::{
     DimensionValue, FunctionProto, GraphProto, NodeProto, TensorProto, ValueInfoProto,
 };
+use crate::registered;
 use crate::tensor::{Files, dtype, literal, supported};
 use crate::value::{OnnxValue, Tensor};
 
@@ -179,6 +181,8 @@ impl<'m> ImportContext<'m> {
             self.custom_operator(import.as_ref(), node, &domain, inputs)?
         } else if let Some(function) = self.functions.get(&key).copied() {
             self.inline_function(function, node, inputs)?
+        } else if let Some(def) = registered::find(&domain, &node.op_type) {
+            self.registered_operator(&def, node, inputs)?
         } else {
             let Some(operator) = (self.operators)(&domain, &node.op_type) else {
                 return Err(unsupported(format!("operator {domain}::{}", node.op_type)));
@@ -211,6 +215,33 @@ impl<'m> ImportContext<'m> {
         domain: &str,
         inputs: Vec<Option<OnnxValue>>,
     ) -> Result<Vec<OnnxValue>> {
+        let inputs = self.operands(inputs)?;
+        let custom = CustomNode::new(node, self.opset(domain)?, inputs);
+        let outputs = import(&mut self.b, &custom).map_err(invalid)?;
+        self.results(outputs)
+    }
+
+    fn registered_operator(
+        &mut self,
+        def: &OpDef,
+        node: &NodeProto,
+        inputs: Vec<Option<OnnxValue>>,
+    ) -> Result<Vec<OnnxValue>> {
+        let mut inputs = self.operands(inputs)?;
+        while inputs.last().is_some_and(Option::is_none) {
+            inputs.pop();
+        }
+        let inputs: Option<Vec<Value>> = inputs.into_iter().collect();
+        let inputs = inputs.ok_or_else(|| {
+            invalid(format!("operator {}: an input before others is left out", def.name()))
+        })?;
+        let attrs = registered::attributes(node)?;
+        let outputs = self.b.emit_registered(def, &inputs, attrs).map_err(invalid)?;
+        self.results(outputs)
+    }
+
+    /// The inputs of an operator from outside, as values of the function.
+    fn operands(&mut self, inputs: Vec<Option<OnnxValue>>) -> Result<Vec<Option<Value>>> {
         let value = |input: Option<OnnxValue>| match input {
             None => Ok(None),
             Some(OnnxValue::Tensor(tensor)) if narrow::carrier(tensor.dtype()).is_some() => {
@@ -219,9 +250,11 @@ impl<'m> ImportContext<'m> {
             Some(OnnxValue::Tensor(tensor)) => self.value(&tensor).map(Some),
             Some(_) => Err(unsupported("an input that is not a tensor")),
         };
-        let inputs = inputs.into_iter().map(value).collect::<Result<_>>()?;
-        let custom = CustomNode::new(node, self.opset(domain)?, inputs);
-        let outputs = import(&mut self.b, &custom).map_err(invalid)?;
+        inputs.into_iter().map(value).collect()
+    }
+
+    /// The outputs of an operator from outside.
+    fn results(&mut self, outputs: Vec<Value>) -> Result<Vec<OnnxValue>> {
         let tensor = |value| match self.b.ty(value).as_tensor() {
             Some(_) => Ok(OnnxValue::Tensor(self.tensor_of(value))),
             None => Err(unsupported("an output that is not a tensor")),

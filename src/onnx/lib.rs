@@ -25,6 +25,7 @@
 //! | `context`, `node_order`, `call` | scopes and the walk over nodes; one node as its operator reads it |
 //! | `ops/` | the table of operators by family, with how to add one |
 //! | `custom` | operators that users import themselves |
+//! | `registered` | operators that are registered with the graph IR |
 //! | `import` | all of it in order |
 //!
 //! # Limits
@@ -51,6 +52,7 @@ mod node_order;
 mod ops;
 mod opset;
 pub mod proto;
+mod registered;
 mod tensor;
 mod value;
 

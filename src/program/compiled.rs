@@ -93,7 +93,7 @@ pub(crate) fn load(
         signatures: Arc::new(interface.signatures),
         variants: interface.variants.into(),
         objects: None,
-        imports: [].into(),
+        imports: compiled.made.modules().iter().map(|made| made.module.clone()).collect(),
         device_code: None,
         obstacle: missing_features,
         execution: execution.clone(),

@@ -8,7 +8,8 @@ use std::sync::{Arc, OnceLock};
 use reflex_graph::{ConstantPool, Literal};
 use reflex_runtime::abi::DLDevice;
 use reflex_runtime::device::Device;
-use reflex_runtime::module::Module;
+use reflex_runtime::function::Function;
+use reflex_runtime::module::{Imports, Module};
 use reflex_vm::devices::Devices;
 use reflex_vm::executable::{Constant, Executable, FuncKind};
 use reflex_vm::session as vm;
@@ -62,7 +63,7 @@ pub(crate) struct Resources {
     /// The kernels as object files, if this process compiled them to be saved.
     #[cfg(feature = "compiler")]
     pub(crate) objects: Option<Arc<KernelObjects>>,
-    /// Modules of an artifact beside the program.
+    /// Modules beside the program: those of an artifact, or of external code generators.
     pub(crate) imports: Arc<[Module]>,
     /// The kernels for a GPU, if the program computes on one.
     pub(crate) device_code: Option<Arc<DeviceCodes>>,
@@ -119,8 +120,9 @@ impl LoadedProgram {
     /// Links bytecode to its packed functions.
     pub(crate) fn link(exec: Verified<Executable>, resources: Resources) -> Result<LoadedProgram> {
         let failed = |e: load::LoadError| Error::new(ErrorKind::Model, e.to_string());
-        let vm = program::Program::load_on(exec, &[resources.library.as_ref()], resources.device)
-            .map_err(failed)?;
+        let imports = ImportedFunctions(&resources.imports);
+        let libraries: [&dyn load::Library; 2] = [resources.library.as_ref(), &imports];
+        let vm = program::Program::load_on(exec, &libraries, resources.device).map_err(failed)?;
         let (tier, bailouts, outputs_in_place) =
             (OnceLock::new(), OnceLock::new(), OnceLock::new());
         let lacking = |v: &NamedVariant| {
@@ -304,6 +306,16 @@ impl LoadedProgram {
             Some(tier) => tier.report(&self.vm, session, detail),
             None => TierReport { off: self.is_tiering_off(), ..TierReport::default() },
         }
+    }
+}
+
+/// The functions of modules beside a program.
+pub(super) struct ImportedFunctions<'a>(pub(super) &'a [Module]);
+
+impl load::Library for ImportedFunctions<'_> {
+    fn function(&self, name: &str) -> Option<Function> {
+        // A module that fails to look up lacks the function; the program is then refused by name.
+        self.0.iter().find_map(|module| module.function(name, Imports::Search).ok()?)
     }
 }
 

@@ -58,7 +58,7 @@ impl ProgramTier {
 #[cfg(feature = "compiler")]
 pub(crate) fn machine_code(
     _: reflex_vm::verify::Verified<reflex_vm::executable::Executable>,
-    _: &(dyn reflex_vm::load::Library + Send + Sync),
+    _: &[&dyn reflex_vm::load::Library],
 ) -> crate::error::Result<Option<Vec<u8>>> {
     Ok(None)
 }

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use reflex_runtime::module::{Imports, Module};
 use reflex_tir::codegen::{KernelTier, ObjectFile};
+use reflex_vm::executable::Executable;
 
-use super::loaded::{LoadedProgram, verified};
+use super::loaded::{ImportedFunctions, LoadedProgram, verified};
 use super::{Program, tier};
 use crate::artifact::device::{CompanionProgram, DeviceSection};
 use crate::artifact::metadata::Metadata;
@@ -44,9 +46,11 @@ impl Program {
             };
             Error::new(ErrorKind::Unsupported, text)
         })?;
-        let exec = verified(writer::aligned(self.loaded.executable())?)?;
+        let imports = saved_imports(&resources.imports, self.loaded.executable())?;
+        let exec = verified(writer::aligned(self.loaded.executable(), imports.len())?)?;
+        let imported = ImportedFunctions(&resources.imports);
         let saved_code = match resources.device_code {
-            None => tier::machine_code(exec.clone(), resources.library.as_ref())?,
+            None => tier::machine_code(exec.clone(), &[resources.library.as_ref(), &imported])?,
             Some(_) => None,
         };
         let metadata = Metadata::new(&kernels, resources);
@@ -60,6 +64,7 @@ impl Program {
             kernels: all.flat_map(|(_, objects)| objects).collect(),
             metadata: &metadata,
             device: self.device_section(others.as_deref())?,
+            imports,
         };
         writer::write(path.as_ref(), &contents)
     }
@@ -173,4 +178,24 @@ fn disassembly(kernel: &ObjectFile) -> Result<String> {
 #[cfg(not(feature = "disassembly"))]
 fn disassembly(_: &ObjectFile) -> Result<String> {
     Err(crate::error::lacks("disassembly"))
+}
+
+/// Modules that a program calls, as kinds and bytes; one that cannot be saved is an error by the functions that
+/// the program has of it.
+fn saved_imports(modules: &[Module], exec: &Executable) -> Result<Vec<(String, Vec<u8>)>> {
+    let unsupported = |why: String| Error::new(ErrorKind::Unsupported, why);
+    let saved = modules.iter().map(|module| {
+        let kind = module.kind().map_err(|e| unsupported(e.message().into_owned()))?;
+        let bytes = module.to_bytes().ok_or_else(|| {
+            let names = exec.functions.iter().map(|func| func.name.as_str());
+            let has = |name: &&str| matches!(module.function(name, Imports::Search), Ok(Some(_)));
+            let names: Vec<&str> = names.filter(has).collect();
+            let names = names.join(", ");
+            unsupported(format!(
+                "the module of kind `{kind}` that has {names} cannot be saved: it gives no bytes"
+            ))
+        })?;
+        Ok((kind, bytes))
+    });
+    saved.collect()
 }

@@ -98,14 +98,14 @@ impl ProgramTier {
     }
 }
 
-/// Machine code of the functions of an executable that is linked to `library`, for an artifact.
+/// Machine code of the functions of an executable that is linked to libraries, for an artifact.
 #[cfg(feature = "compiler")]
 pub(crate) fn machine_code(
     exec: Verified<Executable>,
-    library: &(dyn Library + Send + Sync),
+    libraries: &[&dyn Library],
 ) -> Result<Option<Vec<u8>>> {
     let failed = |e: &dyn std::fmt::Display| Error::new(ErrorKind::Compile, e.to_string());
-    let vm = Program::load(exec, &[library]).map_err(|e| failed(&e))?;
+    let vm = Program::load(exec, libraries).map_err(|e| failed(&e))?;
     let tier = CraneliftTier::new().map_err(|e| failed(&e))?;
     let (code, _) = tier.save_code(&vm).map_err(|e| failed(&e))?;
     Ok(Some(code))

@@ -53,6 +53,12 @@ pub trait Functions: StdAny + Send + Sync {
         Ok(None)
     }
 
+    /// The module as bytes, of which the global function `ffi.Module.load_from_bytes.KIND` makes it again;
+    /// `None` where it cannot be saved.
+    fn to_bytes(&self) -> Option<Vec<u8>> {
+        None
+    }
+
     /// The module as text in a format, or the empty string.
     fn source(&self, format: &str) -> String {
         let _ = format;
@@ -302,6 +308,11 @@ impl Module {
                 Ok(Str::try_from(text)?.to_string())
             }
         }
+    }
+
+    /// The module as bytes; `None` where it cannot be saved, as one that libtvm_ffi made.
+    pub fn to_bytes(&self) -> Option<Vec<u8>> {
+        self.cell()?.functions.to_bytes()
     }
 
     /// The properties of the module, as tvm-ffi's bits: 2 where functions can be called.

@@ -5,7 +5,7 @@ use reflex_tir::{DType, Expr};
 use super::dim::{DimValues, eval_dim};
 use super::error::{EvalError, Result};
 use super::reduce::{Scan, Ties, TopKOrder};
-use super::{elementwise, index, linear, movement, pool, reduce, resize, rnn};
+use super::{elementwise, index, linear, movement, pool, reduce, registered, resize, rnn};
 use crate::literal::Literal;
 use crate::op::Op;
 
@@ -78,6 +78,7 @@ pub fn eval_op(op: &Op, args: &[&Literal], dims: DimValues<'_>) -> Result<Vec<Li
         Op::Dims { values, scalar: true } => one(movement::dim(&shape(values)?)),
         Op::Dims { values, scalar: false } => one(movement::dims(&shape(values)?)),
         Op::Rnn(attrs) => rnn::rnn(attrs, args),
+        Op::Registered(op) => registered::registered(op, args, dims),
     }
 }
 

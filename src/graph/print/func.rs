@@ -7,9 +7,9 @@ use reflex_tir::script::{float, string};
 use reflex_tir::{Expr, Param, Var};
 
 use super::context::Printer;
-use super::dims::DimPrinter;
 use super::list::tuple;
 use super::names::Names;
+use crate::dim_text::DimPrinter;
 use crate::{
     Binding, Body, Const, DataOp, Func, FuncData, FuncId, LeafExpr, Loop, Node, Type, Value,
 };
@@ -30,8 +30,28 @@ pub(super) struct FuncPrinter<'p, 'm> {
 }
 
 impl<'p, 'm> FuncPrinter<'p, 'm> {
+    /// A printer of calls; `name` gives the names of values.
+    pub fn of_calls(
+        cx: &'p mut Printer<'m>,
+        func: &'m Func,
+        name: &dyn Fn(Value) -> String,
+    ) -> FuncPrinter<'p, 'm> {
+        let mut p = FuncPrinter::new(cx, FuncId::from_u32(0), func);
+        func.values.keys().for_each(|value| p.values[value] = Some(name(value)));
+        p
+    }
+
     /// The definition of a function inside the module's class.
     pub fn print(cx: &'p mut Printer<'m>, id: FuncId, func: &'m Func) -> String {
+        let mut p = FuncPrinter::new(cx, id, func);
+        func.body.uses(&mut |value| {
+            p.used.insert(value);
+        });
+        p.function();
+        p.out
+    }
+
+    fn new(cx: &'p mut Printer<'m>, id: FuncId, func: &'m Func) -> FuncPrinter<'p, 'm> {
         let mut p = FuncPrinter {
             cx,
             id,
@@ -50,11 +70,7 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
                 p.consts.insert(*value, *c);
             }
         });
-        func.body.uses(&mut |value| {
-            p.used.insert(value);
-        });
-        p.function();
-        p.out
+        p
     }
 
     fn line(&mut self, text: &str) {

@@ -1,12 +1,13 @@
 //! Operators as calls: Relax's name and attributes where Relax has the operator with the same
 //! meaning, else `R.reflex.<name>` with attributes of its own.
 
-use reflex_tir::script::float;
+use reflex_tir::script::{float, string};
 use reflex_tir::{CmpOp, DType, Expr};
 
 use super::consts::boolean;
 use super::func::FuncPrinter;
 use super::list::{floats, ints, tuple};
+use crate::registered_op::{AttrValue, RegisteredOp};
 use crate::script::op_names::ScriptName;
 use crate::{
     Binary, ConvAttrs, GatherKind, Op, OutOfRange, PadMode, PoolAttrs, PoolKind, ResizeAttrs,
@@ -83,6 +84,7 @@ impl FuncPrinter<'_, '_> {
                 format!("R.reflex.dim_to_tensor({})", values.join(", "))
             }
             Op::Rnn(attrs) => rnn(attrs, &all),
+            Op::Registered(op) => registered(op, &all),
         }
     }
 
@@ -366,4 +368,21 @@ fn rnn(attrs: &RnnAttrs, operands: &str) -> String {
         "R.reflex.{name}({operands}, hidden={hidden}, direction=\"{dir}\", \
          activations=[{activations}], clip={clip}{extra})"
     )
+}
+
+/// A call as TVM prints one of an operator `relax.SPACE.NAME`.
+fn registered(op: &RegisteredOp, all: &str) -> String {
+    let attr = |(name, value): &(String, AttrValue)| {
+        let value = match value {
+            AttrValue::Int(value) => value.to_string(),
+            AttrValue::Float(value) => float(*value),
+            AttrValue::Bool(value) => boolean(*value).to_owned(),
+            AttrValue::Str(value) => string(value),
+            AttrValue::Ints(list) => ints(list),
+            AttrValue::Floats(list) => floats(list),
+        };
+        format!(", {name}={value}")
+    };
+    let attrs: String = op.attrs.iter().map(attr).collect();
+    format!("R.{}({all}{attrs})", op.name)
 }

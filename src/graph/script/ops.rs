@@ -8,6 +8,7 @@ use super::args::{Args, elements};
 use super::op_names::ScriptName;
 use super::parser::{FuncParser, ParsedValue};
 use super::source::Result;
+use crate::registered;
 use crate::{ArgReduceKind, Binary, Literal, Op, ReduceKind, ScanKind, Unary, Value};
 
 /// The choice of an arg reduction between equal elements.
@@ -44,6 +45,9 @@ impl FuncParser<'_, '_> {
         }
         if let Some(name) = name.strip_prefix("nn.") {
             return self.nn(name, call);
+        }
+        if let Some(def) = registered::find(name) {
+            return self.registered(&def, call);
         }
         match name {
             "where" => {

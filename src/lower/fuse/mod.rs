@@ -7,6 +7,7 @@
 
 mod groups;
 mod merge;
+mod packed;
 mod pattern;
 mod propagate_layout;
 mod store_bf16;
@@ -50,6 +51,7 @@ pub fn fuse_operators(
         packed: HashMap::new(),
         read_once: HashSet::new(),
     };
+    packed::call_packed(module);
     let names = constant_names(module);
     let ids: Vec<FuncId> = module.funcs.keys().collect();
     for id in ids {
@@ -337,6 +339,7 @@ impl FusePass {
 /// The operator in lower case, as kernels are named.
 fn op_name(op: &Op) -> String {
     let text = match op {
+        Op::Registered(op) => return op.name.replace('.', "_"),
         Op::Unary(f) => format!("{f:?}"),
         Op::Binary(f) => format!("{f:?}"),
         Op::Reduce { kind, .. } => format!("{kind:?}"),

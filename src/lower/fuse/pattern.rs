@@ -1,5 +1,6 @@
 //! The patterns by which operators fuse, after Relay's `OpPatternKind`, and their cost.
 
+use reflex_graph::registered::FusionKind;
 use reflex_graph::{Op, PadMode, Unary};
 
 /// The dependence of an operator's output elements on its input elements.
@@ -51,6 +52,13 @@ pub fn pattern(op: &Op) -> OpPattern {
         | Op::TopK { .. }
         | Op::Dims { .. }
         | Op::Rnn(_) => OpPattern::Opaque,
+        Op::Registered(op) => match op.kind {
+            FusionKind::Elementwise | FusionKind::Broadcast => OpPattern::Elementwise,
+            FusionKind::Injective => OpPattern::Injective,
+            FusionKind::Reduction => OpPattern::Reduce,
+            FusionKind::OutFusable => OpPattern::Anchor,
+            FusionKind::Opaque => OpPattern::Opaque,
+        },
     }
 }
 
@@ -74,6 +82,8 @@ pub fn is_heavy(op: &Op) -> bool {
             use reflex_graph::Binary::*;
             matches!(f, Pow | FloorMod | TruncMod | Div)
         }
+        // Nothing says what its kernel costs.
+        Op::Registered(_) => true,
         _ => false,
     }
 }

@@ -25,6 +25,7 @@ mod index;
 mod matmul;
 mod pool;
 mod reduce;
+mod registered;
 mod resize;
 mod rnn;
 mod shape;
@@ -97,6 +98,7 @@ pub fn legalize(
         Op::Iota { .. } => shape::iota(&mut cx),
         Op::Dims { values, .. } => shape::dims(&mut cx, values),
         Op::Rnn(attrs) => rnn::rnn(&mut cx, attrs)?,
+        Op::Registered(op) => return registered::kernel(name, op),
     }
     Ok(cx.finish())
 }

@@ -54,13 +54,14 @@ fn apply(pipeline: &mut Pipeline, edit: &str, outside: &FindPass<'_>) -> Result<
 mod tests {
     use reflex_graph::Module;
 
+    use super::super::sequence::RuntimeModules;
     use super::*;
 
     /// Gives the module back.
     struct Same;
 
     impl ModulePass for Same {
-        fn run(&self, module: Module) -> Result<Module, String> {
+        fn run(&self, module: Module, _: &mut RuntimeModules) -> Result<Module, String> {
             Ok(module)
         }
     }

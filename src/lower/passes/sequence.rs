@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use reflex_graph::Module;
+use reflex_runtime::module::Module as RuntimeModule;
 use reflex_tir::codegen::OptLevel;
 use reflex_tir::schedule_trace::{Trace, parse_traces};
 
@@ -13,7 +14,40 @@ use super::table::{self, OPT_LEVEL, PASSES, PassInfo, PassKind, Settings};
 /// A pass from outside: takes a module, gives one.
 pub trait ModulePass: Send + Sync {
     /// The module after the pass; a message why there is none.
-    fn run(&self, module: Module) -> Result<Module, String>;
+    fn run(&self, module: Module, made: &mut RuntimeModules) -> Result<Module, String>;
+}
+
+/// Runtime modules that passes made, whose functions the program calls by name.
+#[derive(Clone, Default)]
+pub struct RuntimeModules(Vec<MadeModule>);
+
+/// A runtime module with the name of what made it.
+#[derive(Clone)]
+pub struct MadeModule {
+    /// The name of the pass.
+    pub by: String,
+    /// The module.
+    pub module: RuntimeModule,
+}
+
+impl RuntimeModules {
+    /// Adds a module; one that is there already stays once.
+    pub fn add(&mut self, by: &str, module: RuntimeModule) {
+        if !self.0.iter().any(|made| made.module.same(&module)) {
+            self.0.push(MadeModule { by: by.to_owned(), module });
+        }
+    }
+
+    /// The modules, in the order in which they were made.
+    pub fn modules(&self) -> &[MadeModule] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for RuntimeModules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|made| &made.by)).finish()
+    }
 }
 
 /// A step of a pipeline.
@@ -247,6 +281,14 @@ impl Pipeline {
         let pass = Pass::Outside { name: name.to_owned(), run };
         self.steps.insert(at, Step { pass, settings: Settings::new() });
         Ok(())
+    }
+
+    /// Puts a pass from outside before all of our own, after those that were put there earlier.
+    pub fn insert_first(&mut self, name: &str, run: Arc<dyn ModulePass>) -> Result<(), String> {
+        let own = self.steps.iter().find(|step| matches!(step.pass, Pass::Own(_)));
+        let first = own.map(|step| step.name().to_owned());
+        let first = first.ok_or("a pipeline without passes of our own")?;
+        self.insert(Place::Before(&first), name, run)
     }
 
     /// Runs these passes on the module, in this order, and no others.

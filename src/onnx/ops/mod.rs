@@ -57,6 +57,7 @@ mod tree_scores;
 
 use crate::context::Operator;
 use crate::model::{Model, UnsupportedOperator};
+use crate::registered;
 
 use self::table::Table;
 
@@ -110,6 +111,7 @@ pub(crate) fn unsupported(model: &Model) -> Vec<UnsupportedOperator> {
     let known = |d: &str, name: &str| {
         model.custom.find(d, name).is_some()
             || find(d, name).is_some()
+            || registered::find(d, name).is_some()
             || model.function(d, name).is_some()
     };
     let missing = counts.into_iter().filter(|((d, name), _)| !known(d, name));

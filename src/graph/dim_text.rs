@@ -31,7 +31,7 @@ impl Sides {
 }
 
 /// Prints dimensions; the function gives the names of variables.
-pub(super) struct DimPrinter<'a>(pub &'a dyn Fn(Var) -> String);
+pub(crate) struct DimPrinter<'a>(pub &'a dyn Fn(Var) -> String);
 
 impl DimPrinter<'_> {
     pub fn text(&self, e: &Expr) -> String {

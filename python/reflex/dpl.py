@@ -1,0 +1,372 @@
+"""Patterns over dataflow, with the names of `tvm.relax.dpl`, and what they are for: calls of libraries and of
+functions that external code generators make, in place of what a pattern matches.
+
+>>> import numpy as np, reflex
+>>> from reflex import dpl
+>>> script = '''
+... @I.ir_module
+... class Module:
+...     @R.function
+...     def main(x: R.Tensor((2, 4), "float32"), w: R.Tensor((4, 4), "float32")):
+...         y = R.matmul(x, w)
+...         return R.nn.relu(y)
+... '''
+>>> product = dpl.is_op("relax.matmul")(dpl.wildcard(), dpl.wildcard())
+>>> pattern = dpl.is_op("relax.nn.relu")(product)
+>>> [match["values"] for match in dpl.find(script, product | pattern)]
+[['y'], ['y', 'v1']]
+>>> def library(x, w):
+...     return tvm_ffi.from_dlpack(np.maximum(np.from_dlpack(x) @ np.from_dlpack(w), 0))
+>>> program = reflex.compile(script, dispatch=[dpl.Dispatch("mine.matmul_relu", pattern, packed=library)])
+>>> program.session()["main"](np.ones((2, 4), "float32"), -np.eye(4, dtype="float32")).numpy().max()
+0.0
+
+A pattern matches what `reflex.inspect` shows: operators by their names there, with these operands and
+attributes. One that occurs twice in another stands for one value.
+"""
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import tvm_ffi
+
+from ._library import LIBRARY as _reflex
+
+__all__ = [
+    "Dispatch",
+    "Pattern",
+    "find",
+    "function_module",
+    "has_attr",
+    "has_dtype",
+    "is_call_packed",
+    "is_call_tir",
+    "is_const",
+    "is_op",
+    "is_shape",
+    "is_tuple",
+    "is_tuple_get_item",
+    "is_var",
+    "make_fused_bias_activation_pattern",
+    "reject",
+    "wildcard",
+]
+
+
+class Pattern:
+    """A pattern. `p(a, b)` is a call with operands, `p | q`, `p & q` and `~p` combine, `p ^ q` is a `p` that is used by
+    a `q`, `p >> q` one that nothing else uses.
+
+    >>> is_op("relax.add")(wildcard(), is_const()) | is_op("relax.subtract")
+    <reflex.dpl.Pattern or>
+    """
+
+    def __init__(self, kind: str, **fields: Any) -> None:
+        self._kind = kind
+        self._fields = fields
+
+    def __repr__(self) -> str:
+        return f"<reflex.dpl.Pattern {self._kind}>"
+
+    def __call__(self, *args: Pattern, varg_default_wildcard: bool = False) -> Pattern:
+        """The same call with patterns of its operands, or of the first ones.
+
+        >>> is_op("relax.nn.relu")(wildcard())
+        <reflex.dpl.Pattern op>
+        """
+        if "args" not in self._fields:
+            raise TypeError(f"only patterns of calls have operands, not {self!r}")
+        return Pattern(self._kind, **{**self._fields, "args": list(args), "more": varg_default_wildcard})
+
+    def __or__(self, other: Pattern) -> Pattern:
+        return Pattern("or", left=self, right=other)
+
+    def __and__(self, other: Pattern) -> Pattern:
+        return Pattern("and", left=self, right=other)
+
+    def __invert__(self) -> Pattern:
+        return Pattern("not", pattern=self)
+
+    def __xor__(self, other: Pattern) -> Pattern:
+        return self.used_by(other)
+
+    def __rshift__(self, other: Pattern) -> Pattern:
+        return self.only_used_by(other)
+
+    def __getitem__(self, index: int) -> Pattern:
+        return is_tuple_get_item(self, index)
+
+    def has_dtype(self, dtype: str) -> Pattern:
+        """The same, of an element type.
+
+        >>> wildcard().has_dtype("float32")
+        <reflex.dpl.Pattern dtype>
+        """
+        return Pattern("dtype", pattern=self, dtype=dtype)
+
+    def has_shape(self, shape: Iterable[int | None]) -> Pattern:
+        """The same, of a shape; None is any extent.
+
+        >>> wildcard().has_shape([None, 4])
+        <reflex.dpl.Pattern shape>
+        """
+        return Pattern("shape", pattern=self, dims=list(shape))
+
+    def has_attr(self, attrs: Mapping[str, Any]) -> Pattern:
+        """The same, with attributes of these values.
+
+        >>> is_op("relax.nn.softmax").has_attr({"axis": 1})
+        <reflex.dpl.Pattern attrs>
+        """
+        return Pattern("attrs", pattern=self, attrs=dict(attrs))
+
+    def used_by(self, other: Pattern) -> Pattern:
+        """What `other` matches where this is among its operands.
+
+        >>> is_op("relax.matmul").used_by(is_op("relax.add"))
+        <reflex.dpl.Pattern chain>
+        """
+        return self._linked(other, False)
+
+    def only_used_by(self, other: Pattern) -> Pattern:
+        """What `other` matches where this is among its operands and nothing else uses it.
+
+        >>> is_op("relax.matmul").only_used_by(is_op("relax.add"))
+        <reflex.dpl.Pattern chain>
+        """
+        return self._linked(other, True)
+
+    def _linked(self, other: Pattern, only: bool) -> Pattern:
+        def parts(of: Pattern) -> tuple[list[Pattern], list[bool]]:
+            return (of._fields["patterns"], of._fields["only"]) if of._kind == "chain" else ([of], [])
+
+        (own, links), (more, after) = parts(self), parts(other)
+        return Pattern("chain", patterns=[*own, *more], only=[*links, only, *after])
+
+
+def wildcard() -> Pattern:
+    """Matches everything.
+
+    >>> wildcard()
+    <reflex.dpl.Pattern wildcard>
+    """
+    return Pattern("wildcard")
+
+
+def is_const() -> Pattern:
+    """Matches constants.
+
+    >>> is_const()
+    <reflex.dpl.Pattern const>
+    """
+    return Pattern("const")
+
+
+def is_var(name: str = "") -> Pattern:
+    """Matches parameters of the function: that of a name, or all.
+
+    >>> is_var("x")
+    <reflex.dpl.Pattern var>
+    """
+    return Pattern("var", name=name)
+
+
+def is_op(name: str) -> Pattern:
+    """Matches calls of an operator, whatever its operands; calling the pattern says which.
+
+    >>> is_op("relax.matmul")
+    <reflex.dpl.Pattern op>
+    """
+    return Pattern("op", name=name, args=None, more=False)
+
+
+def is_call_packed(name: str, args: Sequence[Pattern] | None = None) -> Pattern:
+    """Matches calls of a packed function.
+
+    >>> is_call_packed("mine.f")
+    <reflex.dpl.Pattern call_packed>
+    """
+    return Pattern("call_packed", name=name, args=None if args is None else list(args), more=False)
+
+
+def is_call_tir(name: str = "", args: Sequence[Pattern] | None = None) -> Pattern:
+    """Matches calls of a kernel: that of a name, or all.
+
+    >>> is_call_tir()
+    <reflex.dpl.Pattern call_tir>
+    """
+    return Pattern("call_tir", name=name, args=None if args is None else list(args), more=False)
+
+
+def is_tuple(fields: Sequence[Pattern]) -> Pattern:
+    """Matches tuples, such as the operand of `concat`.
+
+    >>> is_op("relax.concat")(is_tuple([wildcard(), wildcard()]))
+    <reflex.dpl.Pattern op>
+    """
+    return Pattern("tuple", fields=list(fields))
+
+
+def is_tuple_get_item(tuple_value: Pattern, index: int | None = None) -> Pattern:
+    """Matches a field of a tuple, or a result of an operator with several.
+
+    >>> is_tuple_get_item(is_op("relax.topk"), 0)
+    <reflex.dpl.Pattern tuple_get_item>
+    """
+    return Pattern("tuple_get_item", tuple=tuple_value, index=index)
+
+
+def is_shape(shape: Iterable[int | None]) -> Pattern:
+    """Matches a shape operand; None is any extent.
+
+    >>> is_op("relax.reshape")(wildcard(), is_shape([None, 4]))
+    <reflex.dpl.Pattern op>
+    """
+    return Pattern("shape_operand", dims=list(shape))
+
+
+def has_dtype(dtype: str, pattern: Pattern | None = None) -> Pattern:
+    """Matches what the pattern matches, of an element type.
+
+    >>> has_dtype("float16")
+    <reflex.dpl.Pattern dtype>
+    """
+    return (pattern or wildcard()).has_dtype(dtype)
+
+
+def has_attr(attrs: Mapping[str, Any], pattern: Pattern | None = None) -> Pattern:
+    """Matches what the pattern matches, with attributes of these values.
+
+    >>> has_attr({"axis": 1})
+    <reflex.dpl.Pattern attrs>
+    """
+    return (pattern or wildcard()).has_attr(attrs)
+
+
+def reject(pattern: Pattern) -> Pattern:
+    """Matches what the pattern does not.
+
+    >>> reject(is_const())
+    <reflex.dpl.Pattern not>
+    """
+    return ~pattern
+
+
+def make_fused_bias_activation_pattern(
+    op_name: str, with_bias: bool = False, activation: str | None = None
+) -> Pattern:
+    """An operator of two operands, with a bias added and an activation if asked for.
+
+    >>> make_fused_bias_activation_pattern("relax.matmul", True, "relax.nn.relu")
+    <reflex.dpl.Pattern op>
+    """
+    out = is_op(op_name)(wildcard(), wildcard())
+    if with_bias:
+        out = is_op("relax.add")(out, wildcard())
+    return out if activation is None else is_op(activation)(out)
+
+
+def _numbered(root: Pattern) -> tuple[dict[str, Any], dict[int, int]]:
+    """A pattern as the library reads it, and the numbers of its nodes."""
+    nodes: list[dict[str, Any]] = []
+    numbers: dict[int, int] = {}
+
+    def add(pattern: Pattern) -> int:
+        if id(pattern) not in numbers:
+            fields = {name: plain(value) for name, value in pattern._fields.items()}
+            nodes.append({"kind": pattern._kind, **fields})
+            numbers[id(pattern)] = len(nodes) - 1
+        return numbers[id(pattern)]
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, Pattern):
+            return add(value)
+        return [plain(item) for item in value] if isinstance(value, list) else value
+
+    number = add(root)
+    return {"nodes": nodes, "root": number}, numbers
+
+
+def find(script: str, pattern: Pattern) -> list[dict[str, Any]]:
+    """Returns where a pattern matches in a module: `function`, the `value`, its `op`, and the `values` of all that it
+    takes.
+
+    >>> script = "@I.ir_module\\nclass Module:\\n    @R.function\\n" \\
+    ...     "    def main(x: R.Tensor((2,), 'float32')):\\n        return R.exp(x)\\n"
+    >>> find(script, is_op("relax.exp"))[0]["op"]
+    'relax.exp'
+    """
+    found: list[dict[str, Any]] = json.loads(str(_reflex["match_pattern"](script, json.dumps(_numbered(pattern)[0]))))
+    return found
+
+
+def function_module(
+    kind: str, functions: Mapping[str, Callable[..., Any]], saved: bytes | None = None
+) -> tvm_ffi.Module:
+    """Returns a module of these functions, as external code generators give one. With `saved` it is kept in
+    artifacts; opening one calls the global function `ffi.Module.load_from_bytes.KIND` with these bytes.
+
+    >>> function_module("docs.toy", {"one": lambda: 1})["one"]()
+    1
+    """
+    listed = [item for name, run in functions.items() for item in (name, tvm_ffi.convert(run))]
+    module: tvm_ffi.Module = _reflex["function_module"](kind, listed, saved)
+    return module
+
+
+class Dispatch:
+    """A pattern, and what stands for what it matches: `packed`, a callable or the name of a registered function, which
+    takes the values that it reads in order, constants among them; or `external`, a code generator or its name.
+
+    A code generator takes the symbol of the function that it makes, the region as TVMScript and what is known of it,
+    and returns a module with a function of that name, or a function. The name of one stands for the global
+    function `relax.ext.NAME`. `check` takes what is known of a region and its TVMScript, and says whether it is
+    taken. `annotations` names parts of the pattern, which `known["annotations"]` has: `shape`, `dtype`,
+    `constant`, and `op` and `attrs` of what an operator computes.
+
+    >>> Dispatch("mine.relu", is_op("relax.nn.relu"), packed="mine.relu")
+    <reflex.dpl.Dispatch mine.relu>
+    """
+
+    def __init__(
+        self,
+        name: str,
+        pattern: Pattern,
+        packed: str | Callable[..., Any] | None = None,
+        external: str | Callable[[str, str, dict[str, Any]], Any] | None = None,
+        check: Callable[[dict[str, Any], str], bool] | None = None,
+        annotations: Mapping[str, Pattern] | None = None,
+    ) -> None:
+        self.name = name
+        text, numbers = _numbered(pattern)
+        functions: list[Any] = []
+        description: dict[str, Any] = {"name": name, "pattern": text, "annotations": {}}
+        for key, part in (annotations or {}).items():
+            if id(part) not in numbers:
+                raise ValueError(f"the annotation {key!r} is no part of the pattern {name!r}")
+            description["annotations"][key] = numbers[id(part)]
+        if callable(packed):
+            description["packed"] = f"reflex.dispatch.{name}"
+            _reflex["register_global_func"](description["packed"], tvm_ffi.convert(packed), True)
+        elif packed is not None:
+            description["packed"] = packed
+        if callable(external):
+            generate = external
+            description["external"] = "external"
+            functions += ["external", tvm_ffi.convert(
+                lambda symbol, script, known: generate(str(symbol), str(script), json.loads(str(known)))
+            )]
+        elif external is not None:
+            description["external"] = external
+        if check is not None:
+            decide = check
+            description["check"] = "check"
+            functions += ["check", tvm_ffi.convert(
+                lambda known, script: bool(decide(json.loads(str(known)), str(script)))
+            )]
+        self.parts: tuple[str, list[Any]] = (json.dumps(description), functions)
+
+    def __repr__(self) -> str:
+        return f"<reflex.dpl.Dispatch {self.name}>"

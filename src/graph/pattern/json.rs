@@ -1,0 +1,147 @@
+//! Patterns as JSON, for other languages: a list of nodes, each of which refers to earlier ones, and the root.
+
+use serde::Deserialize;
+use serde_json::Value as Json;
+
+use super::{Callee, Link, Pattern, PatternKind, op_callee, pattern};
+use crate::registered::AttrValue;
+
+/// Most nodes of a pattern.
+const MAX_NODES: usize = 4096;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    nodes: Vec<NodeText>,
+    root: usize,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+enum NodeText {
+    Wildcard,
+    Const,
+    Var {
+        name: String,
+    },
+    Op {
+        name: String,
+        args: Option<Vec<usize>>,
+        #[serde(default)]
+        more: bool,
+    },
+    CallPacked {
+        name: String,
+        args: Option<Vec<usize>>,
+        #[serde(default)]
+        more: bool,
+    },
+    CallTir {
+        name: String,
+        args: Option<Vec<usize>>,
+        #[serde(default)]
+        more: bool,
+    },
+    Tuple {
+        fields: Vec<usize>,
+    },
+    TupleGetItem {
+        tuple: usize,
+        index: Option<usize>,
+    },
+    Or {
+        left: usize,
+        right: usize,
+    },
+    And {
+        left: usize,
+        right: usize,
+    },
+    Not {
+        pattern: usize,
+    },
+    Dtype {
+        pattern: usize,
+        dtype: String,
+    },
+    Shape {
+        pattern: usize,
+        dims: Vec<Option<i64>>,
+    },
+    Attrs {
+        pattern: usize,
+        attrs: serde_json::Map<String, Json>,
+    },
+    ShapeOperand {
+        dims: Vec<Option<i64>>,
+    },
+    /// `only[i]`: whether `patterns[i]` is read by `patterns[i + 1]` alone.
+    Chain {
+        patterns: Vec<usize>,
+        only: Vec<bool>,
+    },
+}
+
+/// The pattern of a text, and all its nodes by number.
+pub fn from_json(text: &str) -> Result<(Pattern, Vec<Pattern>), String> {
+    let text: Text = serde_json::from_str(text).map_err(|e| format!("a pattern: {e}"))?;
+    if text.nodes.len() > MAX_NODES {
+        return Err(format!("a pattern has at most {MAX_NODES} nodes"));
+    }
+    let mut made: Vec<Pattern> = Vec::with_capacity(text.nodes.len());
+    for (number, node) in text.nodes.into_iter().enumerate() {
+        let next = read(node, &made).map_err(|why| format!("node {number} of a pattern: {why}"))?;
+        made.push(next);
+    }
+    let root = made.get(text.root).cloned();
+    root.map(|root| (root, made)).ok_or_else(|| format!("a pattern has no node {}", text.root))
+}
+
+fn read(node: NodeText, made: &[Pattern]) -> Result<Pattern, String> {
+    let of = |number: usize| {
+        made.get(number).cloned().ok_or_else(|| format!("node {number} does not come before it"))
+    };
+    let list = |numbers: Vec<usize>| -> Result<Vec<Pattern>, String> {
+        numbers.into_iter().map(of).collect()
+    };
+    let call = |callee: Callee, args: Option<Vec<usize>>, more: bool| {
+        let args = args.map(list).transpose()?;
+        Ok::<PatternKind, String>(PatternKind::Call { callee, args, more })
+    };
+    let kind = match node {
+        NodeText::Wildcard => PatternKind::Wildcard,
+        NodeText::Const => PatternKind::Const,
+        NodeText::Var { name } => PatternKind::Var(name),
+        NodeText::Op { name, args, more } => call(op_callee(&name), args, more)?,
+        NodeText::CallPacked { name, args, more } => call(Callee::Packed(name), args, more)?,
+        NodeText::CallTir { name, args, more } => call(Callee::Kernel(name), args, more)?,
+        NodeText::Tuple { fields } => PatternKind::Tuple(list(fields)?),
+        NodeText::TupleGetItem { tuple, index } => PatternKind::TupleGet(of(tuple)?, index),
+        NodeText::Or { left, right } => PatternKind::Or(of(left)?, of(right)?),
+        NodeText::And { left, right } => PatternKind::And(of(left)?, of(right)?),
+        NodeText::Not { pattern } => PatternKind::Not(of(pattern)?),
+        NodeText::Dtype { pattern, dtype } => {
+            let parsed = dtype.parse().map_err(|_| format!("{dtype:?} is no type of elements"))?;
+            PatternKind::DType(of(pattern)?, parsed)
+        }
+        NodeText::Shape { pattern, dims } => PatternKind::Shape(of(pattern)?, dims),
+        NodeText::Attrs { pattern, attrs } => {
+            let attrs = attrs.iter().map(|(name, value)| {
+                let found = AttrValue::from_json(value);
+                found
+                    .map(|value| (name.clone(), value))
+                    .ok_or_else(|| format!("attribute {name:?}"))
+            });
+            PatternKind::Attrs(of(pattern)?, attrs.collect::<Result<_, String>>()?)
+        }
+        NodeText::ShapeOperand { dims } => PatternKind::ShapeOperand(dims),
+        NodeText::Chain { patterns, only } => {
+            if patterns.is_empty() || only.len() + 1 != patterns.len() {
+                return Err("a chain has a link between each two patterns".to_owned());
+            }
+            let link = |only: bool| if only { Link::OnlyUsedBy } else { Link::UsedBy };
+            PatternKind::Chain(list(patterns)?, only.into_iter().map(link).collect())
+        }
+    };
+    Ok(pattern(kind))
+}

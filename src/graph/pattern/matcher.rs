@@ -1,0 +1,282 @@
+//! Whether a pattern matches a value of a body.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::call_view::{CallView, Operand, views};
+use super::{Callee, Link, Pattern, PatternKind};
+use crate::registered::AttrValue;
+use crate::{Body, Func, FuncData, Module, Node, TensorType, Value};
+
+/// Deepest nesting of patterns that is matched.
+const MAX_DEPTH: usize = 256;
+
+/// Matches patterns against the values of one body.
+pub struct Matcher<'a> {
+    module: &'a Module,
+    func: &'a Func,
+    body: &'a Body,
+    views: HashMap<usize, CallView>,
+    /// The binding of the body, and the number of the output, that each value is of.
+    defs: HashMap<Value, (usize, usize)>,
+    /// Constants of the whole function.
+    consts: BTreeSet<Value>,
+    /// The bindings that read each value; results of the body and nested bodies read at `usize::MAX`.
+    readers: HashMap<Value, BTreeSet<usize>>,
+}
+
+/// A pattern that matched.
+#[derive(Clone, Debug, Default)]
+pub struct Match {
+    /// The bindings of the body that calls of the pattern stand for.
+    pub bindings: BTreeSet<usize>,
+    values: HashMap<usize, Value>,
+}
+
+impl Match {
+    /// The value that a part of the pattern stands for.
+    pub fn value(&self, part: &Pattern) -> Option<Value> {
+        self.values.get(&part.id()).copied()
+    }
+}
+
+impl<'a> Matcher<'a> {
+    /// Matches against the values of a body of a function.
+    pub fn new(module: &'a Module, func: &'a Func, body: &'a Body) -> Matcher<'a> {
+        let (mut defs, mut consts, mut readers) =
+            (HashMap::new(), BTreeSet::new(), HashMap::<Value, BTreeSet<usize>>::new());
+        for (at, binding) in body.bindings.iter().enumerate() {
+            for (number, output) in binding.outputs.iter().enumerate() {
+                defs.insert(*output, (at, number));
+            }
+            binding.node.operands(&mut |v| _ = readers.entry(v).or_default().insert(at));
+            for nested in binding.node.bodies() {
+                nested.uses(&mut |v| _ = readers.entry(v).or_default().insert(usize::MAX));
+            }
+        }
+        for result in &body.results {
+            readers.entry(*result).or_default().insert(usize::MAX);
+        }
+        func.body.walk(&mut |binding| {
+            if matches!(binding.node, Node::Const(_)) {
+                consts.extend(&binding.outputs);
+            }
+        });
+        let views = views(module, func, body);
+        Matcher { module, func, body, views, defs, consts, readers }
+    }
+
+    /// The match of a pattern at a value, if there is one.
+    pub fn find(&self, pattern: &Pattern, value: Value) -> Option<Match> {
+        let mut search = Search { cx: self, found: Match::default(), depth: 0 };
+        search.value(pattern, value).then_some(search.found)
+    }
+
+    /// The call of an operator that a binding is.
+    pub fn call(&self, binding: usize) -> Option<&CallView> {
+        self.views.get(&binding)
+    }
+
+    /// The binding of the body that a value is of.
+    pub fn definition(&self, value: Value) -> Option<usize> {
+        self.defs.get(&value).map(|(at, _)| *at)
+    }
+
+    /// Whether a value is a constant.
+    pub fn is_const(&self, value: Value) -> bool {
+        self.consts.contains(&value)
+    }
+
+    /// The bindings of the body that read a value; `usize::MAX` stands for whatever else does.
+    pub fn readers(&self, value: Value) -> impl Iterator<Item = usize> {
+        self.readers.get(&value).into_iter().flatten().copied()
+    }
+
+    fn tensor(&self, value: Value) -> Option<&TensorType> {
+        self.func.values[value].ty.as_tensor()
+    }
+}
+
+struct Search<'a, 'b> {
+    cx: &'b Matcher<'a>,
+    found: Match,
+    depth: usize,
+}
+
+impl Search<'_, '_> {
+    /// Tries `body`; what it found is forgotten if it fails.
+    fn attempt(&mut self, body: impl FnOnce(&mut Self) -> bool) -> bool {
+        let before = self.found.clone();
+        let matched = body(self);
+        if !matched {
+            self.found = before;
+        }
+        matched
+    }
+
+    fn value(&mut self, pattern: &Pattern, value: Value) -> bool {
+        if let Some(known) = self.found.values.get(&pattern.id()) {
+            return *known == value;
+        }
+        if self.depth == MAX_DEPTH {
+            return false;
+        }
+        self.depth += 1;
+        let matched = self.attempt(|search| search.matches(pattern, value));
+        self.depth -= 1;
+        if matched {
+            self.found.values.insert(pattern.id(), value);
+        }
+        matched
+    }
+
+    fn matches(&mut self, pattern: &Pattern, value: Value) -> bool {
+        let cx = self.cx;
+        match pattern.kind() {
+            PatternKind::Wildcard => true,
+            PatternKind::Const => cx.is_const(value),
+            PatternKind::Var(name) => {
+                cx.func.params.contains(&value)
+                    && (name.is_empty() || cx.func.values[value].name == *name)
+            }
+            PatternKind::Call { callee, args, more } => {
+                let Some(&(at, _)) = cx.defs.get(&value) else { return false };
+                cx.body.bindings[at].outputs.len() == 1
+                    && self.call(at, callee, args.as_deref(), *more)
+            }
+            PatternKind::Tuple(fields) => {
+                let Some(at) = cx.definition(value) else { return false };
+                let Node::Tuple(values) = &cx.body.bindings[at].node else { return false };
+                self.found.bindings.insert(at);
+                values.len() == fields.len()
+                    && fields.iter().zip(values).all(|(field, value)| self.value(field, *value))
+            }
+            PatternKind::TupleGet(tuple, index) => self.field(tuple, *index, value),
+            PatternKind::Or(a, b) => self.value(a, value) || self.value(b, value),
+            PatternKind::And(a, b) => self.value(a, value) && self.value(b, value),
+            PatternKind::Not(inner) => {
+                let before = self.found.clone();
+                let matched = self.value(inner, value);
+                self.found = before;
+                !matched
+            }
+            PatternKind::DType(inner, dtype) => {
+                cx.tensor(value).is_some_and(|ty| ty.dtype == *dtype) && self.value(inner, value)
+            }
+            PatternKind::Shape(inner, dims) => {
+                let shape = cx.tensor(value).map(|ty| &ty.shape);
+                shape.is_some_and(|shape| fits(dims, shape.iter().map(|dim| dim.as_int())))
+                    && self.value(inner, value)
+            }
+            PatternKind::Attrs(inner, attrs) => {
+                let call = cx.definition(value).and_then(|at| cx.views.get(&at));
+                let has = |call: &CallView, (name, wanted): &(String, AttrValue)| {
+                    call.attrs.iter().any(|(own, value)| own == name && value.same(wanted))
+                };
+                call.is_some_and(|call| attrs.iter().all(|attr| has(call, attr)))
+                    && self.value(inner, value)
+            }
+            PatternKind::ShapeOperand(_) => false,
+            PatternKind::Chain(patterns, links) => {
+                let Some((last, before)) = patterns.split_last() else { return false };
+                self.value(last, value) && self.chain(before, links, value)
+            }
+        }
+    }
+
+    /// Whether patterns match a chain of values that ends among the operands of `user`.
+    fn chain(&mut self, patterns: &[Pattern], links: &[Link], user: Value) -> bool {
+        let Some(((last, before), link)) = patterns.split_last().zip(links.get(patterns.len() - 1))
+        else {
+            return patterns.is_empty();
+        };
+        let Some(at) = self.cx.definition(user) else { return false };
+        let mut operands = vec![];
+        self.cx.body.bindings[at].node.operands(&mut |v| operands.push(v));
+        operands.into_iter().any(|operand| {
+            let alone =
+                *link == Link::UsedBy || self.cx.readers(operand).all(|reader| reader == at);
+            alone
+                && self.attempt(|search| {
+                    search.value(last, operand) && search.chain(before, links, operand)
+                })
+        })
+    }
+
+    fn call(&mut self, at: usize, callee: &Callee, args: Option<&[Pattern]>, more: bool) -> bool {
+        let cx = self.cx;
+        let of_values = |values: &[Value]| values.iter().map(|v| Operand::Value(*v)).collect();
+        let operands: Vec<Operand> = match (callee, &cx.body.bindings[at].node) {
+            (Callee::Op(name), Node::Op { .. }) => match cx.views.get(&at) {
+                Some(view) if view.op == *name => view.args.clone(),
+                _ => return false,
+            },
+            (Callee::Packed(wanted), Node::CallPacked { name, args, .. }) if name == wanted => {
+                of_values(args)
+            }
+            (Callee::Kernel(wanted), Node::CallTir { func, args, .. }) => {
+                let name = cx.module.funcs.get(*func).map(FuncData::name);
+                if !wanted.is_empty() && name != Some(wanted) {
+                    return false;
+                }
+                of_values(args)
+            }
+            _ => return false,
+        };
+        if let Some(args) = args {
+            let count = operands.len() == args.len() || more && operands.len() > args.len();
+            if !count
+                || !args.iter().zip(&operands).all(|(arg, operand)| self.operand(arg, operand))
+            {
+                return false;
+            }
+        }
+        self.found.bindings.insert(at);
+        true
+    }
+
+    fn operand(&mut self, pattern: &Pattern, operand: &Operand) -> bool {
+        match (operand, pattern.kind()) {
+            (Operand::Value(value), _) => self.value(pattern, *value),
+            (_, PatternKind::Wildcard) => true,
+            (_, PatternKind::Or(a, b)) => {
+                self.attempt(|search| search.operand(a, operand)) || self.operand(b, operand)
+            }
+            (Operand::Const, PatternKind::Const) => true,
+            (Operand::Shape(dims), PatternKind::ShapeOperand(wanted)) => {
+                fits(wanted, dims.iter().copied())
+            }
+            (Operand::Tuple(items), PatternKind::Tuple(fields)) => {
+                items.len() == fields.len()
+                    && fields.iter().zip(items).all(|(field, item)| self.operand(field, item))
+            }
+            _ => false,
+        }
+    }
+
+    /// A field of a tuple, or one of several results of a binding.
+    fn field(&mut self, tuple: &Pattern, index: Option<usize>, value: Value) -> bool {
+        let cx = self.cx;
+        let Some(&(at, number)) = cx.defs.get(&value) else { return false };
+        let binding = &cx.body.bindings[at];
+        if let Node::TupleGet(of, field) = &binding.node {
+            let found = index.is_none_or(|index| index == *field) && self.value(tuple, *of);
+            if found {
+                self.found.bindings.insert(at);
+            }
+            return found;
+        }
+        let several = binding.outputs.len() > 1 && index.is_none_or(|index| index == number);
+        match tuple.kind() {
+            PatternKind::Call { callee, args, more } if several => {
+                self.call(at, callee, args.as_deref(), *more)
+            }
+            PatternKind::Wildcard => several,
+            _ => false,
+        }
+    }
+}
+
+fn fits(wanted: &[Option<i64>], found: impl ExactSizeIterator<Item = Option<i64>>) -> bool {
+    wanted.len() == found.len()
+        && wanted.iter().zip(found).all(|(wanted, found)| wanted.is_none() || *wanted == found)
+}

@@ -1,0 +1,142 @@
+use super::*;
+use crate::{FuncData, Module, script};
+
+fn module(params: &str, lines: &[&str]) -> Module {
+    let body: String = lines.iter().map(|line| format!("        {line}\n")).collect();
+    let text =
+        format!("@I.ir_module\nclass Module:\n    @R.function\n    def main({params}):\n{body}");
+    script::parse(&text, "test.py").unwrap()
+}
+
+/// Number of values of `main` that the pattern matches, and of bindings of the last match.
+fn count(module: &Module, pattern: &Pattern) -> (usize, usize) {
+    let FuncData::Graph(main) = module.funcs.values().last().unwrap() else { panic!() };
+    let matcher = Matcher::new(module, main, &main.body);
+    let found: Vec<Match> =
+        main.values.keys().filter_map(|value| matcher.find(pattern, value)).collect();
+    (found.len(), found.last().map_or(0, |found| found.bindings.len()))
+}
+
+fn network() -> Module {
+    module(
+        "x: R.Tensor((2, 4), \"float32\"), w: R.Tensor((4, 4), \"float32\")",
+        &[
+            "a = R.matmul(x, w)",
+            "b = R.add(a, R.const([1.0, 2.0, 3.0, 4.0], \"float32\"))",
+            "c = R.nn.relu(b)",
+            "d = R.nn.softmax(c, axis=1)",
+            "e = R.matmul(d, w)",
+            "f = R.nn.relu(e)",
+            "g = R.sum(f, axis=[1], keepdims=True)",
+            "h = R.reshape(R.concat((e, f), axis=0), (16,))",
+            "return (g, h, R.astype(f, \"float16\"))",
+        ],
+    )
+}
+
+#[test]
+fn operators_match_by_name_operands_attributes_and_types() {
+    let (network, any) = (network(), wildcard);
+    let matmul = is_op("relax.matmul").call([any(), any()]);
+    let relu = |x| is_op("relax.nn.relu").call([x]);
+    let cases = [
+        (matmul.clone(), (2, 1)),
+        (is_op("matmul"), (2, 1)),
+        (is_op("relax.matmul").call([any()]), (0, 0)),
+        (is_op("relax.matmul").call_with_more([is_var("x")]), (1, 1)),
+        (relu(matmul.clone()), (1, 2)),
+        (relu(matmul.clone() | is_op("relax.add").call([matmul.clone(), is_const()])), (2, 2)),
+        (is_op("relax.add").call([any(), is_const()]), (1, 1)),
+        (is_op("relax.add").call([any(), !is_const()]), (0, 0)),
+        (is_op("relax.nn.softmax").has_attr([("axis", 1.into())]), (1, 1)),
+        (is_op("relax.nn.softmax").has_attr([("axis", 0.into())]), (0, 0)),
+        (
+            is_op("relax.sum").has_attr([("keepdims", true.into()), ("axis", vec![1].into())]),
+            (1, 1),
+        ),
+        (matmul.has_dtype(DType::F32), (2, 1)),
+        (matmul.has_dtype(DType::F16), (0, 0)),
+        (matmul.has_shape([Some(2), None]), (2, 1)),
+        (matmul.has_shape([Some(2)]), (0, 0)),
+        (is_op("relax.astype").has_attr([("dtype", "float16".into())]), (1, 1)),
+        (is_op("relax.reshape").call([any(), is_shape([Some(16)])]), (1, 1)),
+        (is_op("relax.reshape").call([any(), is_shape([None, None])]), (0, 0)),
+        (is_op("relax.concat").call([is_tuple([any(), relu(any())])]), (1, 2)),
+        (is_op("relax.concat").call([is_tuple([any()])]), (0, 0)),
+        (matmul.clone() & is_op("relax.matmul").has_shape([None, Some(4)]), (2, 1)),
+        (make_fused_bias_activation_pattern("relax.matmul", true, Some("relax.nn.relu")), (1, 3)),
+        (is_var(""), (2, 0)),
+        (is_const(), (1, 0)),
+    ];
+    for (at, (pattern, expected)) in cases.into_iter().enumerate() {
+        let expected = match at {
+            // The zero of `relu` is a constant of the graph.
+            23 => (count(&network, &pattern).0.max(1), 0),
+            _ => expected,
+        };
+        assert_eq!(count(&network, &pattern), expected, "case {at}: {pattern:?}");
+    }
+}
+
+#[test]
+fn one_pattern_is_one_value() {
+    let squares = module(
+        "x: R.Tensor((2,), \"float32\"), y: R.Tensor((2,), \"float32\")",
+        &["a = R.multiply(x, x)", "b = R.multiply(x, y)", "return (a, b)"],
+    );
+    let x = wildcard();
+    assert_eq!(count(&squares, &is_op("relax.multiply").call([x.clone(), x])).0, 1);
+    assert_eq!(count(&squares, &is_op("relax.multiply").call([wildcard(), wildcard()])).0, 2);
+}
+
+#[test]
+fn chains_follow_uses() {
+    let network = network();
+    let (matmul, relu, sum) = (is_op("relax.matmul"), is_op("relax.nn.relu"), is_op("relax.sum"));
+    // `e` is read by `concat` too, and `f` by others.
+    assert_eq!(count(&network, &(matmul.clone() ^ relu.clone())), (1, 2));
+    assert_eq!(count(&network, &(matmul.clone() >> relu.clone())), (0, 0));
+    assert_eq!(count(&network, &(matmul.clone() ^ relu.clone() ^ sum)), (1, 3));
+    let softmax = is_op("relax.nn.softmax");
+    assert_eq!(count(&network, &(is_op("relax.add") >> relu.clone() >> softmax)), (1, 3));
+}
+
+#[test]
+fn results_of_several_are_items() {
+    let top = module(
+        "x: R.Tensor((2, 4), \"float32\")",
+        &["t = R.topk(x, k=2, axis=1)", "return R.negative(t[0])"],
+    );
+    let item = |index| is_tuple_get_item(is_op("relax.topk"), index);
+    assert_eq!(count(&top, &item(None)).0, 2);
+    assert_eq!(count(&top, &is_op("relax.negative").call([item(Some(0))])).0, 1);
+    assert_eq!(count(&top, &is_op("relax.negative").call([item(Some(1))])).0, 0);
+}
+
+#[test]
+fn patterns_are_read_from_json() {
+    let text = r#"{"nodes": [{"kind": "wildcard"}, {"kind": "const"},
+        {"kind": "op", "name": "relax.matmul", "args": [0, 0], "more": false},
+        {"kind": "op", "name": "relax.matmul", "args": null},
+        {"kind": "op", "name": "relax.add", "args": [3, 1]},
+        {"kind": "dtype", "pattern": 4, "dtype": "float32"},
+        {"kind": "shape", "pattern": 5, "dims": [2, null]},
+        {"kind": "attrs", "pattern": 3, "attrs": {"out_dtype": 1}},
+        {"kind": "chain", "patterns": [3, 4], "only": [true]},
+        {"kind": "or", "left": 6, "right": 7}], "root": 9}"#;
+    let (pattern, nodes) = from_json(text).unwrap();
+    assert_eq!((count(&network(), &pattern).0, nodes.len()), (1, 10));
+    assert_eq!(count(&network(), &nodes[8]), (1, 2));
+    let wrong = [
+        (r#"{"nodes": [], "root": 0}"#, "no node 0"),
+        (r#"{"nodes": [{"kind": "not", "pattern": 0}], "root": 0}"#, "does not come before"),
+        (r#"{"nodes": [{"kind": "dtype", "pattern": 0, "dtype": "x"}], "root": 0}"#, "no type"),
+        (r#"{"nodes": [{"kind": "chain", "patterns": [], "only": []}], "root": 0}"#, "a chain"),
+        (r#"{"nodes": [{"kind": "thing"}], "root": 0}"#, "unknown variant"),
+        ("[", "a pattern: "),
+    ];
+    for (text, expected) in wrong {
+        let why = from_json(text).unwrap_err();
+        assert!(why.contains(expected), "{text}: {why}");
+    }
+}
