@@ -14,7 +14,7 @@ use serde_json::{Value as Json, json};
 use crate::error::{Error, Result};
 use crate::operators::{FindFunction, json_of_attr};
 
-/// What the global functions of TVM's external code generators are called before their names.
+/// The prefix of the names of TVM's external code generators among global functions.
 const GENERATOR_PREFIX: &str = "relax.ext.";
 
 #[derive(Deserialize)]
@@ -114,7 +114,7 @@ impl Functions for OneFunction {
     }
 }
 
-/// What is known of a region, in JSON.
+/// The known facts of a region, in JSON.
 fn context(region: &MatchedRegion) -> String {
     let part = |part: &AnnotatedPart| {
         let mut known = json!({ "constant": part.is_const });

@@ -10,7 +10,7 @@ import numpy as np
 import tvm_ffi
 
 import reflex
-from reflex import nn
+from reflex import dpl, nn, op
 
 MATMUL = """
 @I.ir_module
@@ -23,7 +23,8 @@ class Module:
 
 def documented():
     """Names and documentation of all functions and methods that users call."""
-    for module, name in [(m, name) for m in (reflex, nn) for name in m.__all__]:
+    yield "register", op.register.__doc__
+    for module, name in [(m, name) for m in (reflex, nn, dpl) for name in m.__all__]:
         item = getattr(module, name)
         if not inspect.isclass(item):
             yield name, item.__doc__
@@ -43,9 +44,14 @@ def main():
     shared = {"np": np, "tvm_ffi": tvm_ffi, "reflex": reflex, "model": model, "x": x, "w": w, "script": MATMUL}
     failed = tried = 0
     finder = doctest.DocTestFinder(exclude_empty=True)
-    modules = (reflex, reflex._arrays, reflex.exec_builder, reflex.ir, reflex.rpc, reflex.schedule, reflex._trace, nn)
-    for test in [test for module in modules for test in finder.find(module, module.__name__)]:
-        globs = dict(shared, program=program, session=program.session())
+    modules = (
+        reflex, reflex._arrays, reflex.exec_builder, reflex.ir, reflex.rpc, reflex.schedule, reflex._trace, nn, op, dpl,
+    )
+    found = [(module, test) for module in modules for test in finder.find(module, module.__name__)]
+    for module, test in found:
+        # These two say what they are of by the module's name, and are short without it.
+        own = vars(module) if module in (op, dpl) else {}
+        globs = dict(own, **shared, program=program, session=program.session())
         test.globs = globs
         result = doctest.DocTestRunner(optionflags=doctest.IGNORE_EXCEPTION_DETAIL).run(test)
         failed, tried = failed + result.failed, tried + result.attempted

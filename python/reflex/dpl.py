@@ -9,16 +9,17 @@ functions that external code generators make, in place of what a pattern matches
 ...     @R.function
 ...     def main(x: R.Tensor((2, 4), "float32"), w: R.Tensor((4, 4), "float32")):
 ...         y = R.matmul(x, w)
-...         return R.nn.relu(y)
+...         z = R.nn.relu(y)
+...         return z
 ... '''
 >>> product = dpl.is_op("relax.matmul")(dpl.wildcard(), dpl.wildcard())
 >>> pattern = dpl.is_op("relax.nn.relu")(product)
 >>> [match["values"] for match in dpl.find(script, product | pattern)]
-[['y'], ['y', 'v1']]
+[['y'], ['y', 'z']]
 >>> def library(x, w):
 ...     return tvm_ffi.from_dlpack(np.maximum(np.from_dlpack(x) @ np.from_dlpack(w), 0))
 >>> program = reflex.compile(script, dispatch=[dpl.Dispatch("mine.matmul_relu", pattern, packed=library)])
->>> program.session()["main"](np.ones((2, 4), "float32"), -np.eye(4, dtype="float32")).numpy().max()
+>>> float(program.session()["main"](np.ones((2, 4), "float32"), -np.eye(4, dtype="float32")).numpy().max())
 0.0
 
 A pattern matches what `reflex.inspect` shows: operators by their names there, with these operands and
@@ -96,6 +97,11 @@ class Pattern:
         return self.only_used_by(other)
 
     def __getitem__(self, index: int) -> Pattern:
+        """A field of the tuple, or a result of the call.
+
+        >>> is_op("relax.topk")[0]
+        <reflex.dpl.Pattern tuple_get_item>
+        """
         return is_tuple_get_item(self, index)
 
     def has_dtype(self, dtype: str) -> Pattern:

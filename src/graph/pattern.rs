@@ -50,7 +50,7 @@ pub use matcher::{Match, Matcher};
 #[derive(Clone, Debug)]
 pub struct Pattern(Arc<PatternKind>);
 
-/// How a value is used by the next one of a chain.
+/// The use of a value by the next one of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
     /// It is among the operands.

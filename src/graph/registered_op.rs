@@ -11,7 +11,7 @@ use reflex_tir::{DType, Expr, PrimFunc};
 pub struct RegisteredOp {
     /// Name of the operator, without `relax.`.
     pub name: String,
-    /// What it fuses with.
+    /// The kind of its fusion.
     pub kind: FusionKind,
     /// Every attribute that the operator declares, in that order.
     pub attrs: Vec<(String, AttrValue)>,

@@ -86,13 +86,13 @@ pub struct AnnotatedPart {
 }
 
 impl Dispatch {
-    /// What the pattern matches becomes a call of a packed function, with the values that it reads in
+    /// Makes what the pattern matches a call of a packed function, with the values that it reads in
     /// order, constants among them.
     pub fn call_packed(name: &str, pattern: Pattern, function: &str) -> Dispatch {
         Dispatch::to(name, pattern, Target::Packed(function.to_owned()))
     }
 
-    /// What the pattern matches becomes a call of a function of the module that a generator makes of it, with
+    /// Makes what the pattern matches a call of a function of the module that a generator makes of it, with
     /// the values that it reads but for constants.
     pub fn external<F>(name: &str, pattern: Pattern, generate: F) -> Dispatch
     where
