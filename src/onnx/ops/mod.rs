@@ -30,6 +30,7 @@ mod layout;
 mod linear;
 mod linear_attention;
 mod loops;
+mod lookup;
 mod loss;
 mod lstm;
 mod ml;
@@ -51,6 +52,8 @@ mod shape;
 mod signal;
 mod spatial;
 mod table;
+mod text;
+mod tfidf;
 mod training;
 mod tree_ensemble;
 mod tree_scores;
@@ -88,13 +91,15 @@ const DEFAULT: &[Table] = &[
     shape::TABLE,
     signal::TABLE,
     spatial::TABLE,
+    text::TABLE,
+    tfidf::TABLE,
 ];
 
 /// The import function of an operator.
 pub(crate) fn find(domain: &str, name: &str) -> Option<Operator> {
     let tables: &[Table] = match domain {
         "ai.onnx" => DEFAULT,
-        "ai.onnx.ml" => &[ml::TABLE],
+        "ai.onnx.ml" => ml::TABLES,
         "ai.onnx.preview" => &[flex_attention::TABLE],
         "ai.onnx.preview.training" => &[training::TABLE],
         "com.microsoft" => contrib::TABLES,
