@@ -371,9 +371,8 @@ fn difference(
             let maps = maps.unwrap_or_default();
             let found = maps.iter().map(map).collect::<Option<Vec<_>>>();
             let found = found.ok_or_else(|| Error::input("a result that is not a list of maps"))?;
-            let near = |(a, b): (&f32, &f32)| {
-                f64::from((a - b).abs()) <= ATOL + RTOL * f64::from(b.abs())
-            };
+            let near =
+                |(a, b): (&f32, &f32)| f64::from((a - b).abs()) <= ATOL + RTOL * f64::from(b.abs());
             let same = found.len() == wanted.len()
                 && found.iter().zip(wanted).all(|((keys, values), (wanted, numbers))| {
                     keys == wanted && values.iter().zip(numbers).all(near)

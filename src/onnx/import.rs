@@ -52,7 +52,8 @@ fn result(cx: &mut ImportContext, value: OnnxValue) -> Result<Value> {
         }
         OnnxValue::Strings(bytes) => cx.value(&bytes),
         OnnxValue::Sequence(items, _) if !items.is_empty() => {
-            let narrow = items.iter().map(|item| cx.narrow_output(item)).collect::<Result<Vec<_>>>()?;
+            let narrow =
+                items.iter().map(|item| cx.narrow_output(item)).collect::<Result<Vec<_>>>()?;
             let items = narrow.iter().map(|item| cx.value(item)).collect::<Result<Vec<Value>>>()?;
             let types = items.iter().map(|item| cx.b.ty(*item).clone()).collect();
             Ok(cx.b.bind_values(Node::Tuple(items), vec![Type::Tuple(types)])[0])

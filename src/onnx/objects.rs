@@ -63,9 +63,7 @@ impl ImportContext<'_> {
         let value = self.packed_object("reflex.optional.get", vec![value]);
         Ok(match content {
             Content::Tensor(element) => OnnxValue::Tensor(self.element(value, element)?),
-            Content::List(element) => {
-                OnnxValue::Object(value, ObjectKind::List(element.clone()))
-            }
+            Content::List(element) => OnnxValue::Object(value, ObjectKind::List(element.clone())),
         })
     }
 }

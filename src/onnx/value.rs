@@ -105,7 +105,8 @@ impl ObjectKind {
             (ObjectKind::Optional(known), ObjectKind::List(list))
             | (ObjectKind::List(list), ObjectKind::Optional(known)) => {
                 let list = Content::List(list.clone());
-                let known = known.as_ref().map_or(Some(list.clone()), |known| content(known, &list));
+                let known =
+                    known.as_ref().map_or(Some(list.clone()), |known| content(known, &list));
                 ObjectKind::Optional(Some(known?))
             }
             (ObjectKind::Maps, ObjectKind::Maps) => ObjectKind::Maps,

@@ -163,12 +163,7 @@ fn padded<T: Copy>(sorted: &[T]) -> Vec<T> {
 }
 
 /// Searches a sorted table, a power of two of elements; `order` says what its elements stand for.
-fn search(
-    cx: &mut ImportContext,
-    x: &Tensor,
-    table: &Tensor,
-    order: &[usize],
-) -> Result<Found> {
+fn search(cx: &mut ImportContext, x: &Tensor, table: &Tensor, order: &[usize]) -> Result<Found> {
     let count = table.count().unwrap_or(1);
     let start = Tensor::dim(&Expr::i64(0));
     let mut at = cx.broadcast(&start, x.shape())?;

@@ -75,10 +75,7 @@ fn repeat(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     import.import(cx)
 }
 
-fn initial(
-    cx: &mut ImportContext,
-    inputs: &[Option<OnnxValue>],
-) -> Result<Vec<(Value, Slot)>> {
+fn initial(cx: &mut ImportContext, inputs: &[Option<OnnxValue>]) -> Result<Vec<(Value, Slot)>> {
     let given =
         |v: &Option<OnnxValue>| v.clone().ok_or_else(|| invalid("a carried value is missing"));
     let init = inputs.iter().map(given).collect::<Result<Vec<OnnxValue>>>()?;

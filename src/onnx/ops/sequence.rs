@@ -42,12 +42,12 @@ fn sequence(cx: &mut ImportContext, call: &Call, position: Option<usize>) -> Res
     };
     match call.inputs.first().cloned().flatten() {
         Some(OnnxValue::Sequence(items, dtype)) if !data => Ok(List::Known(items, dtype)),
-        Some(
-            value @ (OnnxValue::Sequence(..) | OnnxValue::Object(_, ObjectKind::List(_))),
-        ) => match cx.object(value)? {
-            (value, ObjectKind::List(element)) => Ok(List::Object(value, element)),
-            _ => Err(invalid("input 0 is not a sequence")),
-        },
+        Some(value @ (OnnxValue::Sequence(..) | OnnxValue::Object(_, ObjectKind::List(_)))) => {
+            match cx.object(value)? {
+                (value, ObjectKind::List(element)) => Ok(List::Object(value, element)),
+                _ => Err(invalid("input 0 is not a sequence")),
+            }
+        }
         _ => Err(invalid("input 0 is not a sequence")),
     }
 }
@@ -303,11 +303,7 @@ fn split_to_sequence(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValu
 }
 
 /// Parts whose number only a run knows.
-fn split_at_run_time(
-    cx: &mut ImportContext,
-    call: &Call,
-    axis: usize,
-) -> Result<Vec<OnnxValue>> {
+fn split_at_run_time(cx: &mut ImportContext, call: &Call, axis: usize) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let keep = call.flag_or_true("keepdims")?;
     let mut args = vec![cx.value(x)?];

@@ -12,10 +12,7 @@ use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
 use crate::value::{OnnxValue, Tensor};
 
-pub(super) const TABLE: Table = &[
-    ("StringConcat", concat),
-    ("StringNormalizer", normalizer),
-];
+pub(super) const TABLE: Table = &[("StringConcat", concat), ("StringNormalizer", normalizer)];
 
 /// The bytes of a tensor of strings.
 fn input<'a>(call: &'a Call, index: usize) -> Result<&'a Tensor> {

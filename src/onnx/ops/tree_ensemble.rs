@@ -76,9 +76,7 @@ pub(super) fn doubles(
 ) -> Result<Option<(Vec<f64>, DType)>> {
     let given = call.tensor(tensor, |proto| cx.literal(proto))?;
     match (call.floats(list)?.filter(|l| !l.is_empty()), given) {
-        (Some(list), None) => {
-            Ok(Some((list.iter().map(|v| f64::from(*v)).collect(), DType::F32)))
-        }
+        (Some(list), None) => Ok(Some((list.iter().map(|v| f64::from(*v)).collect(), DType::F32))),
         (None, Some(literal)) => floats_of(literal, tensor).map(Some),
         (None, None) => Ok(None),
         (Some(_), Some(_)) => Err(invalid(format!("both `{list}` and `{tensor}`"))),
@@ -169,14 +167,16 @@ impl Ensemble {
         let members = members.map_or(vec![], |(values, _)| values);
         call.ignore(&["nodes_hitrates"]);
         let targets = call.int("n_targets", 1)?;
-        let columns = usize::try_from(targets).map_err(|_| invalid(format!("{targets} targets")))?;
+        let columns =
+            usize::try_from(targets).map_err(|_| invalid(format!("{targets} targets")))?;
         let (mut features, yes, no) = (
             ints("nodes_featureids")?.to_vec(),
             ints("nodes_truenodeids")?,
             ints("nodes_falsenodeids")?,
         );
         let (yes_leaf, no_leaf) = (ints("nodes_trueleafs")?, ints("nodes_falseleafs")?);
-        let mut nan_true = call.ints("nodes_missing_value_tracks_true")?.unwrap_or_default().to_vec();
+        let mut nan_true =
+            call.ints("nodes_missing_value_tracks_true")?.unwrap_or_default().to_vec();
         let (count, leaf_targets) = (features.len(), ints("leaf_targetids")?);
         let lengths = [yes.len(), no.len(), yes_leaf.len(), no_leaf.len(), thresholds.len()];
         let same = lengths.iter().all(|n| *n == count) && modes.count() == count;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use reflex_graph::{Binary, GatherKind, Literal, Op, OutOfRange, ReduceKind, Unary};
 use reflex_tir::{DType, Expr};
 
-use super::predicated_trees::{LeafColumns, SelectTrees};
 use super::iterate::{Iterated, iterate};
+use super::predicated_trees::{LeafColumns, SelectTrees};
 use super::tree_ensemble::{Ensemble, Leaves, Test, constant};
 use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
@@ -167,10 +167,14 @@ impl Ensemble {
         at: &Tensor,
         x: &Tensor,
     ) -> Result<(Tensor, Tensor)> {
-        let ranges: Vec<(usize, usize)> = self.tests.iter().map(|test| match test {
-            Test::Member { start, end } => (*start, *end),
-            _ => (0, 0),
-        }).collect();
+        let ranges: Vec<(usize, usize)> = self
+            .tests
+            .iter()
+            .map(|test| match test {
+                Test::Member { start, end } => (*start, *end),
+                _ => (0, 0),
+            })
+            .collect();
         let most = ranges.iter().map(|(start, end)| end - start).max().unwrap_or(0);
         if most > MAX_MEMBERS {
             return Err(unsupported(format!("sets of more than {MAX_MEMBERS} members")));

@@ -184,7 +184,8 @@ pub(super) fn concat(args: &[AnyView<'_>]) -> Result<Any, Error> {
         let tensor = tensor.ok_or_else(|| Error::type_error("a sequence of other than tensors"))?;
         let tensor = tensor.to_host()?;
         let mut shape = tensor.shape().to_vec();
-        let axis = usize::try_from(axis).ok().filter(|axis| *axis < shape.len() + usize::from(stacked));
+        let axis =
+            usize::try_from(axis).ok().filter(|axis| *axis < shape.len() + usize::from(stacked));
         let axis = axis.ok_or_else(|| Error::value_error("an axis that an element lacks"))?;
         if stacked {
             shape.insert(axis, 1);

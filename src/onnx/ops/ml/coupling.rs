@@ -98,12 +98,7 @@ fn quadratic_form(cx: &mut ImportContext, r: &Tensor, classes: usize) -> Result<
 }
 
 /// A round over all classes, from `p`, `qp` and `pqp`; returns `p`.
-fn round(
-    cx: &mut ImportContext,
-    q: &Tensor,
-    state: [Tensor; 3],
-    classes: usize,
-) -> Result<Tensor> {
+fn round(cx: &mut ImportContext, q: &Tensor, state: [Tensor; 3], classes: usize) -> Result<Tensor> {
     if classes > UNROLLED {
         let trips = Expr::i64(classes as i64);
         let done = iterate(cx, &trips, &state, |cx, at, before| {

@@ -75,8 +75,7 @@ fn label_encoder(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> 
     if call.has("classes_strings") {
         return by_position(cx, call);
     }
-    let keys =
-        list(cx, call, ["keys_int64s", "keys_floats", "keys_strings", "keys_tensor"])?;
+    let keys = list(cx, call, ["keys_int64s", "keys_floats", "keys_strings", "keys_tensor"])?;
     let values =
         list(cx, call, ["values_int64s", "values_floats", "values_strings", "values_tensor"])?;
     if keys.len() != values.len() {
@@ -179,7 +178,9 @@ fn numeric(
         {
             cx.reshape(&given, &[])?
         }
-        (Some(_), _) => return Err(invalid(format!("a default of another type than {}", table.ty))),
+        (Some(_), _) => {
+            return Err(invalid(format!("a default of another type than {}", table.ty)));
+        }
         (None, Some(int)) => Tensor::dim(&Expr::i64(int)),
         (None, None) => cx.num(number, table.dtype())?,
     };

@@ -20,7 +20,7 @@ pub(super) fn columns_of(
     rows: usize,
     what: &str,
 ) -> Result<Tensor> {
-    if list.is_empty() || rows == 0 || list.len() % rows != 0 {
+    if list.is_empty() || rows == 0 || !list.len().is_multiple_of(rows) {
         return Err(invalid(format!("{} {what} in {rows} rows", list.len())));
     }
     let shape = vec![rows as i64, (list.len() / rows) as i64];

@@ -1,5 +1,7 @@
 //! What classifiers and regressors have in common: class labels and post transforms.
 
+use std::f64::consts::{PI, SQRT_2};
+
 use reflex_graph::{ArgReduceKind, Binary, Op, ReduceKind, Unary};
 use reflex_tir::DType;
 
@@ -161,7 +163,7 @@ fn softmax_zero(cx: &mut ImportContext, scores: &Tensor) -> Result<Tensor> {
 }
 
 /// The quantile function of the normal distribution, by Winitzki's approximation of the inverse error
-/// function with the constants of ONNX Runtime.
+/// function, as ONNX Runtime computes it.
 fn probit(cx: &mut ImportContext, scores: &Tensor) -> Result<Tensor> {
     let a = f64::from(0.147_f32);
     let twice = cx.binary_num(Binary::Mul, scores, 2.0)?;
@@ -171,7 +173,7 @@ fn probit(cx: &mut ImportContext, scores: &Tensor) -> Result<Tensor> {
     let product = cx.mul(&below, &above)?;
     let log = cx.unary(Unary::Log, &product)?;
     let half = cx.binary_num(Binary::Mul, &log, 0.5)?;
-    let v = cx.binary_num(Binary::Add, &half, 2.0 / (f64::from(3.14159_f32) * a))?;
+    let v = cx.binary_num(Binary::Add, &half, 2.0 / (PI * a))?;
     let v2 = cx.binary_num(Binary::Mul, &log, 1.0 / a)?;
     let square = cx.mul(&v, &v)?;
     let inner = cx.sub(&square, &v2)?;
@@ -181,5 +183,5 @@ fn probit(cx: &mut ImportContext, scores: &Tensor) -> Result<Tensor> {
     let negative = cx.binary_num(Binary::Less, &x, 0.0)?;
     let opposite = cx.unary(Unary::Neg, &size)?;
     let inverse = cx.choose(&negative, &opposite, &size)?;
-    cx.binary_num(Binary::Mul, &inverse, f64::from(1.414_213_5_f32))
+    cx.binary_num(Binary::Mul, &inverse, SQRT_2)
 }

@@ -155,7 +155,8 @@ fn svm_classifier(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>>
             post.of_classes(cx, &probabilities)?
         }
         (a, b) => {
-            let message = format!("{} prob_a, {} prob_b, {} pairs", a.len(), b.len(), pairs.count());
+            let message =
+                format!("{} prob_a, {} prob_b, {} pairs", a.len(), b.len(), pairs.count());
             return Err(invalid(message));
         }
     };
