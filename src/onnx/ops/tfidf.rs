@@ -6,12 +6,11 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use reflex_graph::{Binary, Op, OutOfRange, PadMode, ScatterKind, ScatterReduce};
+use reflex_graph::{Binary, Literal, Op, OutOfRange, PadMode, ScatterKind, ScatterReduce};
 use reflex_tir::{DType, Expr};
 
 use super::lookup;
 use super::table::{Table, one};
-use super::tree_ensemble::constant;
 use crate::call::Call;
 use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
@@ -21,6 +20,9 @@ pub(super) const TABLE: Table = &[("TfIdfVectorizer", tf_idf)];
 
 /// Most passes over the rows: one for each length of an n-gram and each number of skipped tokens.
 const MAX_PASSES: i64 = 1 << 10;
+
+/// Most columns of the result.
+const MAX_COLUMNS: i64 = 1 << 24;
 
 /// The pool: n-grams by length, as numbers of distinct tokens, each with its column.
 struct Pool {
@@ -53,7 +55,7 @@ impl Pool {
                     })
                 };
                 let gram = gram.iter().map(number).collect();
-                let column = next.next().filter(|c| (0..1 << 31).contains(*c));
+                let column = next.next().filter(|c| (0..MAX_COLUMNS).contains(*c));
                 grams.push((gram, *column.ok_or_else(|| invalid("too few ngram_indexes"))?));
             }
             by_length.push(grams);
@@ -143,18 +145,20 @@ fn tf_idf(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     if weights.is_some_and(|w| w.len() as i64 != pool.columns) {
         return Err(unsupported("weights of another number than columns"));
     }
-    let weights = weights.map(|w| w.iter().map(|v| f64::from(*v)).collect());
-    let weights: Vec<f64> = weights.unwrap_or_else(|| vec![1.0; pool.columns as usize]);
-    let weights = constant(DType::F32, vec![pool.columns], &weights)?;
-    let y = match mode {
-        "TF" => counts,
-        "TFIDF" => cx.mul(&counts, &weights)?,
+    let counts = match mode {
+        "TF" | "TFIDF" => counts,
         "IDF" => {
             let there = cx.binary_num(Binary::Greater, &counts, 0.0)?;
-            let there = cx.cast(&there, DType::F32)?;
-            cx.mul(&there, &weights)?
+            cx.cast(&there, DType::F32)?
         }
         other => return Err(invalid(format!("mode `{other}`"))),
+    };
+    let y = match weights {
+        Some(weights) if mode != "TF" => {
+            let weights = Tensor::literal(Literal::from_f32(vec![pool.columns], weights));
+            cx.mul(&counts, &weights)?
+        }
+        _ => counts,
     };
     one(if x.rank() == 1 { cx.squeeze(&y, &[0])? } else { y })
 }

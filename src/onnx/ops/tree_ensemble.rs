@@ -16,7 +16,7 @@ use crate::value::{Tensor, encode_float};
 /// Deeper trees are refused.
 const MAX_DEPTH: usize = 1 << 12;
 /// Most elements of the table of leaf weights.
-const MAX_WEIGHTS: usize = 1 << 26;
+const MAX_WEIGHTS: usize = 1 << 25;
 
 /// Trees as tables over all nodes; a leaf is its own successor.
 pub(super) struct Ensemble {
@@ -61,8 +61,15 @@ pub(super) struct Leaves {
 
 /// A constant of float elements.
 pub(super) fn constant(dtype: DType, shape: Vec<i64>, values: &[f64]) -> Result<Tensor> {
-    let encoded = values.iter().map(|v| encode_float(*v, dtype)).collect::<Option<Vec<_>>>();
-    let bytes = encoded.ok_or_else(|| unsupported(format!("numbers of type {dtype}")))?.concat();
+    let bytes: Vec<u8> = match dtype {
+        DType::F32 => values.iter().flat_map(|v| (*v as f32).to_le_bytes()).collect(),
+        DType::F64 => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
+        _ => {
+            let encoded = values.iter().map(|v| encode_float(*v, dtype));
+            let encoded = encoded.collect::<Option<Vec<_>>>();
+            encoded.ok_or_else(|| unsupported(format!("numbers of type {dtype}")))?.concat()
+        }
+    };
     let literal = Literal::new(dtype, shape, Arc::new(bytes));
     Ok(Tensor::literal(literal.ok_or_else(|| invalid("a shape of another size"))?))
 }
@@ -167,8 +174,8 @@ impl Ensemble {
         let members = members.map_or(vec![], |(values, _)| values);
         call.ignore(&["nodes_hitrates"]);
         let targets = call.int("n_targets", 1)?;
-        let columns =
-            usize::try_from(targets).map_err(|_| invalid(format!("{targets} targets")))?;
+        let columns = usize::try_from(targets).ok().filter(|n| *n > 0);
+        let columns = columns.ok_or_else(|| invalid(format!("{targets} targets")))?;
         let (mut features, yes, no) = (
             ints("nodes_featureids")?.to_vec(),
             ints("nodes_truenodeids")?,

@@ -283,7 +283,7 @@ fn missing_and_short_attributes_are_survived() {
             a.floats.pop();
             a.strings.pop();
             survives(&short, &format!("{op} with a short {name}"));
-            for odd in [-1, 1 << 40, i64::MAX, i64::MIN] {
+            for odd in [0, -1, 1 << 40, i64::MAX, i64::MIN] {
                 let mut wrong = model.clone();
                 let a = &mut node(&mut wrong).attribute[at];
                 a.i = odd;

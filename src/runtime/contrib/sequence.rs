@@ -21,11 +21,16 @@ fn number(args: &[AnyView<'_>], index: usize) -> Result<i64, Error> {
     Ok(value)
 }
 
-/// A position in a sequence, from the end when negative; at most `most`.
-fn position(args: &[AnyView<'_>], index: usize, count: usize, most: usize) -> Result<usize, Error> {
+/// A position in a sequence of `count`, from the end when negative; below `limit`.
+fn position(
+    args: &[AnyView<'_>],
+    index: usize,
+    count: usize,
+    limit: usize,
+) -> Result<usize, Error> {
     let given = number(args, index)?;
     let at = if given < 0 { given.saturating_add(count as i64) } else { given };
-    let found = usize::try_from(at).ok().filter(|at| *at <= most && (*at < count || most == count));
+    let found = usize::try_from(at).ok().filter(|at| *at < limit);
     found.ok_or_else(|| {
         let message = format!("position {given} in a sequence of {count}");
         Error::new("IndexError", message)
@@ -48,8 +53,7 @@ pub(super) fn length(args: &[AnyView<'_>]) -> Result<Any, Error> {
 pub(super) fn at(args: &[AnyView<'_>]) -> Result<Any, Error> {
     check_arity("reflex.sequence.at", args, 2)?;
     let items = arg_ref::<Array>(args, 0)?;
-    let last = items.len().saturating_sub(1);
-    Ok(items[position(args, 1, items.len(), last)?].clone())
+    Ok(items[position(args, 1, items.len(), items.len())?].clone())
 }
 
 /// `insert(sequence, element, position?)`: without a position at the end.
@@ -57,7 +61,7 @@ pub(super) fn insert(args: &[AnyView<'_>]) -> Result<Any, Error> {
     let sequence = arg_ref::<Array>(args, 0)?;
     let element = arg_ref::<Tensor>(args, 1)?.clone();
     let count = sequence.len();
-    let at = if args.len() > 2 { position(args, 2, count, count)? } else { count };
+    let at = if args.len() > 2 { position(args, 2, count, count + 1)? } else { count };
     let mut items = sequence.to_vec();
     items.insert(at, element.into());
     Ok(Array::new(items).into())
@@ -68,7 +72,7 @@ pub(super) fn erase(args: &[AnyView<'_>]) -> Result<Any, Error> {
     let sequence = arg_ref::<Array>(args, 0)?;
     let count = sequence.len();
     let last = count.checked_sub(1).ok_or_else(|| Error::value_error("an empty sequence"))?;
-    let at = if args.len() > 1 { position(args, 1, count, last)? } else { last };
+    let at = if args.len() > 1 { position(args, 1, count, count)? } else { last };
     let mut items = sequence.to_vec();
     items.remove(at);
     Ok(Array::new(items).into())
@@ -216,4 +220,70 @@ pub(super) fn concat(args: &[AnyView<'_>]) -> Result<Any, Error> {
         }
     }
     Ok(Tensor::from_bytes(&shape, dtype, &bytes)?.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scalar(value: i64) -> Any {
+        Tensor::from_slice(&[], &[value]).unwrap().into()
+    }
+
+    fn views(args: &[Any]) -> Vec<AnyView<'_>> {
+        args.iter().map(Any::view).collect()
+    }
+
+    fn shapes(list: &Any) -> Vec<Vec<i64>> {
+        let items = list.downcast_ref::<Array>().unwrap();
+        items.iter().map(|i| i.downcast_ref::<Tensor>().unwrap().shape().to_vec()).collect()
+    }
+
+    #[test]
+    fn positions_outside_of_a_sequence_are_errors() {
+        let empty = of(&[]).unwrap();
+        for at_position in [0, -1, i64::MIN, i64::MAX] {
+            let message = at(&views(&[empty.clone(), scalar(at_position)])).unwrap_err();
+            assert!(message.to_string().contains("a sequence of 0"), "{message}");
+            assert!(erase(&views(&[empty.clone(), scalar(at_position)])).is_err());
+        }
+        assert!(erase(&views(&[empty.clone()])).is_err());
+        let one = insert(&views(&[empty.clone(), scalar(7), scalar(0)])).unwrap();
+        assert!(insert(&views(&[one.clone(), scalar(7), scalar(2)])).is_err());
+        let two = insert(&views(&[one.clone(), scalar(8), scalar(1)])).unwrap();
+        let last = at(&views(&[two.clone(), scalar(-1)])).unwrap();
+        assert_eq!(last.downcast_ref::<Tensor>().unwrap().to_vec::<i64>().unwrap(), [8]);
+        assert_eq!(shapes(&erase(&views(&[two])).unwrap()).len(), 1);
+    }
+
+    #[test]
+    fn parts_join_to_the_whole() {
+        let values: Vec<f32> = (0..24).map(|v| v as f32).collect();
+        let x: Any = Tensor::from_slice(&[2, 4, 3], &values).unwrap().into();
+        let sizes: Any = Tensor::from_slice(&[3], &[1_i64, 0, 3]).unwrap().into();
+        let parts = split(&views(&[x.clone(), scalar(1), scalar(1), sizes])).unwrap();
+        assert_eq!(shapes(&parts), [[2, 1, 3], [2, 0, 3], [2, 3, 3]]);
+        let whole = concat(&views(&[parts, scalar(1), scalar(0)])).unwrap();
+        assert_eq!(whole.downcast_ref::<Tensor>().unwrap().to_vec::<f32>().unwrap(), values);
+        let single = split(&views(&[x.clone(), scalar(2), scalar(0)])).unwrap();
+        assert_eq!(shapes(&single), [[2, 4]; 3]);
+        let stacked = concat(&views(&[single, scalar(2), scalar(1)])).unwrap();
+        assert_eq!(stacked.downcast_ref::<Tensor>().unwrap().to_vec::<f32>().unwrap(), values);
+        let wrong: Any = Tensor::from_slice(&[2], &[i64::MAX, -1]).unwrap().into();
+        assert!(split(&views(&[x.clone(), scalar(1), scalar(1), wrong])).is_err());
+        assert!(split(&views(&[x, scalar(3), scalar(1)])).is_err());
+        assert!(concat(&views(&[of(&[]).unwrap(), scalar(0), scalar(0)])).is_err());
+    }
+
+    #[test]
+    fn rows_become_maps() {
+        let labels: Any = Tensor::from_slice(&[2, 2], b"a\0bc").unwrap().into();
+        let scores: Any = Tensor::from_slice(&[2, 2], &[0.5_f32, 1.0, 2.0, 3.0]).unwrap().into();
+        let maps = zip(&views(&[labels.clone(), scores])).unwrap();
+        let second = maps.downcast_ref::<Array>().unwrap()[1].clone();
+        let found = second.downcast_ref::<Map>().unwrap().get(&Any::from("bc").view());
+        assert_eq!(f64::try_from(found.unwrap()).unwrap(), 3.0);
+        let narrow: Any = Tensor::from_slice(&[2, 1], &[0.5_f32, 1.0]).unwrap().into();
+        assert!(zip(&views(&[labels, narrow])).is_err());
+    }
 }
