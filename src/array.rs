@@ -38,6 +38,58 @@ impl Array {
         tensor.map_err(|e| Error::input(e.message())).and_then(|t| Array::of_tensor(&t))
     }
 
+    /// Copies strings in row-major order, as models take and give them: the bytes of their UTF-8, filled
+    /// up with zeros, along one more axis. An error unless there are as many as the shape has, and
+    /// for one that ends with a zero byte.
+    ///
+    /// ```
+    /// use reflex::{Array, DType};
+    ///
+    /// let array = Array::of_strings(&[2], &["a", "bc"])?;
+    /// assert_eq!((array.dtype, &array.shape), (DType::U8, &vec![2, 2]));
+    /// assert_eq!(array.to_strings()?, ["a", "bc"]);
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn of_strings<S: AsRef<str>>(shape: &[i64], strings: &[S]) -> Result<Array> {
+        let longest = strings.iter().map(|s| s.as_ref().len()).max().unwrap_or(0);
+        let width = longest.max(1);
+        let mut data = vec![0; strings.len() * width];
+        for (row, string) in data.chunks_exact_mut(width).zip(strings) {
+            let bytes = string.as_ref().as_bytes();
+            if bytes.ends_with(b"\0") {
+                return Err(Error::input("a string that ends with a zero byte"));
+            }
+            row[..bytes.len()].copy_from_slice(bytes);
+        }
+        let shape: Vec<i64> = shape.iter().copied().chain([width as i64]).collect();
+        let array = Array { dtype: DType::U8, shape, data };
+        // The tensor checks the number of elements.
+        array.tensor().map(|_| array)
+    }
+
+    /// Returns the strings of such bytes.
+    ///
+    /// ```
+    /// use reflex::Array;
+    ///
+    /// assert_eq!(Array::of(&[2, 2], b"a\0bc")?.to_strings()?, ["a", "bc"]);
+    /// assert!(Array::of(&[2], &[1.0_f32, 2.0])?.to_strings().is_err());
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn to_strings(&self) -> Result<Vec<String>> {
+        let width = self.shape.last().and_then(|w| usize::try_from(*w).ok());
+        let (DType::U8, Some(width)) = (self.dtype, width) else {
+            let message = format!("{}{:?} does not hold strings", self.dtype, self.shape);
+            return Err(Error::input(message));
+        };
+        let text = |row: &[u8]| {
+            let end = row.iter().rposition(|b| *b != 0).map_or(0, |at| at + 1);
+            let text = String::from_utf8(row[..end].to_vec());
+            text.map_err(|_| Error::input("a string that is not UTF-8"))
+        };
+        self.data.chunks_exact(width.max(1)).map(text).collect()
+    }
+
     /// Copies a compact tensor of any device.
     ///
     /// ```

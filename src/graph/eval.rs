@@ -3,8 +3,8 @@
 //! It is the oracle of tests and evaluates constants while folding. Integer results
 //! are exact. Floating-point results are computed in f64 and rounded once to the element
 //! type, so they agree with any faithful implementation within tolerance, not bit for bit.
-//! It does not plan, fuse or run kernels: `CallTir` is refused, and so is `CallPacked` but for closures and the failure
-//! of a match.
+//! It does not plan, fuse or run kernels: `CallTir` is refused, and so is `CallPacked` but for closures, sequences
+//! and the failure of a match.
 
 mod dim;
 mod elementwise;
@@ -21,6 +21,7 @@ mod registered;
 mod resize;
 mod rnn;
 mod scalar;
+mod sequence;
 mod shape;
 
 pub use dim::{DimValues, eval_dim};

@@ -4,8 +4,6 @@
 
 use std::cell::RefCell;
 
-use reflex_graph::Literal;
-
 use crate::error::{Result, invalid, malformed, unsupported};
 use crate::proto::{AttributeProto, GraphProto, NodeProto, attribute_type};
 use crate::value::{OnnxValue, Tensor};
@@ -154,11 +152,11 @@ impl<'a> Call<'a> {
     }
 
     /// A tensor attribute, through the converter the importer supplies.
-    pub fn tensor(
+    pub fn tensor<T>(
         &self,
         name: &'static str,
-        convert: impl FnOnce(&crate::proto::TensorProto) -> Result<Literal>,
-    ) -> Result<Option<Literal>> {
+        convert: impl FnOnce(&crate::proto::TensorProto) -> Result<T>,
+    ) -> Result<Option<T>> {
         let found = self.find(name, attribute_type::TENSOR)?.and_then(|a| a.t.as_ref());
         found.map(convert).transpose()
     }

@@ -8,23 +8,26 @@ use std::collections::HashMap;
 
 use reflex_graph::builder::FuncBuilder;
 use reflex_graph::registered::OpDef;
-use reflex_graph::{Literal, TensorType, Value};
-use reflex_tir::Expr;
+use reflex_graph::{Literal, TensorType, Type, Value};
+use reflex_tir::{DType, Expr};
 
 use crate::call::Call;
 use crate::custom::{CustomImport, CustomNode, CustomOperators};
 use crate::error::{Result, invalid, malformed, unsupported};
 use crate::function;
 use crate::model::Model;
+use crate::moved_strings;
 use crate::narrow;
 use crate::node_order::{node_name, node_order};
 use crate::opset::canonical_domain;
 use crate::proto::{
-    DimensionValue, FunctionProto, GraphProto, NodeProto, TensorProto, ValueInfoProto,
+    DimensionValue, ElementTypeProto, FunctionProto, GraphProto, NodeProto, TensorProto,
+    TensorTypeProto, TypeProto, ValueInfoProto, data_type,
 };
 use crate::registered;
+use crate::strings;
 use crate::tensor::{Files, dtype, literal, supported};
-use crate::value::{OnnxValue, Tensor};
+use crate::value::{Content, Element, ObjectKind, OnnxValue, Rank, Tensor};
 
 /// Imports one node; returns its outputs in order, fewer when the rest is not supported.
 pub(crate) type Operator = fn(&mut ImportContext, &Call) -> Result<Vec<OnnxValue>>;
@@ -80,8 +83,8 @@ impl<'m> ImportContext<'m> {
 
     pub fn initialisers(&mut self, graph: &GraphProto) -> Result<()> {
         for tensor in &graph.initializer {
-            let literal = self.literal(tensor)?;
-            self.define(&tensor.name, OnnxValue::Tensor(Tensor::constant(literal)));
+            let value = self.constant(tensor)?;
+            self.define(&tensor.name, value);
         }
         Ok(())
     }
@@ -93,6 +96,17 @@ impl<'m> ImportContext<'m> {
                 continue;
             }
             let location = format!("input `{}`", input.name);
+            if is_string(input) {
+                let dims = self.declared_dims(input).map_err(|e| e.at(&location))?;
+                let strings = self.string_input(&input.name, dims);
+                self.define(&input.name, OnnxValue::Strings(strings));
+                continue;
+            }
+            if let Some(kind) = object_kind(input).map_err(|e| e.at(&location))? {
+                let value = self.b.param_of(input.name.clone(), Type::Object);
+                self.define(&input.name, OnnxValue::Object(value, kind));
+                continue;
+            }
             let ty = self.declared(input).map_err(|e| e.at(&location))?;
             let dtype = ty.dtype;
             let ty = TensorType::new(narrow::boundary(dtype), ty.shape);
@@ -103,12 +117,22 @@ impl<'m> ImportContext<'m> {
         Ok(())
     }
 
+    /// A parameter of strings: their bytes, in an axis of unknown width behind the others.
+    fn string_input(&mut self, name: &str, mut shape: Vec<Expr>) -> Tensor {
+        shape.push(Expr::var(self.b.sym(format!("{name}_bytes"))));
+        let ty = TensorType::new(DType::U8, shape);
+        Tensor::value(self.b.param(name, ty.clone()), ty)
+    }
+
     /// The tensor type that a model declares, with a symbol for each free dimension.
     fn declared(&mut self, info: &ValueInfoProto) -> Result<TensorType> {
-        let ty = info.r#type.as_ref().ok_or_else(|| malformed("has no type"))?;
-        let Some(tensor) = &ty.tensor_type else {
-            return Err(unsupported("only tensors can be inputs (no sequence, optional or map)"));
-        };
+        let dims = self.declared_dims(info)?;
+        let code = tensor_type(info)?.elem_type;
+        Ok(TensorType::new(supported(dtype(code)?)?, dims))
+    }
+
+    fn declared_dims(&mut self, info: &ValueInfoProto) -> Result<Vec<Expr>> {
+        let tensor = tensor_type(info)?;
         let shape = tensor.shape.as_ref();
         let shape = shape.ok_or_else(|| unsupported("has no declared shape; a rank is needed"))?;
         let mut dims = vec![];
@@ -121,7 +145,7 @@ impl<'m> ImportContext<'m> {
                 _ => Expr::var(self.b.sym(format!("{}_{axis}", info.name))),
             });
         }
-        Ok(TensorType::new(supported(dtype(tensor.elem_type)?)?, dims))
+        Ok(dims)
     }
 
     fn symbol(&mut self, name: &str) -> Expr {
@@ -138,6 +162,16 @@ impl<'m> ImportContext<'m> {
         let literal = literal(tensor, self.files)?;
         supported(literal.dtype()).map_err(|e| e.at(format_args!("tensor `{}`", tensor.name)))?;
         Ok(literal)
+    }
+
+    /// A tensor of a model as a value.
+    pub fn constant(&mut self, tensor: &TensorProto) -> Result<OnnxValue> {
+        if tensor.data_type == data_type::STRING {
+            let bytes = strings::literal(tensor);
+            let bytes = bytes.map_err(|e| e.at(format_args!("tensor `{}`", tensor.name)))?;
+            return Ok(OnnxValue::Strings(Tensor::literal(bytes)));
+        }
+        Ok(OnnxValue::Tensor(Tensor::constant(self.literal(tensor)?)))
     }
 
     /// Makes a name known in the innermost graph.
@@ -188,9 +222,13 @@ impl<'m> ImportContext<'m> {
                 return Err(unsupported(format!("operator {domain}::{}", node.op_type)));
             };
             let call = Call::new(node, self.opset(&domain)?, inputs);
-            let outputs = operator(self, &call)?;
-            call.check_attributes()?;
-            outputs
+            if moved_strings::applies(&domain, &call) {
+                self.move_strings(operator, call)?
+            } else {
+                let outputs = operator(self, &call)?;
+                call.check_attributes()?;
+                outputs
+            }
         };
         for (index, name) in node.output.iter().enumerate().filter(|(_, name)| !name.is_empty()) {
             let Some(value) = outputs.get(index) else {
@@ -263,7 +301,8 @@ impl<'m> ImportContext<'m> {
     }
 
     fn name(&mut self, name: &str, value: &OnnxValue) {
-        if let OnnxValue::Tensor(Tensor { value: Some(value), .. }) = value
+        if let OnnxValue::Tensor(tensor) | OnnxValue::Strings(tensor) = value
+            && let Some(value) = &tensor.value
             && self.b.name(*value).is_empty()
         {
             self.b.set_name(*value, name);
@@ -330,4 +369,46 @@ impl<'m> ImportContext<'m> {
         self.depth -= 1;
         result
     }
+}
+
+/// The tensor type that a model declares.
+fn tensor_type(info: &ValueInfoProto) -> Result<&TensorTypeProto> {
+    let ty = info.r#type.as_ref().ok_or_else(|| malformed("has no type"))?;
+    let tensor = ty.tensor_type.as_ref();
+    tensor.ok_or_else(|| unsupported("only tensors, sequences and optionals of them can be inputs"))
+}
+
+/// The kind of an input that is declared as a sequence or an optional.
+fn object_kind(info: &ValueInfoProto) -> Result<Option<ObjectKind>> {
+    let Some(ty) = &info.r#type else { return Ok(None) };
+    if let Some(list) = &ty.sequence_type {
+        return Ok(Some(ObjectKind::List(list_element(list)?)));
+    }
+    let Some(optional) = &ty.optional_type else { return Ok(None) };
+    let inner = optional.elem_type.as_deref().ok_or_else(|| malformed("has no type"))?;
+    let content = match &inner.sequence_type {
+        Some(list) => Content::List(list_element(list)?),
+        None => Content::Tensor(tensor_element(inner)?),
+    };
+    Ok(Some(ObjectKind::Optional(Some(content))))
+}
+
+fn list_element(list: &ElementTypeProto) -> Result<Element> {
+    let inner = list.elem_type.as_deref().ok_or_else(|| malformed("has no type"))?;
+    tensor_element(inner)
+}
+
+fn tensor_element(ty: &TypeProto) -> Result<Element> {
+    let tensor = ty.tensor_type.as_ref();
+    let tensor = tensor.ok_or_else(|| unsupported("sequences of other than tensors"))?;
+    let dtype = supported(dtype(tensor.elem_type)?)?;
+    if narrow::carrier(dtype).is_some() {
+        return Err(unsupported(format!("sequences and optionals of {dtype}")));
+    }
+    let rank = tensor.shape.as_ref().map_or(Rank::Any, |shape| Rank::Known(shape.dim.len()));
+    Ok(Element { dtype, rank })
+}
+
+fn is_string(info: &ValueInfoProto) -> bool {
+    tensor_type(info).is_ok_and(|tensor| tensor.elem_type == data_type::STRING)
 }

@@ -4,8 +4,8 @@
 //! through the operator table. Names of inputs, outputs and intermediate values are kept.
 //! Operator semantics live in [`crate::ops`].
 
-use reflex_graph::Module;
 use reflex_graph::builder::FuncBuilder;
+use reflex_graph::{Module, Node, Type, Value};
 
 use crate::context::ImportContext;
 use crate::error::{ImportError, Result, unsupported};
@@ -33,15 +33,31 @@ pub(crate) fn import_model(model: &Model) -> Result<Module> {
     let mut results = vec![];
     for output in &graph.output {
         let location = |e: ImportError| e.at(format_args!("output `{}`", output.name));
-        let OnnxValue::Tensor(tensor) = cx.lookup(&output.name).map_err(location)? else {
-            return Err(location(unsupported("a result that is not a tensor")));
-        };
-        let tensor = cx.narrow_output(&tensor)?;
-        results.push(cx.value(&tensor)?);
+        let value = cx.lookup(&output.name).and_then(|value| result(&mut cx, value));
+        results.push(value.map_err(location)?);
     }
     let names = graph.output.iter().map(|o| o.name.clone()).collect();
     let ImportContext { b, .. } = cx;
     b.finish(results, names);
     model.files.check()?;
     Ok(module)
+}
+
+/// The value of the graph that an output is. A sequence of known length is a tuple.
+fn result(cx: &mut ImportContext, value: OnnxValue) -> Result<Value> {
+    match value {
+        OnnxValue::Tensor(tensor) => {
+            let tensor = cx.narrow_output(&tensor)?;
+            cx.value(&tensor)
+        }
+        OnnxValue::Strings(bytes) => cx.value(&bytes),
+        OnnxValue::Sequence(items, _) if !items.is_empty() => {
+            let narrow =
+                items.iter().map(|item| cx.narrow_output(item)).collect::<Result<Vec<_>>>()?;
+            let items = narrow.iter().map(|item| cx.value(item)).collect::<Result<Vec<Value>>>()?;
+            let types = items.iter().map(|item| cx.b.ty(*item).clone()).collect();
+            Ok(cx.b.bind_values(Node::Tuple(items), vec![Type::Tuple(types)])[0])
+        }
+        other => cx.object(other).map(|(value, _)| value),
+    }
 }

@@ -21,9 +21,12 @@
 //! | `proto`, `tensor` | protobuf messages, tensors to [`reflex_graph::Literal`] |
 //! | `external_data` | where weights in other files are, and their names |
 //! | `model`, `opset`, `info` | decoded model, operator sets, summary |
+//! | `strings` | tensors of strings as tensors of bytes |
 //! | `value`, `fold`, `emit` | values with known elements, folding, helpers that emit graph operators |
 //! | `context`, `node_order`, `call` | scopes and the walk over nodes; one node as its operator reads it |
 //! | `ops/` | the table of operators by family, with how to add one |
+//! | `moved_strings`, `objects` | data movement of strings; sequences and optionals of a run |
+//! | `case_value` | values in the files of ONNX's test cases |
 //! | `custom` | operators that users import themselves |
 //! | `registered` | operators that are registered with the graph IR |
 //! | `import` | all of it in order |
@@ -32,10 +35,11 @@
 //!
 //! Model files are hostile input: every error names file, node and reason, and nothing is allocated
 //! by a size that the file only claims. This is the only crate that knows protobuf. It does not
-//! optimise, and it refuses training graphs, sparse initialisers and strings.
+//! optimise, and it refuses training graphs and sparse initialisers.
 #![forbid(unsafe_code)]
 
 mod call;
+mod case_value;
 mod context;
 mod custom;
 mod emit;
@@ -46,13 +50,16 @@ mod function;
 mod import;
 mod info;
 mod model;
+mod moved_strings;
 mod narrow;
 mod narrow_cast;
 mod node_order;
+mod objects;
 mod ops;
 mod opset;
 pub mod proto;
 mod registered;
+mod strings;
 mod tensor;
 mod value;
 
@@ -63,6 +70,7 @@ use reflex_runtime::file_bytes::{FileAccess, FileBytes};
 
 use prost::bytes::Bytes;
 
+pub use case_value::{CaseValue, MapKeys, Side, read_case_values};
 pub use custom::{CustomImport, CustomNode, CustomOperators};
 pub use error::{ImportError, ImportErrorKind};
 pub use external_data::ExternalData;

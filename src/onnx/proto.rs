@@ -257,6 +257,47 @@ pub struct StringStringEntryProto {
     pub value: String,
 }
 
+/// A sequence in a file of a test case.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct SequenceProto {
+    #[prost(string, tag = "1")]
+    pub name: String,
+    #[prost(int32, tag = "2")]
+    pub elem_type: i32,
+    #[prost(message, repeated, tag = "3")]
+    pub tensor_values: Vec<TensorProto>,
+    #[prost(message, repeated, tag = "6")]
+    pub map_values: Vec<MapProto>,
+}
+
+/// A map in a file of a test case.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct MapProto {
+    #[prost(string, tag = "1")]
+    pub name: String,
+    #[prost(int32, tag = "2")]
+    pub key_type: i32,
+    #[prost(int64, repeated, tag = "3")]
+    pub keys: Vec<i64>,
+    #[prost(bytes = "bytes", repeated, tag = "4")]
+    pub string_keys: Vec<Bytes>,
+    #[prost(message, optional, tag = "5")]
+    pub values: Option<SequenceProto>,
+}
+
+/// An optional in a file of a test case.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct OptionalProto {
+    #[prost(string, tag = "1")]
+    pub name: String,
+    #[prost(int32, tag = "2")]
+    pub elem_type: i32,
+    #[prost(message, optional, tag = "3")]
+    pub tensor_value: Option<TensorProto>,
+    #[prost(message, optional, tag = "5")]
+    pub sequence_value: Option<SequenceProto>,
+}
+
 /// Values of [`TensorProto::data_type`].
 pub mod data_type {
     pub const FLOAT: i32 = 1;

@@ -20,6 +20,7 @@ use crate::error::{ImportError, ImportErrorKind, Result, invalid, malformed, uns
 use crate::external_data::{self, ExternalData};
 use crate::narrow;
 use crate::proto::{LOCATION_EXTERNAL, TensorProto, data_type};
+use crate::strings;
 
 /// Files that a model's tensors live in.
 #[derive(Debug, Default)]
@@ -52,18 +53,30 @@ struct ExternalFile {
 }
 
 /// Reads a tensor file as ONNX's backend tests have them (`input_0.pb`). Elements narrower than a
-/// byte get one each, as inputs and outputs have them.
+/// byte get one each, as inputs and outputs have them, and strings have their bytes as the last axis.
 pub fn read_tensor_pb(path: &Path) -> std::result::Result<Literal, ImportError> {
     let decode = || {
         let (bytes, stamp) = open_file(path, FileAccess::Read)?;
         let proto = TensorProto::decode(Bytes::from_owner(bytes.clone()));
         let proto = proto.map_err(|e| malformed(e.to_string()))?;
+        if proto.data_type == data_type::STRING {
+            return strings::literal(&proto);
+        }
         let files = Files::of_model(path, bytes, stamp, FileAccess::Read);
         let literal = literal(&proto, &files)?;
         let packed = literal.dtype().bits < 8;
         Ok(if packed { narrow::carried(literal) } else { literal })
     };
     decode().map_err(|e: ImportError| e.at(path.display()))
+}
+
+/// The tensor of a file that holds nothing else, as [`read_tensor_pb`] gives it.
+pub(crate) fn tensor_of_case(tensor: &TensorProto) -> Result<Literal> {
+    if tensor.data_type == data_type::STRING {
+        return strings::literal(tensor);
+    }
+    let literal = literal(tensor, &Files::default())?;
+    Ok(if literal.dtype().bits < 8 { narrow::carried(literal) } else { literal })
 }
 
 /// The bytes of a file.

@@ -24,8 +24,95 @@ pub(crate) enum OnnxValue {
     Tensor(Tensor),
     /// A sequence of known length.
     Sequence(Vec<Tensor>, DType),
+    /// A tensor of strings as its bytes (see [`crate::strings`]): one axis more, the last.
+    Strings(Tensor),
     /// An optional without content.
     Absent,
+    /// A sequence, an optional or maps that only a run knows.
+    Object(Value, ObjectKind),
+}
+
+/// What a value is that only a run knows and that is no tensor.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ObjectKind {
+    /// A sequence of tensors.
+    List(Element),
+    /// An optional; where nothing is known of its content, no element.
+    Optional(Option<Content>),
+    /// A sequence of maps.
+    Maps,
+}
+
+/// The content of an optional.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Content {
+    Tensor(Element),
+    List(Element),
+}
+
+/// Tensors of one type.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Element {
+    /// Type of their elements.
+    pub dtype: DType,
+    /// Their rank.
+    pub rank: Rank,
+}
+
+/// The rank of the tensors in a sequence.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Rank {
+    /// There is no tensor.
+    None,
+    /// All have this one.
+    Known(usize),
+    /// They differ, or no rank is declared.
+    Any,
+}
+
+impl Rank {
+    /// The rank of tensors of both.
+    pub fn and(self, other: Rank) -> Rank {
+        match (self, other) {
+            (Rank::None, rank) | (rank, Rank::None) => rank,
+            (a, b) if a == b => a,
+            _ => Rank::Any,
+        }
+    }
+}
+
+impl ObjectKind {
+    /// What values of both kinds are; `None` if no kind has both.
+    pub fn and(&self, other: &ObjectKind) -> Option<ObjectKind> {
+        let element = |a: &Element, b: &Element| {
+            let rank = a.rank.and(b.rank);
+            (a.dtype == b.dtype).then_some(Element { dtype: a.dtype, rank })
+        };
+        let content = |a: &Content, b: &Content| match (a, b) {
+            (Content::Tensor(a), Content::Tensor(b)) => Some(Content::Tensor(element(a, b)?)),
+            (Content::List(a), Content::List(b)) => Some(Content::List(element(a, b)?)),
+            _ => None,
+        };
+        Some(match (self, other) {
+            (ObjectKind::List(a), ObjectKind::List(b)) => ObjectKind::List(element(a, b)?),
+            (ObjectKind::Optional(None), ObjectKind::Optional(known))
+            | (ObjectKind::Optional(known), ObjectKind::Optional(None)) => {
+                ObjectKind::Optional(known.clone())
+            }
+            (ObjectKind::Optional(Some(a)), ObjectKind::Optional(Some(b))) => {
+                ObjectKind::Optional(Some(content(a, b)?))
+            }
+            (ObjectKind::Optional(known), ObjectKind::List(list))
+            | (ObjectKind::List(list), ObjectKind::Optional(known)) => {
+                let list = Content::List(list.clone());
+                let known =
+                    known.as_ref().map_or(Some(list.clone()), |known| content(known, &list));
+                ObjectKind::Optional(Some(known?))
+            }
+            (ObjectKind::Maps, ObjectKind::Maps) => ObjectKind::Maps,
+            _ => return None,
+        })
+    }
 }
 
 /// A tensor and its known elements.

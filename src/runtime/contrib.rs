@@ -1,7 +1,7 @@
 //! Packed functions that programs and kernels of TVM call by name and that TVM's own libraries and
 //! Python package register: sorting, what has no kernel (printing, assertions, `unique` and
 //! `nonzero`), what language models call (attention caches, sampling, parameters by name), the state of
-//! random numbers, and tvm-ffi's own on modules and maps. They are found like registered ones, and registering another under the
+//! random numbers, what ONNX does with sequences and maps, and tvm-ffi's own on modules and maps. They are found like registered ones, and registering another under the
 //! name of one of them replaces it.
 
 mod cache_flush;
@@ -13,6 +13,7 @@ mod modules;
 mod random;
 mod relax_run;
 mod sampling;
+mod sequence;
 mod shape_heap;
 mod sort;
 mod tensor_bytes;
@@ -26,7 +27,7 @@ use crate::value::{Any, AnyView};
 
 type Body = fn(&[AnyView<'_>]) -> Result<Any, Error>;
 
-const FUNCTIONS: [(&str, Body); 53] = [
+const FUNCTIONS: [(&str, Body); 63] = [
     ("cache_flush_cpu_non_first_arg", cache_flush::non_first_arg),
     ("ffi.Dict", maps::dict),
     ("ffi.DictCount", maps::count),
@@ -45,8 +46,18 @@ const FUNCTIONS: [(&str, Body); 53] = [
     ("ffi.ModuleImportModule", modules::import),
     ("ffi.ModuleInspectSource", modules::inspect_source),
     ("reflex.ModuleImports", modules::imports),
+    ("reflex.map.zip", sequence::zip),
+    ("reflex.optional.get", sequence::get),
+    ("reflex.optional.has", sequence::has),
     ("reflex.random.next", random::next),
     ("reflex.random.seed", random::seed),
+    ("reflex.sequence.at", sequence::at),
+    ("reflex.sequence.concat", sequence::concat),
+    ("reflex.sequence.erase", sequence::erase),
+    ("reflex.sequence.insert", sequence::insert),
+    ("reflex.sequence.length", sequence::length),
+    ("reflex.sequence.of", sequence::of),
+    ("reflex.sequence.split", sequence::split),
     ("relax.run.assert_op", relax_run::assert_op),
     ("relax.run.nonzero", relax_run::nonzero),
     ("relax.run.print", relax_run::print),

@@ -43,6 +43,8 @@ pub enum EvalValue {
     },
     /// A string.
     Str(String),
+    /// Nothing: an optional without content.
+    Null,
     /// The state of the virtual machine, which packed functions take.
     VmState,
 }
@@ -58,6 +60,7 @@ impl EvalValue {
             | EvalValue::Bool(_)
             | EvalValue::Closure { .. }
             | EvalValue::Str(_)
+            | EvalValue::Null
             | EvalValue::VmState => None,
         }
     }
@@ -184,6 +187,7 @@ impl Frame<'_> {
                 Ok(vec![EvalValue::Closure { func: *func, bound: vec![] }])
             }
             Node::Leaf(LeafExpr::Str(text)) => Ok(vec![EvalValue::Str(text.clone())]),
+            Node::Leaf(LeafExpr::Null) => Ok(vec![EvalValue::Null]),
             Node::Leaf(LeafExpr::VmState) => Ok(vec![EvalValue::VmState]),
             Node::Leaf(leaf) => Err(EvalError::new(format!("{leaf:?} has no reference meaning"))),
             Node::CallTir { func, .. } => {

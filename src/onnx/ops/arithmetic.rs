@@ -4,6 +4,7 @@ use reflex_graph::{Binary, Op, Unary};
 use reflex_tir::DType;
 
 use super::table::{Table, one};
+use super::text;
 use crate::call::{Call, axis};
 use crate::context::{ImportContext, Operator};
 use crate::error::{Result, invalid, unsupported};
@@ -46,7 +47,7 @@ pub(super) const TABLE: Table = &[
     ("Cos", unary!(Cos)),
     ("Cosh", unary!(Cosh)),
     ("Div", binary!(Div)),
-    ("Equal", binary!(Equal)),
+    ("Equal", equal),
     ("Erf", unary!(Erf)),
     ("Exp", unary!(Exp)),
     ("Floor", unary!(Floor)),
@@ -94,6 +95,14 @@ fn elementwise(cx: &mut ImportContext, call: &Call, f: Binary) -> Result<Vec<Onn
     let axes: Vec<usize> = (b.rank()..b.rank() + trailing).collect();
     let b = cx.unsqueeze(b, &axes)?;
     one(cx.binary(f, a, &b)?)
+}
+
+/// Of numbers, or of strings.
+fn equal(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+    if call.inputs.iter().any(|input| matches!(input, Some(OnnxValue::Strings(_)))) {
+        return one(text::equal(cx, call)?);
+    }
+    elementwise(cx, call, Binary::Equal)
 }
 
 fn abs(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {

@@ -22,6 +22,19 @@ pub(super) fn iterate(
     init: &[Tensor],
     step: impl FnOnce(&mut ImportContext, &Tensor, &[Tensor]) -> Result<Iterated>,
 ) -> Result<Iterated> {
+    iterate_while(cx, trips, init, |cx, at, before| {
+        let done = step(cx, at, before)?;
+        Ok((done, cx.num(1.0, DType::BOOL)?))
+    })
+}
+
+/// As [`iterate`], while the bool that `step` also returns is true; nothing is stacked then.
+pub(super) fn iterate_while(
+    cx: &mut ImportContext,
+    trips: &Expr,
+    init: &[Tensor],
+    step: impl FnOnce(&mut ImportContext, &Tensor, &[Tensor]) -> Result<(Iterated, Tensor)>,
+) -> Result<Iterated> {
     let start = init.iter().map(|x| cx.value(x)).collect::<Result<Vec<_>>>()?;
     let max_trips = cx.value(&Tensor::dim(trips))?;
     cx.b.open();
@@ -30,8 +43,7 @@ pub(super) fn iterate(
     let carried: Vec<_> = init.iter().map(|x| cx.b.body_param("", x.ty.clone())).collect();
     let at = cx.tensor_of(iter);
     let before: Vec<Tensor> = carried.iter().map(|v| cx.tensor_of(*v)).collect();
-    let results = step(cx, &at, &before).and_then(|done| {
-        let go_on = cx.num(1.0, DType::BOOL)?;
+    let results = step(cx, &at, &before).and_then(|(done, go_on)| {
         let all = [&[go_on], done.carried.as_slice(), done.stacked.as_slice()].concat();
         all.iter().map(|x| cx.value(x)).collect::<Result<Vec<_>>>()
     });

@@ -7,8 +7,8 @@
 use reflex_graph::{Body, Loop, Node, TensorType, Value, dims};
 use reflex_tir::{DType, Expr};
 
-use super::control::{bound, mentions_new, values};
-use super::table::{Table, all};
+use super::control::{Slot, mentions_new, values};
+use super::table::Table;
 use crate::call::{Call, axis};
 use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
@@ -26,7 +26,7 @@ struct LoopImport<'a> {
     graph: &'a GraphProto,
     max_trips: Option<Value>,
     cond: Option<Value>,
-    init: Vec<Value>,
+    init: Vec<(Value, Slot)>,
     /// Name of the node.
     name: String,
     /// Values that `Scan` slices, one slice per iteration; none for `Loop`.
@@ -72,10 +72,10 @@ fn repeat(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let init = initial(cx, call.inputs.get(2..).unwrap_or_default())?;
     let name = cx.b.source().to_string();
     let import = LoopImport { graph, max_trips, cond, init, name, scanned: None };
-    all(import.import(cx)?)
+    import.import(cx)
 }
 
-fn initial(cx: &mut ImportContext, inputs: &[Option<OnnxValue>]) -> Result<Vec<Value>> {
+fn initial(cx: &mut ImportContext, inputs: &[Option<OnnxValue>]) -> Result<Vec<(Value, Slot)>> {
     let given =
         |v: &Option<OnnxValue>| v.clone().ok_or_else(|| invalid("a carried value is missing"));
     let init = inputs.iter().map(given).collect::<Result<Vec<OnnxValue>>>()?;
@@ -113,11 +113,14 @@ fn scan(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let axes = call.ints("scan_output_axes")?;
     let directions = call.ints("scan_output_directions")?;
     for (i, result) in results.iter_mut().skip(states).enumerate() {
+        let OnnxValue::Tensor(result) = result else {
+            return Err(unsupported("scan outputs that are not tensors"));
+        };
         let axis = axis(pick(axes, i), result.rank())?;
         let direction = ScanDirection::of(pick(directions, i));
         *result = arranged(cx, result, &trips, axis, direction)?;
     }
-    all(results)
+    Ok(results)
 }
 
 /// A stacked result with its iterations along another axis, or in reverse.
@@ -151,35 +154,35 @@ struct Iteration {
     cond_in: Value,
     carried: Vec<Value>,
     body: Body,
-    types: Vec<TensorType>,
+    slots: Vec<Slot>,
 }
 
 impl LoopImport<'_> {
-    fn import(self, cx: &mut ImportContext) -> Result<Vec<Tensor>> {
-        let mut types: Vec<TensorType> =
-            self.init.iter().map(|v| cx.b.tensor(*v).clone()).collect();
+    fn import(self, cx: &mut ImportContext) -> Result<Vec<OnnxValue>> {
+        let mut slots: Vec<Slot> = self.init.iter().map(|(_, slot)| slot.clone()).collect();
         loop {
             let first_new = cx.b.sym_count();
-            let attempt = self.iteration(cx, &types)?;
-            let next = attempt.types.get(1..=types.len());
+            let attempt = self.iteration(cx, &slots)?;
+            let next = attempt.slots.get(1..=slots.len());
             let next = next.ok_or_else(|| invalid("the body has too few results"))?.to_vec();
-            // Each round makes at least one more dimension symbolic, so this ends.
-            if !self.widen(cx, &mut types, &next, first_new)? {
-                return self.finish(cx, attempt, &types, first_new);
+            // Each round makes at least one more dimension or rank unknown, so this ends.
+            if !self.widen(cx, &mut slots, &next, first_new)? {
+                return self.finish(cx, attempt, &slots, first_new);
             }
         }
     }
 
-    fn iteration(&self, cx: &mut ImportContext, types: &[TensorType]) -> Result<Iteration> {
+    fn iteration(&self, cx: &mut ImportContext, slots: &[Slot]) -> Result<Iteration> {
         cx.b.open();
         let iter = cx.b.body_param("", TensorType::new(DType::I64, vec![]));
         let cond_in = cx.b.body_param("", TensorType::new(DType::BOOL, vec![]));
-        let carried: Vec<Value> = types.iter().map(|ty| cx.b.body_param("", ty.clone())).collect();
-        let results = self.body(cx, iter, cond_in, &carried);
-        let body = cx.b.close(results.as_ref().map_or(vec![], Clone::clone));
+        let carried: Vec<Value> = slots.iter().map(|slot| cx.b.value_of("", slot.ty())).collect();
+        let results = self.body(cx, iter, cond_in, (&carried, slots));
+        let values = |results: &Vec<(Value, Slot)>| results.iter().map(|(v, _)| *v).collect();
+        let body = cx.b.close(results.as_ref().map_or(vec![], values));
         let results = results.map_err(|e| e.at("body"))?;
-        let types = results.iter().map(|v| cx.b.tensor(*v).clone()).collect();
-        Ok(Iteration { iter, cond_in, carried, body, types })
+        let slots = results.into_iter().map(|(_, slot)| slot).collect();
+        Ok(Iteration { iter, cond_in, carried, body, slots })
     }
 
     /// Imports the graph; its results start with the next condition.
@@ -188,20 +191,21 @@ impl LoopImport<'_> {
         cx: &mut ImportContext,
         iter: Value,
         cond_in: Value,
-        carried: &[Value],
-    ) -> Result<Vec<Value>> {
-        let tensors = |cx: &ImportContext, values: &[Value]| -> Vec<OnnxValue> {
-            values.iter().map(|v| OnnxValue::Tensor(cx.tensor_of(*v))).collect()
-        };
+        (carried, slots): (&[Value], &[Slot]),
+    ) -> Result<Vec<(Value, Slot)>> {
+        let carried = carried.iter().zip(slots).map(|(value, slot)| slot.value(cx, *value));
+        let carried: Vec<OnnxValue> = carried.collect();
         let Some(scanned) = &self.scanned else {
-            let inputs = tensors(cx, &[&[iter, cond_in], carried].concat());
+            let mut inputs = vec![];
+            inputs.extend([iter, cond_in].map(|v| OnnxValue::Tensor(cx.tensor_of(v))));
+            inputs.extend(carried);
             let mut outputs = cx.subgraph(self.graph, inputs)?;
             if let Some(OnnxValue::Tensor(cond)) = outputs.first() {
                 outputs[0] = OnnxValue::Tensor(cx.reshape(cond, &[])?);
             }
             return values(cx, outputs);
         };
-        let mut inputs = tensors(cx, carried);
+        let mut inputs = carried;
         let iter = cx.tensor_of(iter);
         for Scanned { x, axis, direction } in scanned {
             let last = Tensor::dim(&dims::simplify(&(x.shape()[*axis].clone() - 1)));
@@ -221,12 +225,26 @@ impl LoopImport<'_> {
     fn widen(
         &self,
         cx: &mut ImportContext,
-        types: &mut [TensorType],
-        results: &[TensorType],
+        slots: &mut [Slot],
+        results: &[Slot],
         first_new: usize,
     ) -> Result<bool> {
         let mut changed = false;
-        for (index, (ty, result)) in types.iter_mut().zip(results).enumerate() {
+        for (index, (slot, result)) in slots.iter_mut().zip(results).enumerate() {
+            let (ty, result) = match (&mut *slot, result) {
+                (Slot::Tensor(ty), Slot::Tensor(result))
+                | (Slot::Strings(ty), Slot::Strings(result)) => (ty, result),
+                (Slot::Object(kind), Slot::Object(result)) => {
+                    let both = kind.and(result);
+                    let both = both.ok_or_else(|| {
+                        unsupported(format!("carried value {index} changes its type"))
+                    })?;
+                    changed |= both != *kind;
+                    *kind = both;
+                    continue;
+                }
+                _ => return Err(unsupported(format!("carried value {index} changes its type"))),
+            };
             if ty.dtype != result.dtype || ty.shape.len() != result.shape.len() {
                 let message = format!("carried value {index} turns from {ty} into {result}");
                 return Err(unsupported(message));
@@ -246,10 +264,10 @@ impl LoopImport<'_> {
         self,
         cx: &mut ImportContext,
         attempt: Iteration,
-        types: &[TensorType],
+        slots: &[Slot],
         first_new: usize,
-    ) -> Result<Vec<Tensor>> {
-        let Iteration { iter, cond_in, carried, body, types: results } = attempt;
+    ) -> Result<Vec<OnnxValue>> {
+        let Iteration { iter, cond_in, carried, body, slots: results } = attempt;
         cx.b.set_source(self.name.clone());
         let first_out = cx.b.sym_count();
         let name = self.name;
@@ -258,27 +276,42 @@ impl LoopImport<'_> {
             if inside { Expr::var(cx.b.sym(location)) } else { dim.clone() }
         };
         let mut outer = vec![];
-        let stacked = results.iter().skip(1 + types.len());
-        for (index, ty) in types.iter().chain(stacked).enumerate() {
+        let stacked = results.iter().skip(1 + slots.len());
+        for (index, slot) in slots.iter().chain(stacked).enumerate() {
+            let scan = index >= slots.len();
+            let ty = match slot {
+                Slot::Object(kind) if !scan => {
+                    outer.push(Slot::Object(kind.clone()));
+                    continue;
+                }
+                Slot::Object(_) | Slot::Strings(_) if scan => {
+                    return Err(unsupported("scan outputs that are not tensors of numbers"));
+                }
+                Slot::Object(_) => continue,
+                Slot::Tensor(ty) | Slot::Strings(ty) => ty,
+            };
             let mut shape = vec![];
-            if index >= types.len() {
+            if scan {
                 shape.push(Expr::var(cx.b.sym(format!("{name}_{index}_trips"))));
             }
             for (axis, dim) in ty.shape.iter().enumerate() {
                 let known = outside(cx, dim, format!("{name}_{index}_{axis}"));
                 // Slices are stacked into a tensor that is allocated outside the body.
-                if index >= types.len() && known != *dim {
+                if scan && known != *dim {
                     let message = "a scan output whose extents only the body knows";
                     return Err(unsupported(message));
                 }
                 shape.push(known);
             }
-            outer.push(TensorType::new(ty.dtype, shape));
+            outer.push(slot.with(TensorType::new(ty.dtype, shape)));
         }
-        let (max_trips, cond, init) = (self.max_trips, self.cond, self.init);
+        let (max_trips, cond) = (self.max_trips, self.cond);
+        let init = self.init.into_iter().map(|(value, _)| value).collect();
         let node = Loop { max_trips, cond, init, iter, cond_in, carried, body };
-        let outputs = cx.bind(Node::Loop(Box::new(node)), outer);
-        Ok(outputs.into_iter().map(|t| bound(cx, t, first_out)).collect())
+        let types = outer.iter().map(Slot::ty).collect();
+        let outputs = cx.b.bind_values(Node::Loop(Box::new(node)), types);
+        let pairs = outputs.into_iter().zip(outer);
+        Ok(pairs.map(|(value, slot)| slot.bound(cx, value, first_out)).collect())
     }
 }
 

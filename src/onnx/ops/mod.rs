@@ -29,6 +29,7 @@ mod iterate;
 mod layout;
 mod linear;
 mod linear_attention;
+mod lookup;
 mod loops;
 mod loss;
 mod lstm;
@@ -51,6 +52,8 @@ mod shape;
 mod signal;
 mod spatial;
 mod table;
+mod text;
+mod tfidf;
 mod training;
 mod tree_ensemble;
 mod tree_scores;
@@ -89,13 +92,15 @@ const DEFAULT: &[Table] = &[
     shape::TABLE,
     signal::TABLE,
     spatial::TABLE,
+    text::TABLE,
+    tfidf::TABLE,
 ];
 
 /// The import function of an operator.
 pub(crate) fn find(domain: &str, name: &str) -> Option<Operator> {
     let tables: &[Table] = match domain {
         "ai.onnx" => DEFAULT,
-        "ai.onnx.ml" => &[ml::TABLE],
+        "ai.onnx.ml" => ml::TABLES,
         "ai.onnx.preview" => &[flex_attention::TABLE],
         "ai.onnx.preview.training" => &[training::TABLE],
         "com.microsoft" => contrib::TABLES,

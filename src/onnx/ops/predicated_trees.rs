@@ -9,10 +9,10 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use reflex_graph::{Binary, Literal, ReduceKind, Unary};
-use reflex_tir::Expr;
+use reflex_graph::{Binary, ReduceKind, Unary};
+use reflex_tir::{DType, Expr};
 
-use super::tree_ensemble::{Ensemble, Leaves, Test};
+use super::tree_ensemble::{Ensemble, Leaves, Test, constant};
 use crate::context::ImportContext;
 use crate::error::Result;
 use crate::value::Tensor;
@@ -32,13 +32,13 @@ pub(super) struct LeafColumns<'a> {
 /// A tree for one column: selects between leaf weights.
 #[derive(PartialEq)]
 enum SelectTree {
-    Weight(f32),
+    Weight(f64),
     Select { node: usize, on_true: Box<SelectTree>, on_false: Box<SelectTree> },
 }
 
 impl SelectTree {
     /// The tree below node `at`. A test whose sides have equal weights is dropped.
-    fn of(ensemble: &Ensemble, at: usize, weight: &dyn Fn(usize) -> f32) -> SelectTree {
+    fn of(ensemble: &Ensemble, at: usize, weight: &dyn Fn(usize) -> f64) -> SelectTree {
         if ensemble.tests[at] == Test::Leaf {
             return SelectTree::Weight(weight(at));
         }
@@ -72,6 +72,8 @@ impl SelectTrees {
         // An estimate before any tree is built: each tree once for a column.
         let inner = ensemble.tests.iter().filter(|test| **test != Test::Leaf).count();
         let traversed = ensemble.depth.saturating_mul(ensemble.roots.len());
+        // A membership test is a comparison for each member.
+        let inner = inner + ensemble.members.len();
         let few = inner <= MOST && inner <= PER_LEVEL * traversed;
         if !few || columns.len() > MOST || columns.len() * ensemble.roots.len() > MOST {
             return None;
@@ -93,6 +95,7 @@ impl SelectTrees {
         ensemble: &Ensemble,
         x: &Tensor,
         kind: ReduceKind,
+        dtype: DType,
     ) -> Result<Tensor> {
         let combine = match kind {
             ReduceKind::Min => Binary::Min,
@@ -100,7 +103,8 @@ impl SelectTrees {
             _ => Binary::Add,
         };
         let shape = [x.shape()[0].clone(), Expr::i64(1)];
-        let mut rows = Rows { ensemble, x, columns: HashMap::new(), passed: HashMap::new() };
+        let mut rows =
+            Rows { ensemble, x, scores: dtype, columns: HashMap::new(), passed: HashMap::new() };
         let mut columns = vec![];
         for trees in &self.0 {
             let score = rows.sum(cx, combine, trees)?;
@@ -114,6 +118,8 @@ impl SelectTrees {
 struct Rows<'a> {
     ensemble: &'a Ensemble,
     x: &'a Tensor,
+    /// The type of weights.
+    scores: DType,
     /// By feature, `[rows, 1]`.
     columns: HashMap<i64, Tensor>,
     /// By node, `[rows, 1]`.
@@ -130,7 +136,7 @@ impl Rows<'_> {
         trees: &[SelectTree],
     ) -> Result<Tensor> {
         match trees {
-            [] => Ok(number(0.0)),
+            [] => constant(self.scores, vec![], &[0.0]),
             [one] => self.selected(cx, one),
             _ => {
                 let (low, high) = trees.split_at(trees.len() / 2);
@@ -142,7 +148,7 @@ impl Rows<'_> {
 
     fn selected(&mut self, cx: &mut ImportContext, tree: &SelectTree) -> Result<Tensor> {
         match tree {
-            SelectTree::Weight(weight) => Ok(number(*weight)),
+            SelectTree::Weight(weight) => constant(self.scores, vec![], &[*weight]),
             SelectTree::Select { node, on_true, on_false } => {
                 let (on_true, on_false) =
                     (self.selected(cx, on_true)?, self.selected(cx, on_false)?);
@@ -156,17 +162,28 @@ impl Rows<'_> {
         if let Some(known) = self.passed.get(&node) {
             return Ok(known.clone());
         }
-        let Test::Compare(test) = self.ensemble.tests[node] else {
-            unreachable!("a select has a test")
-        };
         let feature = self.ensemble.features[node];
         let column = match self.columns.get(&feature) {
             Some(known) => known.clone(),
             None => cx.slice(self.x, 1, &feature.into(), &1.into())?,
         };
         self.columns.insert(feature, column.clone());
-        let threshold = cx.cast(&number(self.ensemble.thresholds[node]), column.dtype())?;
-        let mut passed = cx.binary(test, &column, &threshold)?;
+        let mut passed = match self.ensemble.tests[node] {
+            Test::Compare(test) => {
+                let threshold = [self.ensemble.thresholds[node]];
+                cx.binary(test, &column, &constant(column.dtype(), vec![], &threshold)?)?
+            }
+            Test::Member { start, end } => {
+                let mut found = cx.num(0.0, DType::BOOL)?;
+                for member in &self.ensemble.members[start..end] {
+                    let member = constant(column.dtype(), vec![], &[*member])?;
+                    let equal = cx.binary(Binary::Equal, &column, &member)?;
+                    found = cx.binary(Binary::Or, &found, &equal)?;
+                }
+                found
+            }
+            Test::Leaf => unreachable!("a select has a test"),
+        };
         if self.ensemble.nan_true.get(node).is_some_and(|f| *f != 0) {
             let missing = cx.unary(Unary::IsNan, &column)?;
             passed = cx.binary(Binary::Or, &passed, &missing)?;
@@ -174,8 +191,4 @@ impl Rows<'_> {
         self.passed.insert(node, passed.clone());
         Ok(passed)
     }
-}
-
-fn number(value: f32) -> Tensor {
-    Tensor::literal(Literal::from_f32(vec![], &[value]))
 }

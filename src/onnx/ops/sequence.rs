@@ -1,14 +1,17 @@
-//! Sequences and optionals whose structure is known while importing: they leave no run-time
-//! code. A sequence that a loop grows is refused.
+//! Sequences and optionals. Those whose structure is known while importing leave no run-time code; others
+//! (inputs, results of branches and loops) are objects of the run, on which packed functions work.
 
+use reflex_graph::{Loop, Node, TensorType, Type, Value};
 use reflex_tir::{DType, Expr};
 
+use super::control::values;
 use super::table::{Table, one};
 use crate::call::Call;
 use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
+use crate::proto::GraphProto;
 use crate::tensor::dtype;
-use crate::value::{MAX_ELEMENTS, OnnxValue, Tensor};
+use crate::value::{Element, MAX_ELEMENTS, ObjectKind, OnnxValue, Rank, Tensor};
 
 pub(super) const TABLE: Table = &[
     ("ConcatFromSequence", concat_from_sequence),
@@ -20,15 +23,54 @@ pub(super) const TABLE: Table = &[
     ("SequenceEmpty", empty),
     ("SequenceErase", erase),
     ("SequenceInsert", insert),
-    ("SequenceLength", |_, call| one(Tensor::dim(&Expr::i64(sequence(call)?.0.len() as i64)))),
+    ("SequenceLength", length),
+    ("SequenceMap", map),
     ("SplitToSequence", split_to_sequence),
 ];
 
-fn sequence(call: &Call) -> Result<(Vec<Tensor>, DType)> {
-    match call.inputs.first() {
-        Some(Some(OnnxValue::Sequence(items, dtype))) => Ok((items.clone(), *dtype)),
+/// A sequence: its elements where they are known.
+enum List {
+    Known(Vec<Tensor>, DType),
+    Object(Value, Element),
+}
+
+/// An input that is a sequence. A position that is data makes a known one an object.
+fn sequence(cx: &mut ImportContext, call: &Call, position: Option<usize>) -> Result<List> {
+    let data = match position.map(|index| call.opt(index)).transpose()?.flatten() {
+        Some(position) => position.as_ints().is_none(),
+        None => false,
+    };
+    match call.inputs.first().cloned().flatten() {
+        Some(OnnxValue::Sequence(items, dtype)) if !data => Ok(List::Known(items, dtype)),
+        Some(value @ (OnnxValue::Sequence(..) | OnnxValue::Object(_, ObjectKind::List(_)))) => {
+            match cx.object(value)? {
+                (value, ObjectKind::List(element)) => Ok(List::Object(value, element)),
+                _ => Err(invalid("input 0 is not a sequence")),
+            }
+        }
         _ => Err(invalid("input 0 is not a sequence")),
     }
+}
+
+/// A position as an argument of a packed function.
+fn position_value(cx: &mut ImportContext, position: &Tensor) -> Result<Value> {
+    if !position.dtype().is_int() || position.count() != Some(1) {
+        return Err(invalid(format!("a position of type {}", position.ty)));
+    }
+    let position = cx.cast(position, DType::I64)?;
+    cx.value(&position)
+}
+
+fn length(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+    match sequence(cx, call, None)? {
+        List::Known(items, _) => one(Tensor::dim(&Expr::i64(items.len() as i64))),
+        List::Object(list, _) => one(length_of(cx, list)),
+    }
+}
+
+fn length_of(cx: &mut ImportContext, list: Value) -> Tensor {
+    let ty = TensorType::new(DType::I64, vec![]);
+    cx.packed_tensor("reflex.sequence.length", vec![list], ty)
 }
 
 /// A position from an input, counted from the end when negative; up to `most`.
@@ -43,6 +85,7 @@ fn position(call: &Call, index: usize, count: usize, most: usize) -> Result<usiz
 fn construct(_: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let items = call.tensors()?;
     let dtype = items.first().ok_or_else(|| invalid("no inputs"))?.dtype();
+    items.iter().try_for_each(|item| same_type(item, dtype))?;
     Ok(vec![OnnxValue::Sequence(items, dtype)])
 }
 
@@ -51,51 +94,188 @@ fn empty(_: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     Ok(vec![OnnxValue::Sequence(vec![], dtype)])
 }
 
-fn at(_: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
-    let (items, _) = sequence(call)?;
-    let last = items.len().checked_sub(1).ok_or_else(|| invalid("an empty sequence"))?;
-    one(items[position(call, 1, items.len(), last)?].clone())
+fn at(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+    match sequence(cx, call, Some(1))? {
+        List::Known(items, _) => {
+            let last = items.len().checked_sub(1).ok_or_else(|| invalid("an empty sequence"))?;
+            one(items[position(call, 1, items.len(), last)?].clone())
+        }
+        List::Object(list, element) => {
+            let position = position_value(cx, call.input(1)?)?;
+            one(element_at(cx, list, position, &element)?)
+        }
+    }
 }
 
-fn insert(_: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
-    let (mut items, dtype) = sequence(call)?;
-    let position = match call.opt(2)? {
-        Some(_) => position(call, 2, items.len(), items.len())?,
-        None => items.len(),
-    };
-    items.insert(position, call.input(1)?.clone());
-    Ok(vec![OnnxValue::Sequence(items, dtype)])
+fn element_at(
+    cx: &mut ImportContext,
+    list: Value,
+    position: Value,
+    element: &Element,
+) -> Result<Tensor> {
+    let value = cx.packed_object("reflex.sequence.at", vec![list, position]);
+    cx.element(value, element)
 }
 
-fn erase(_: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
-    let (mut items, dtype) = sequence(call)?;
-    let last = items.len().checked_sub(1).ok_or_else(|| invalid("an empty sequence"))?;
-    let position = match call.opt(1)? {
-        Some(_) => position(call, 1, items.len(), last)?,
-        None => last,
-    };
-    items.remove(position);
-    Ok(vec![OnnxValue::Sequence(items, dtype)])
+fn insert(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+    let added = call.input(1)?;
+    match sequence(cx, call, Some(2))? {
+        List::Known(mut items, dtype) => {
+            same_type(added, dtype)?;
+            let position = match call.opt(2)? {
+                Some(_) => position(call, 2, items.len(), items.len())?,
+                None => items.len(),
+            };
+            items.insert(position, added.clone());
+            Ok(vec![OnnxValue::Sequence(items, dtype)])
+        }
+        List::Object(list, element) => {
+            same_type(added, element.dtype)?;
+            let mut args = vec![list, cx.value(added)?];
+            if let Some(position) = call.opt(2)? {
+                args.push(position_value(cx, position)?);
+            }
+            let value = cx.packed_object("reflex.sequence.insert", args);
+            let rank = element.rank.and(Rank::Known(added.rank()));
+            let kind = ObjectKind::List(Element { rank, ..element });
+            Ok(vec![OnnxValue::Object(value, kind)])
+        }
+    }
+}
+
+fn same_type(tensor: &Tensor, dtype: DType) -> Result<()> {
+    if tensor.dtype() == dtype {
+        return Ok(());
+    }
+    Err(invalid(format!("{} in a sequence of {dtype}", tensor.ty)))
+}
+
+fn erase(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+    match sequence(cx, call, Some(1))? {
+        List::Known(mut items, dtype) => {
+            let last = items.len().checked_sub(1).ok_or_else(|| invalid("an empty sequence"))?;
+            let position = match call.opt(1)? {
+                Some(_) => position(call, 1, items.len(), last)?,
+                None => last,
+            };
+            items.remove(position);
+            Ok(vec![OnnxValue::Sequence(items, dtype)])
+        }
+        List::Object(list, element) => {
+            let mut args = vec![list];
+            if let Some(position) = call.opt(1)? {
+                args.push(position_value(cx, position)?);
+            }
+            let value = cx.packed_object("reflex.sequence.erase", args);
+            Ok(vec![OnnxValue::Object(value, ObjectKind::List(element))])
+        }
+    }
 }
 
 fn concat_from_sequence(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
-    let (mut items, _) = sequence(call)?;
-    let first = items.first().ok_or_else(|| invalid("an empty sequence"))?;
     let stacked = call.flag("new_axis")?;
-    let axis = call.axis("axis", 0, first.rank() + usize::from(stacked))?;
-    if stacked {
-        for item in &mut items {
-            *item = cx.unsqueeze(item, &[axis])?;
+    match sequence(cx, call, None)? {
+        List::Known(mut items, _) => {
+            let first = items.first().ok_or_else(|| invalid("an empty sequence"))?;
+            let axis = call.axis("axis", 0, first.rank() + usize::from(stacked))?;
+            if stacked {
+                for item in &mut items {
+                    *item = cx.unsqueeze(item, &[axis])?;
+                }
+            }
+            one(cx.concat(&items, axis)?)
+        }
+        List::Object(list, element) => {
+            let Rank::Known(rank) = element.rank else {
+                return Err(unsupported("a sequence of tensors whose rank is not declared"));
+            };
+            let rank = rank + usize::from(stacked);
+            let axis = call.axis("axis", 0, rank)?;
+            let axis = cx.value(&Tensor::dim(&Expr::i64(axis as i64)))?;
+            let stacked = cx.value(&Tensor::dim(&Expr::i64(i64::from(stacked))))?;
+            let value = cx.packed_object("reflex.sequence.concat", vec![list, axis, stacked]);
+            one(cx.element(value, &Element { rank: Rank::Known(rank), ..element })?)
         }
     }
-    one(cx.concat(&items, axis)?)
+}
+
+/// Calls a body for the elements of sequences, of which the first says how many there are; inputs
+/// that are tensors are the same for all.
+fn map(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+    let body = call.graph("body")?;
+    let max_trips = match sequence(cx, call, None)? {
+        List::Known(items, _) => Tensor::dim(&Expr::i64(items.len() as i64)),
+        List::Object(list, _) => length_of(cx, list),
+    };
+    let max_trips = Some(cx.value(&max_trips)?);
+    let mut inputs = vec![];
+    for input in &call.inputs {
+        inputs.push(match input.clone().ok_or_else(|| invalid("an input is missing"))? {
+            value @ (OnnxValue::Sequence(..) | OnnxValue::Object(..)) => {
+                let (value, kind) = cx.object(value)?;
+                OnnxValue::Object(value, kind)
+            }
+            tensor => tensor,
+        });
+    }
+    let empty = |cx: &mut ImportContext| cx.packed_object("reflex.sequence.of", vec![]);
+    let init: Vec<Value> = body.output.iter().map(|_| empty(cx)).collect();
+    cx.b.open();
+    let iter = cx.b.body_param("", TensorType::new(DType::I64, vec![]));
+    let cond_in = cx.b.body_param("", TensorType::new(DType::BOOL, vec![]));
+    let carried: Vec<Value> = init.iter().map(|_| cx.b.value_of("", Type::Object)).collect();
+    let results = mapped(cx, body, inputs, iter).and_then(|(results, elements)| {
+        let mut all = vec![cx.value(&cx.num(1.0, DType::BOOL)?)?];
+        for (list, result) in carried.iter().zip(results) {
+            all.push(cx.packed_object("reflex.sequence.insert", vec![*list, result]));
+        }
+        Ok((all, elements))
+    });
+    let closed = cx.b.close(results.as_ref().map_or(vec![], |(all, _)| all.clone()));
+    let (_, elements) = results.map_err(|e| e.at("body"))?;
+    let types = vec![Type::Object; init.len()];
+    let node = Loop { max_trips, cond: None, init, iter, cond_in, carried, body: closed };
+    let lists = cx.b.bind_values(Node::Loop(Box::new(node)), types);
+    let pairs = lists.into_iter().zip(elements);
+    Ok(pairs.map(|(list, element)| OnnxValue::Object(list, ObjectKind::List(element))).collect())
+}
+
+/// The results of a body for the elements at a position.
+fn mapped(
+    cx: &mut ImportContext,
+    body: &GraphProto,
+    inputs: Vec<OnnxValue>,
+    iter: Value,
+) -> Result<(Vec<Value>, Vec<Element>)> {
+    let element = |cx: &mut ImportContext, input| match input {
+        OnnxValue::Object(list, ObjectKind::List(element)) => {
+            element_at(cx, list, iter, &element).map(OnnxValue::Tensor)
+        }
+        OnnxValue::Object(..) => Err(invalid("an input that is no sequence and no tensor")),
+        tensor => Ok(tensor),
+    };
+    let inputs = inputs.into_iter().map(|input| element(cx, input)).collect::<Result<_>>()?;
+    let outputs = cx.subgraph(body, inputs)?;
+    let mut elements = vec![];
+    let mut results = vec![];
+    for (value, _) in values(cx, outputs)? {
+        let ty = cx.b.ty(value).as_tensor().cloned();
+        let ty = ty.ok_or_else(|| unsupported("results that are not tensors"))?;
+        elements.push(Element { dtype: ty.dtype, rank: Rank::Known(ty.shape.len()) });
+        results.push(value);
+    }
+    Ok((results, elements))
 }
 
 fn split_to_sequence(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let axis = call.axis("axis", 0, x.rank())?;
     let keep = call.flag_or_true("keepdims")?;
+    let data = call.opt(1)?.is_some_and(|split| split.as_ints().is_none());
     let extent = x.shape()[axis].as_int();
+    if data || extent.is_none() {
+        return split_at_run_time(cx, call, axis);
+    }
     let extent = extent.filter(|n| *n <= MAX_ELEMENTS as i64);
     let extent = extent.ok_or_else(|| unsupported("a symbolic or very long extent"))?;
     let by_one = call.opt(1)?.is_none();
@@ -122,19 +302,50 @@ fn split_to_sequence(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValu
     Ok(vec![OnnxValue::Sequence(items, x.dtype())])
 }
 
+/// Parts whose number only a run knows.
+fn split_at_run_time(cx: &mut ImportContext, call: &Call, axis: usize) -> Result<Vec<OnnxValue>> {
+    let x = call.input(0)?;
+    let keep = call.flag_or_true("keepdims")?;
+    let mut args = vec![cx.value(x)?];
+    args.push(cx.value(&Tensor::dim(&Expr::i64(axis as i64)))?);
+    args.push(cx.value(&Tensor::dim(&Expr::i64(i64::from(keep))))?);
+    let mut rank = x.rank();
+    match call.opt(1)? {
+        Some(split) if split.dtype().is_int() && split.rank() <= 1 => {
+            let split = cx.cast(split, DType::I64)?;
+            args.push(cx.value(&split)?);
+        }
+        Some(split) => return Err(invalid(format!("a split of type {}", split.ty))),
+        None if !keep => rank -= 1,
+        None => {}
+    }
+    let value = cx.packed_object("reflex.sequence.split", args);
+    let kind = ObjectKind::List(Element { dtype: x.dtype(), rank: Rank::Known(rank) });
+    Ok(vec![OnnxValue::Object(value, kind)])
+}
+
 fn optional(_: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     call.ignore(&["type"]);
     Ok(vec![call.inputs.first().cloned().flatten().unwrap_or(OnnxValue::Absent)])
 }
 
-fn optional_get(_: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+fn optional_get(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     match call.inputs.first().cloned().flatten() {
-        None | Some(OnnxValue::Absent) => Err(invalid("the optional has no content")),
+        None | Some(OnnxValue::Absent | OnnxValue::Object(_, ObjectKind::Optional(None))) => {
+            Err(invalid("the optional has no content"))
+        }
+        Some(OnnxValue::Object(value, ObjectKind::Optional(Some(content)))) => {
+            Ok(vec![cx.content(value, &content)?])
+        }
         Some(value) => Ok(vec![value]),
     }
 }
 
 fn optional_has(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+    if let Some(Some(OnnxValue::Object(value, ObjectKind::Optional(_)))) = call.inputs.first() {
+        let ty = TensorType::new(DType::BOOL, vec![]);
+        return one(cx.packed_tensor("reflex.optional.has", vec![*value], ty));
+    }
     let absent = matches!(call.inputs.first(), None | Some(None) | Some(Some(OnnxValue::Absent)));
     one(cx.num(f64::from(u8::from(!absent)), DType::BOOL)?)
 }

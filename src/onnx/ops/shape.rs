@@ -10,7 +10,7 @@ use super::table::{Table, one};
 use crate::call::{Call, axis};
 use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
-use crate::proto::attribute_type;
+use crate::strings;
 use crate::tensor::{computes, dtype};
 use crate::value::{OnnxValue, Tensor};
 
@@ -61,8 +61,15 @@ fn dropout(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
 }
 
 fn constant(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
-    if let Some(literal) = call.tensor("value", |t| cx.literal(t))? {
-        return one(Tensor::constant(literal));
+    if let Some(value) = call.tensor("value", |t| cx.constant(t))? {
+        return Ok(vec![value]);
+    }
+    if call.has("value_string") {
+        let bytes = strings::bytes(&[], &[call.text("value_string", "")?])?;
+        return Ok(vec![OnnxValue::Strings(Tensor::literal(bytes))]);
+    }
+    if let Some(values) = call.texts("value_strings")? {
+        return Ok(vec![OnnxValue::Strings(strings::constant(&values)?)]);
     }
     if let Some(value) = call.float_opt("value_float")? {
         return one(cx.num(value, DType::F32)?);
@@ -76,9 +83,7 @@ fn constant(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     if let Some(values) = call.ints("value_ints")? {
         return one(cx.ints(values));
     }
-    let kinds = [attribute_type::STRING, attribute_type::STRINGS];
     match call.node.attribute.first() {
-        Some(a) if kinds.contains(&a.r#type) => Err(unsupported("string constants")),
         Some(a) => Err(unsupported(format!("constants given as `{}`", a.name))),
         None => Err(invalid("a constant without a value")),
     }

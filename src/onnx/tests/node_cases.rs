@@ -12,8 +12,8 @@ mod skip;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use reflex_graph::{EvalValue, FuncData, Module, eval_func};
-use reflex_onnx::{ImportErrorKind, ModelInfo, import, read_tensor_pb};
+use reflex_graph::{EvalValue, FuncData, Literal, Module, eval_func};
+use reflex_onnx::{CaseValue, ImportErrorKind, ModelInfo, Side, import, read_case_values};
 use reflex_runtime::dtype::DType;
 
 /// A status (pass, unsupported or fail) and a case per line.
@@ -116,6 +116,49 @@ fn reason(message: &str) -> String {
     }
 }
 
+fn value(value: CaseValue) -> Result<EvalValue, String> {
+    Ok(match value {
+        CaseValue::Tensor(tensor) | CaseValue::Strings(tensor, _) => EvalValue::Tensor(tensor),
+        CaseValue::Sequence(items) => {
+            EvalValue::Tuple(items.into_iter().map(EvalValue::Tensor).collect())
+        }
+        CaseValue::Absent => EvalValue::Null,
+        CaseValue::Maps(_) => return Err("maps have no evaluation".into()),
+    })
+}
+
+fn compare(found: &EvalValue, wanted: &CaseValue) -> Result<(), String> {
+    let tensor = |found: &EvalValue, wanted: &Literal| {
+        let found = found.as_tensor().ok_or("not a tensor")?;
+        // As ONNX's own runner compares.
+        let rtol = if found.dtype() == DType::BF16 { 1.0 / 64.0 } else { 1e-3 };
+        common::compare(found, wanted, rtol, 1e-7)
+    };
+    match (found, wanted) {
+        (_, CaseValue::Tensor(wanted)) => tensor(found, wanted),
+        (EvalValue::Tensor(found), CaseValue::Strings(bytes, wanted)) => {
+            let shape = |x: &Literal| x.shape().split_last().map(|(_, shape)| shape.to_vec());
+            let found = (shape(found), strings(found));
+            if found == (shape(bytes), wanted.clone()) {
+                return Ok(());
+            }
+            Err(format!("{found:?} instead of {wanted:?}"))
+        }
+        (EvalValue::Tuple(found), CaseValue::Sequence(wanted)) if found.len() == wanted.len() => {
+            found.iter().zip(wanted).try_for_each(|(found, wanted)| tensor(found, wanted))
+        }
+        (EvalValue::Null, CaseValue::Absent) => Ok(()),
+        _ => Err(format!("{found:?} instead of {wanted:?}")),
+    }
+}
+
+/// Strings from their bytes, which are the last axis.
+fn strings(bytes: &Literal) -> Vec<String> {
+    let width = bytes.shape().last().map_or(1, |w| *w as usize).max(1);
+    let text = |row: &[u8]| String::from_utf8_lossy(row).trim_end_matches('\0').to_string();
+    bytes.bytes().chunks_exact(width).map(text).collect()
+}
+
 fn check(module: &Module, set: &Path) -> Result<(), String> {
     let (id, func) = module
         .funcs
@@ -125,19 +168,15 @@ fn check(module: &Module, set: &Path) -> Result<(), String> {
             _ => None,
         })
         .ok_or("no main")?;
-    let read = |kind: &str, index: usize| {
-        read_tensor_pb(&set.join(format!("{kind}_{index}.pb"))).map_err(|e| e.to_string())
-    };
-    let inputs = (0..func.params.len())
-        .map(|i| read("input", i).map(EvalValue::Tensor))
-        .collect::<Result<Vec<_>, String>>()?;
+    let model = set.parent().ok_or("no folder")?.join("model.onnx");
+    let read = |side| read_case_values(&model, set, side).map_err(|e| e.to_string());
+    let inputs = read(Side::Inputs)?.into_iter().map(value).collect::<Result<Vec<_>, String>>()?;
+    if inputs.len() != func.params.len() {
+        return Err(format!("{} inputs for {} parameters", inputs.len(), func.params.len()));
+    }
     let outputs = eval_func(module, id, &inputs).map_err(|e| e.to_string())?;
-    for (index, found) in outputs.iter().enumerate() {
-        let wanted = read("output", index)?;
-        let found = found.as_tensor().ok_or("not a tensor")?;
-        // As ONNX's own runner compares.
-        let rtol = if found.dtype() == DType::BF16 { 1.0 / 64.0 } else { 1e-3 };
-        common::compare(found, &wanted, rtol, 1e-7)?;
+    for (found, wanted) in outputs.iter().zip(read(Side::Outputs)?) {
+        compare(found, &wanted)?;
     }
     Ok(())
 }

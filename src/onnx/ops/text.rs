@@ -1,0 +1,170 @@
+//! Operators on strings: comparison, concatenation and normalisation. Their bytes are the
+//! last axis (see [`crate::strings`]).
+
+use reflex_graph::{Binary, GatherKind, Op, OutOfRange, ReduceKind, Unary, dims};
+use reflex_tir::{DType, Expr};
+
+use super::data_dependent::selected;
+use super::lookup;
+use super::table::Table;
+use crate::call::Call;
+use crate::context::ImportContext;
+use crate::error::{Result, invalid, unsupported};
+use crate::value::{OnnxValue, Tensor};
+
+pub(super) const TABLE: Table = &[("StringConcat", concat), ("StringNormalizer", normalizer)];
+
+/// The bytes of a tensor of strings.
+fn input<'a>(call: &'a Call, index: usize) -> Result<&'a Tensor> {
+    match call.inputs.get(index) {
+        Some(Some(OnnxValue::Strings(x))) => Ok(x),
+        _ => Err(invalid(format!("input {index} is no tensor of strings"))),
+    }
+}
+
+fn last(x: &Tensor) -> (usize, Expr) {
+    let axis = x.rank() - 1;
+    (axis, x.shape()[axis].clone())
+}
+
+/// Whether strings are equal, with broadcasting.
+pub(super) fn equal(cx: &mut ImportContext, call: &Call) -> Result<Tensor> {
+    let (a, b) = (input(call, 0)?, input(call, 1)?);
+    let width = dims::simplify(&last(a).1.max(last(b).1));
+    let (a, b) = (cx.widened(a, &width)?, cx.widened(b, &width)?);
+    let same = cx.binary(Binary::Equal, &a, &b)?;
+    all_of(cx, &same)
+}
+
+/// Whether a mask is true along all of the last axis.
+fn all_of(cx: &mut ImportContext, mask: &Tensor) -> Result<Tensor> {
+    let numbers = cx.cast(mask, DType::U8)?;
+    let lowest = cx.reduce(ReduceKind::Min, &numbers, &[mask.rank() - 1])?;
+    cx.cast(&lowest, DType::BOOL)
+}
+
+/// The number of bytes of each string, int64. A zero byte inside of one counts.
+fn lengths(cx: &mut ImportContext, x: &Tensor) -> Result<Tensor> {
+    let (axis, width) = last(x);
+    let filled = cx.cast(x, DType::BOOL)?;
+    let ends = cx.iota(&width)?;
+    let ends = cx.binary_num(Binary::Add, &ends, 1.0)?;
+    let zero = Tensor::dim(&Expr::i64(0));
+    let ends = cx.choose(&filled, &ends, &zero)?;
+    cx.reduce(ReduceKind::Max, &ends, &[axis])
+}
+
+/// The bytes at positions along the last axis, and zero where a position is none.
+fn at(cx: &mut ImportContext, x: &Tensor, places: &Tensor) -> Result<Tensor> {
+    let (axis, width) = last(x);
+    let zero = Tensor::dim(&Expr::i64(0));
+    let low = cx.binary(Binary::GreaterEqual, places, &zero)?;
+    let high = cx.binary(Binary::Less, places, &Tensor::dim(&width))?;
+    let inside = cx.binary(Binary::And, &low, &high)?;
+    let safe = cx.choose(&inside, places, &zero)?;
+    let (kind, out_of_range) = (GatherKind::Elements(axis), OutOfRange::Clamp);
+    let bytes = cx.op(Op::Gather { kind, out_of_range }, &[x, &safe])?;
+    let none = cx.num(0.0, DType::U8)?;
+    cx.choose(&inside, &bytes, &none)
+}
+
+fn concat(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+    let (a, b) = (input(call, 0)?, input(call, 1)?);
+    let width = dims::simplify(&(last(a).1 + last(b).1));
+    let positions = cx.iota(&width)?;
+    // Each string alone, then both: where the first has no byte, the second follows.
+    let length = lengths(cx, a)?;
+    let length = cx.unsqueeze(&length, &[length.rank()])?;
+    let behind = cx.sub(&positions, &length)?;
+    let zero = Tensor::dim(&Expr::i64(0));
+    let first = cx.binary(Binary::Less, &behind, &zero)?;
+    let wide_a = cx.widened(a, &width)?;
+    let wide_b = cx.widened(b, &width)?;
+    // Both in the shape of the result, for gathering.
+    let shape = {
+        let none = cx.binary(Binary::BitOr, &wide_a, &wide_b)?;
+        none.shape().to_vec()
+    };
+    let (wide_a, wide_b) = (cx.broadcast(&wide_a, &shape)?, cx.broadcast(&wide_b, &shape)?);
+    let behind = cx.broadcast(&behind, &shape)?;
+    let second = at(cx, &wide_b, &behind)?;
+    Ok(vec![OnnxValue::Strings(cx.choose(&first, &wide_a, &second)?)])
+}
+
+/// Strings without those of a list, in upper or lower case.
+fn normalizer(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+    call.ignore(&["locale"]);
+    let x = input(call, 0)?;
+    let action = call.text("case_change_action", "NONE")?;
+    let change = match action {
+        "NONE" => None,
+        "LOWER" => Some((b'A', b'Z', 32.0)),
+        "UPPER" => Some((b'a', b'z', -32.0)),
+        other => return Err(invalid(format!("case_change_action `{other}`"))),
+    };
+    let sensitive = call.flag("is_case_sensitive")?;
+    let stop = call.texts("stopwords")?.unwrap_or_default();
+    let rows = match x.rank() - 1 {
+        1 => x.clone(),
+        2 if x.shape()[0].as_int() == Some(1) => cx.squeeze(x, &[0])?,
+        _ => return Err(invalid("strings of shape [C] or [1, C] are needed")),
+    };
+    let kept = match stop.is_empty() {
+        true => rows.clone(),
+        false => {
+            let lower = |s: &str| s.to_ascii_lowercase();
+            let stop: Vec<String> =
+                stop.iter().map(|s| if sensitive { s.to_string() } else { lower(s) }).collect();
+            if !sensitive && stop.iter().any(|s| !s.is_ascii()) {
+                return Err(unsupported("stop words outside ASCII that ignore case"));
+            }
+            let stop: Vec<&str> = stop.iter().map(String::as_str).collect();
+            let compared = match sensitive {
+                true => rows.clone(),
+                false => cased(cx, &rows, (b'A', b'Z', 32.0))?,
+            };
+            let found = lookup::texts(cx, &compared, &stop)?;
+            let keep = cx.unary(Unary::Not, &found.hit)?;
+            let places = selected(cx, &keep)?;
+            or_an_empty_string(cx, &rows, &places)?
+        }
+    };
+    let changed = match change {
+        None => kept,
+        Some(change) => cased(cx, &kept, change)?,
+    };
+    let result = if x.rank() == 3 { cx.unsqueeze(&changed, &[0])? } else { changed };
+    Ok(vec![OnnxValue::Strings(result)])
+}
+
+/// The strings at places; a single empty one where there are none.
+fn or_an_empty_string(cx: &mut ImportContext, rows: &Tensor, places: &Tensor) -> Result<Tensor> {
+    let empty = cx.filled(0.0, DType::U8, &[Expr::i64(1), rows.shape()[1].clone()])?;
+    let table = cx.concat(&[rows.clone(), empty], 0)?;
+    let count = places.shape()[0].clone();
+    let none = Tensor::dims(std::slice::from_ref(&rows.shape()[0]));
+    let wanted = dims::simplify(&count.max(1));
+    let places = cx.concat(&[places.clone(), none], 0)?;
+    let places = cx.slice(&places, 0, &Expr::i64(0), &wanted)?;
+    cx.take(&table, &places, 0)
+}
+
+/// Letters of ASCII in the other case. Bytes of other characters are an error at run time: their
+/// case depends on tables of Unicode and on a locale.
+fn cased(cx: &mut ImportContext, x: &Tensor, change: (u8, u8, f64)) -> Result<Tensor> {
+    let (from, to, by) = change;
+    let wide = cx.cast(x, DType::I32)?;
+    let axes: Vec<usize> = (0..x.rank()).collect();
+    let ascii = cx.binary_num(Binary::Less, &wide, 128.0)?;
+    let other = cx.unary(Unary::Not, &ascii)?;
+    let other = cx.cast(&other, DType::I64)?;
+    let others = cx.reduce(ReduceKind::Sum, &other, &axes)?;
+    let others = cx.reshape(&others, &[1.into()])?;
+    cx.check_elements(&others, &[Expr::i64(0)])?;
+    let low = cx.binary_num(Binary::GreaterEqual, &wide, f64::from(from))?;
+    let high = cx.binary_num(Binary::LessEqual, &wide, f64::from(to))?;
+    let letter = cx.binary(Binary::And, &low, &high)?;
+    let moved = cx.binary_num(Binary::Add, &wide, by)?;
+    let bytes = cx.choose(&letter, &moved, &wide)?;
+    cx.cast(&bytes, DType::U8)
+}
