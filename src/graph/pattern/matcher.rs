@@ -185,10 +185,8 @@ impl Search<'_, '_> {
 
     /// Whether patterns match a chain of values that ends among the operands of `user`.
     fn chain(&mut self, patterns: &[Pattern], links: &[Link], user: Value) -> bool {
-        let Some(((last, before), link)) = patterns.split_last().zip(links.get(patterns.len() - 1))
-        else {
-            return patterns.is_empty();
-        };
+        let Some((last, before)) = patterns.split_last() else { return true };
+        let Some(link) = links.get(before.len()) else { return false };
         let Some(at) = self.cx.definition(user) else { return false };
         let mut operands = vec![];
         self.cx.body.bindings[at].node.operands(&mut |v| operands.push(v));
