@@ -5,6 +5,7 @@
 mod programs;
 
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Once};
 
@@ -280,7 +281,7 @@ fn an_external_code_generator_makes_functions_that_an_artifact_keeps() {
     }
     let unsaved = engine([scaling(false)]).load(source(&lines)).expect("loads");
     assert_eq!(call(&unsaved, Mode::Tiered), plain);
-    let error = unsaved.save(&path).err().expect("an error").to_string();
+    let error = unsaved.save(&path).expect_err("an error").to_string();
     let parts = ["kind `test_scale`", "fused_test_scale_0", "cannot be saved"];
     assert!(parts.iter().all(|part| error.contains(part)), "{error}");
 }
@@ -307,7 +308,7 @@ fn faults_name_pattern_and_node() {
     let twice = Pipeline::default()
         .dispatch(Dispatch::call_packed("mine", pattern(), "f"))
         .and_then(|p| p.dispatch(Dispatch::call_packed("mine", pattern(), "f")));
-    let text = twice.err().expect("an error").to_string();
+    let text = twice.expect_err("an error").to_string();
     assert!(text.contains("there is a pass \"mine\" already"), "{text}");
 }
 
@@ -370,4 +371,29 @@ fn an_operator_and_a_dispatch_in_c() {
     std::fs::write(&source, C).expect("writes");
     // |x + 1| and the other one more: abs(2), abs(-3), plus 1.
     assert_eq!(run_c(&source, &folder.join("outside"), &[]), "3 4\n");
+}
+
+/// With an empty kernel cache too: then threads still compile kernels when Python ends, and none of them may
+/// be the one that drops what is Python's.
+#[test]
+fn an_operator_of_python_goes_from_onnx_to_a_traced_call() {
+    let Some(python) = programs::skip::variable("REFLEX_TVM_PYTHON") else { return };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let cache = tempfile::tempdir().expect("a folder");
+    for cache in [None, Some(cache.path())] {
+        let mut command = Command::new(&python);
+        command.arg(root.join("examples/custom_operator.py"));
+        command.env("PYTHONPATH", root.join("python"));
+        command.env("REFLEX_LIBRARY", programs::libraries().join("libreflex.so"));
+        cache.into_iter().for_each(|cache| _ = command.env("REFLEX_CACHE", cache));
+        let said = programs::run(&mut command);
+        let lines = [
+            "kernels: fused_neg_example_Scaled_tanh",
+            "traced: True",
+            "library calls: 1",
+            "functions of the toy: True",
+            "done",
+        ];
+        assert_eq!(said.lines().collect::<Vec<_>>(), lines);
+    }
 }

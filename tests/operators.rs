@@ -2,12 +2,6 @@
 //! bits of the reference evaluator.
 
 mod common;
-#[path = "common/programs.rs"]
-#[allow(dead_code, reason = "the examples use the rest")]
-mod programs;
-
-use std::path::Path;
-use std::process::Command;
 
 use reflex::{
     Any, Array, AttrKind, AttrValue, Engine, Feed, Function, FusionKind, Mode, ModelFormat,
@@ -254,32 +248,6 @@ fn an_operator_is_a_packed_function_that_gets_the_attributes() {
     let mut session = program.session(Mode::Tiered).expect("a session");
     let error = session.call(&prepared).err().expect("an error").to_string();
     assert!(error.contains('3'), "{error}");
-    let twice =
-        register_operator(affine("test_operators.plus")).err().expect("an error").to_string();
+    let twice = register_operator(affine("test_operators.plus")).expect_err("an error").to_string();
     assert!(twice.contains("\"test_operators.plus\" is registered already"), "{twice}");
-}
-
-/// With an empty kernel cache too: then threads still compile kernels when Python ends, and none of them may
-/// be the one that drops what is Python's.
-#[test]
-fn an_operator_of_python_goes_from_onnx_to_a_traced_call() {
-    let Some(python) = programs::skip::variable("REFLEX_TVM_PYTHON") else { return };
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let cache = tempfile::tempdir().expect("a folder");
-    for cache in [None, Some(cache.path())] {
-        let mut command = Command::new(&python);
-        command.arg(root.join("examples/custom_operator.py"));
-        command.env("PYTHONPATH", root.join("python"));
-        command.env("REFLEX_LIBRARY", programs::libraries().join("libreflex.so"));
-        cache.into_iter().for_each(|cache| _ = command.env("REFLEX_CACHE", cache));
-        let said = programs::run(&mut command);
-        let lines = [
-            "kernels: fused_neg_example_Scaled_tanh",
-            "traced: True",
-            "library calls: 1",
-            "functions of the toy: True",
-            "done",
-        ];
-        assert_eq!(said.lines().collect::<Vec<_>>(), lines);
-    }
 }

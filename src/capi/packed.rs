@@ -169,7 +169,7 @@ fn engine(args: &[AnyView<'_>]) -> FfiResult<Engine> {
 
 /// The target among the passes of [`engine`].
 fn target(args: &[AnyView<'_>]) -> FfiResult<Option<Target>> {
-    if !args.get(11).is_some_and(|value| !value.is_none()) {
+    if args.get(11).is_none_or(|value| value.is_none()) {
         return Ok(None);
     }
     for pass in arg::<Array>(args, 11)?.iter() {

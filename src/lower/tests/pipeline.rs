@@ -198,7 +198,7 @@ fn a_transposed_convolution_is_a_convolution_by_phases() {
         // The extents are symbols too.
         let n = Expr::var(b.sym("n"));
         let mut extents = vec![n, 3.into()];
-        extents.extend((0..rank).map(|d| Expr::var(b.sym(&format!("d{d}")))));
+        extents.extend((0..rank).map(|d| Expr::var(b.sym(format!("d{d}")))));
         let x = b.param("x", f32_type(extents));
         let w = b.constant(f32s(&[&[3, 4], &kernel[..]].concat(), 1));
         let bias = b.constant(f32s(&[4], 2));
@@ -231,7 +231,7 @@ fn maxima_over_large_windows_are_taken_axis_by_axis() {
         let mut module = Module::default();
         let mut b = FuncBuilder::new(&mut module, "main");
         let rank = kernel.len();
-        let extents = (0..rank).map(|d| Expr::var(b.sym(&format!("d{d}")))).collect::<Vec<_>>();
+        let extents = (0..rank).map(|d| Expr::var(b.sym(format!("d{d}")))).collect::<Vec<_>>();
         let x = b.param("x", f32_type([vec![1.into(), 3.into()], extents].concat()));
         let kind = PoolKind::Max { indices: false };
         let (pads_begin, pads_end) = (pads.clone(), pads);

@@ -247,7 +247,7 @@ mod tests {
             assert!(message.to_string().contains("a sequence of 0"), "{message}");
             assert!(erase(&views(&[empty.clone(), scalar(at_position)])).is_err());
         }
-        assert!(erase(&views(&[empty.clone()])).is_err());
+        assert!(erase(&views(std::slice::from_ref(&empty))).is_err());
         let one = insert(&views(&[empty.clone(), scalar(7), scalar(0)])).unwrap();
         assert!(insert(&views(&[one.clone(), scalar(7), scalar(2)])).is_err());
         let two = insert(&views(&[one.clone(), scalar(8), scalar(1)])).unwrap();
