@@ -5,7 +5,7 @@
 //! Operator semantics live in [`crate::ops`].
 
 use reflex_graph::builder::FuncBuilder;
-use reflex_graph::{Module, Node, Type, Value};
+use reflex_graph::{Module, Value};
 
 use crate::context::ImportContext;
 use crate::error::{ImportError, Result, unsupported};
@@ -43,7 +43,7 @@ pub(crate) fn import_model(model: &Model) -> Result<Module> {
     Ok(module)
 }
 
-/// The value of the graph that an output is. A sequence of known length is a tuple.
+/// The value of the graph that an output is.
 fn result(cx: &mut ImportContext, value: OnnxValue) -> Result<Value> {
     match value {
         OnnxValue::Tensor(tensor) => {
@@ -51,13 +51,6 @@ fn result(cx: &mut ImportContext, value: OnnxValue) -> Result<Value> {
             cx.value(&tensor)
         }
         OnnxValue::Strings(bytes) => cx.value(&bytes),
-        OnnxValue::Sequence(items, _) if !items.is_empty() => {
-            let narrow =
-                items.iter().map(|item| cx.narrow_output(item)).collect::<Result<Vec<_>>>()?;
-            let items = narrow.iter().map(|item| cx.value(item)).collect::<Result<Vec<Value>>>()?;
-            let types = items.iter().map(|item| cx.b.ty(*item).clone()).collect();
-            Ok(cx.b.bind_values(Node::Tuple(items), vec![Type::Tuple(types)])[0])
-        }
         other => cx.object(other).map(|(value, _)| value),
     }
 }
