@@ -122,7 +122,7 @@ fn calls_that_do_not_fit_name_operator_and_reason() {
         ("reduces(x)", "it has blocks that reduce, so it is not elementwise"),
     ];
     for (call, expected) in cases {
-        let text = module(&format!("R.test_ops.{call}")).err().expect(call);
+        let text = module(&format!("R.test_ops.{call}")).expect_err(call);
         assert!(text.contains(expected) && text.contains("operator test_ops."), "{call}: {text}");
         assert!(text.starts_with("test.py:6: "), "{text}");
     }
