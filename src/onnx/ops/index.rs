@@ -1,6 +1,6 @@
 //! Gathers, scatters, one-hot encoding and selection of the extreme elements.
 
-use reflex_graph::{Binary, GatherKind, Op, ScatterKind, ScatterReduce};
+use reflex_graph::{Binary, GatherKind, Op, ScatterKind, ScatterReduce, TensorType};
 use reflex_tir::{DType, Expr};
 
 use super::table::{Table, all, one};
@@ -74,7 +74,30 @@ fn scatter_nd(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (x, indices) = (call.input(0)?, call.input(1)?);
     let out_of_range = out_of_range(indices, coordinate_axes(x, indices, 0));
     let op = Op::Scatter { kind: ScatterKind::Nd, reduce: combination(call)?, out_of_range };
-    one(cx.op(op, &[x, indices, call.input(2)?])?)
+    let updates = fitting_updates(cx, x, indices, call.input(2)?)?;
+    one(cx.op(op, &[x, indices, &updates])?)
+}
+
+/// The updates with the extents that the indices and the data ask for. Where two extents depend on data,
+/// that they are equal is seen at run time.
+fn fitting_updates(
+    cx: &mut ImportContext,
+    x: &Tensor,
+    indices: &Tensor,
+    updates: &Tensor,
+) -> Result<Tensor> {
+    let Some((depth, batch)) = indices.shape().split_last() else { return Ok(updates.clone()) };
+    let inner = depth.as_int().and_then(|depth| x.shape().get(usize::try_from(depth).ok()?..));
+    let Some(inner) = inner else { return Ok(updates.clone()) };
+    let wanted = [batch, inner].concat();
+    let may_fit = |(a, b): (&Expr, &Expr)| a.as_int().is_none() || b.as_int().is_none() || a == b;
+    let fits = updates.rank() == wanted.len() && updates.shape().iter().zip(&wanted).all(may_fit);
+    if !fits || updates.shape() == wanted {
+        return Ok(updates.clone());
+    }
+    let value = cx.value(updates)?;
+    let value = cx.b.match_cast(value, TensorType::new(updates.dtype(), wanted));
+    Ok(cx.tensor_of(value))
 }
 
 fn one_hot(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {

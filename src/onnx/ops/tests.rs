@@ -189,6 +189,19 @@ pub(super) fn ops(func: &Func) -> Vec<String> {
 }
 
 #[test]
+fn updates_of_another_extent_are_checked_at_run_time() {
+    let inputs = |updates| Build::inputs(&["x: f32[n, 4]", "i: i64[k, 1]", updates]);
+    let func =
+        inputs("u: f32[m, 4]").node("y = ScatterND(x, i, u)", vec![]).import(&["y"]).unwrap();
+    assert_eq!(ops(&func), ["MatchCast", "Scatter"]);
+    let func =
+        inputs("u: f32[k, 4]").node("y = ScatterND(x, i, u)", vec![]).import(&["y"]).unwrap();
+    assert_eq!(ops(&func), ["Scatter"]);
+    let wrong = inputs("u: f32[m, 5]").node("y = ScatterND(x, i, u)", vec![]).import(&["y"]);
+    assert!(wrong.is_err());
+}
+
+#[test]
 fn elementwise_operators_broadcast() {
     let b = Build::inputs(&["x: f32[n, 1, 4]", "y: f32[3, 1]"]);
     let b = b.node("s = Add(x, y)", vec![]).node("c = Less(x, y)", vec![]);
