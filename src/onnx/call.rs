@@ -8,6 +8,28 @@ use crate::error::{Result, invalid, malformed, unsupported};
 use crate::proto::{AttributeProto, GraphProto, NodeProto, attribute_type};
 use crate::value::{OnnxValue, Tensor};
 
+/// Operators that move the elements of their inputs.
+const MOVES: &[&str] = &[
+    "ArrayFeatureExtractor",
+    "Compress",
+    "Concat",
+    "Expand",
+    "Flatten",
+    "Gather",
+    "GatherElements",
+    "GatherND",
+    "Reshape",
+    "Slice",
+    "Split",
+    "Squeeze",
+    "Tile",
+    "Transpose",
+    "Unsqueeze",
+    "Where",
+];
+/// Operators that read the shape alone.
+pub(crate) const SHAPES: &[&str] = &["Shape", "Size"];
+
 /// A node with resolved inputs.
 pub(crate) struct Call<'a> {
     /// The node.
@@ -21,6 +43,14 @@ pub(crate) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
+    /// Returns true if a call of a domain moves strings, or asks for their shape: then their positions are moved.
+    pub fn moves_strings(&self, domain: &str) -> bool {
+        let op = self.node.op_type.as_str();
+        let known = MOVES.contains(&op) || SHAPES.contains(&op);
+        let strings = |input: &Option<OnnxValue>| matches!(input, Some(OnnxValue::Strings(_)));
+        known && domain.starts_with("ai.onnx") && self.inputs.iter().any(strings)
+    }
+
     /// A call of `node`.
     pub fn new(node: &'a NodeProto, opset: i64, inputs: Vec<Option<OnnxValue>>) -> Call<'a> {
         Call { node, opset, inputs, seen: RefCell::default() }

@@ -16,7 +16,6 @@ use crate::custom::{CustomImport, CustomNode, CustomOperators};
 use crate::error::{Result, invalid, malformed, unsupported};
 use crate::function;
 use crate::model::Model;
-use crate::moved_strings;
 use crate::narrow;
 use crate::node_order::{node_name, node_order};
 use crate::opset::canonical_domain;
@@ -222,7 +221,7 @@ impl<'m> ImportContext<'m> {
                 return Err(unsupported(format!("operator {domain}::{}", node.op_type)));
             };
             let call = Call::new(node, self.opset(&domain)?, inputs);
-            if moved_strings::applies(&domain, &call) {
+            if call.moves_strings(&domain) {
                 self.move_strings(operator, call)?
             } else {
                 let outputs = operator(self, &call)?;

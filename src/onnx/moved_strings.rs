@@ -4,40 +4,10 @@
 use reflex_graph::{Op, PadMode, dims};
 use reflex_tir::{DType, Expr};
 
-use crate::call::Call;
+use crate::call::{Call, SHAPES};
 use crate::context::{ImportContext, Operator};
 use crate::error::{Result, invalid};
 use crate::value::{OnnxValue, Tensor};
-
-/// Operators that move the elements of their inputs.
-const MOVES: &[&str] = &[
-    "ArrayFeatureExtractor",
-    "Compress",
-    "Concat",
-    "Expand",
-    "Flatten",
-    "Gather",
-    "GatherElements",
-    "GatherND",
-    "Reshape",
-    "Slice",
-    "Split",
-    "Squeeze",
-    "Tile",
-    "Transpose",
-    "Unsqueeze",
-    "Where",
-];
-/// Operators that read the shape alone.
-const SHAPES: &[&str] = &["Shape", "Size"];
-
-/// Returns true if a call moves strings, or asks for their shape.
-pub(crate) fn applies(domain: &str, call: &Call) -> bool {
-    let op = call.node.op_type.as_str();
-    let known = MOVES.contains(&op) || SHAPES.contains(&op);
-    let strings = |input: &Option<OnnxValue>| matches!(input, Some(OnnxValue::Strings(_)));
-    known && domain.starts_with("ai.onnx") && call.inputs.iter().any(strings)
-}
 
 impl ImportContext<'_> {
     /// Calls an operator with the positions of strings in place of them.

@@ -32,7 +32,7 @@ pub(crate) enum OnnxValue {
     Object(Value, ObjectKind),
 }
 
-/// What a value is that only a run knows and that is no tensor.
+/// The kind of a value that only a run knows and that is no tensor.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ObjectKind {
     /// A sequence of tensors.

@@ -85,7 +85,7 @@ fn side(cx: &mut ImportContext, graph: &GraphProto) -> Result<Side> {
     Ok(Side { body, slots: results?.into_iter().map(|(_, slot)| slot).collect() })
 }
 
-/// What a value is that passes between a body and what is around it.
+/// The kind of a value that passes between a body and what is around it.
 #[derive(Clone, PartialEq)]
 pub(super) enum Slot {
     Tensor(TensorType),

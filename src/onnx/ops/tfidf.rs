@@ -163,7 +163,7 @@ fn tf_idf(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     one(if x.rank() == 1 { cx.squeeze(&y, &[0])? } else { y })
 }
 
-/// How often the n-grams of each column occur, `[rows, columns]`.
+/// The number of times that the n-grams of each column occur, `[rows, columns]`.
 fn counts(cx: &mut ImportContext, call: &Call, pool: &Pool, x: &Tensor) -> Result<Tensor> {
     let required = |name: &'static str| -> Result<i64> {
         call.int_opt(name)?.ok_or_else(|| invalid(format!("`{name}` is missing")))

@@ -125,7 +125,7 @@ fn found(cx: &mut ImportContext, call: &Call, keys: &List) -> Result<Found> {
     }
 }
 
-/// What was found, as values.
+/// The values that were found.
 fn encoded(
     cx: &mut ImportContext,
     call: &Call,

@@ -1,4 +1,4 @@
-//! What classifiers and regressors have in common: class labels and post transforms.
+//! Class labels and post transforms, which classifiers and regressors have in common.
 
 use std::f64::consts::{PI, SQRT_2};
 

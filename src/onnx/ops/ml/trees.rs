@@ -47,7 +47,7 @@ fn features(cx: &mut ImportContext, call: &Call) -> Result<Tensor> {
     if x.rank() == 1 { cx.unsqueeze(x, &[0]) } else { Ok(x.clone()) }
 }
 
-/// How the trees' results become one.
+/// The way in which the trees' results become one.
 struct Aggregate {
     kind: ReduceKind,
     average: bool,
