@@ -82,7 +82,7 @@ impl Rank {
 }
 
 impl ObjectKind {
-    /// What values of both kinds are; `None` if no kind has both.
+    /// The kind that has values of both kinds; `None` if there is none.
     pub fn and(&self, other: &ObjectKind) -> Option<ObjectKind> {
         let element = |a: &Element, b: &Element| {
             let rank = a.rank.and(b.rank);

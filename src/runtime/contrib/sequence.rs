@@ -1,4 +1,4 @@
-//! What importers of ONNX call on sequences, optionals and maps: sequences are arrays of tensors,
+//! Functions that importers of ONNX call on sequences, optionals and maps: sequences are arrays of tensors,
 //! optionals are values or nothing, maps have labels as keys.
 //!
 //! Sequences do not change: inserting makes another array, so one can be held by several values.
