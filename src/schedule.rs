@@ -70,7 +70,7 @@ impl Schedule {
     ///
     /// ```
     /// let schedule = reflex::Engine::new()?.schedule("examples/softmax.py", "softmax")?;
-    /// assert!(schedule.as_text().starts_with("@T.prim_func"));
+    /// assert!(schedule.as_text().contains("@T.prim_func"));
     /// # Ok::<(), reflex::Error>(())
     /// ```
     pub fn as_text(&self) -> String {
