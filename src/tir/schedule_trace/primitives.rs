@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::arguments::{Args, Value, refused};
 use crate::arith::Analyzer;
 use crate::schedule::Schedule;
-use crate::script::{parse_condition, parse_index, string};
+use crate::script::{parse_condition, parse_index, text_attribute};
 use crate::{Block, Buffer, Expr, Stmt, Var, tensor_intrin};
 
 /// A primitive.
@@ -590,12 +590,7 @@ fn annotate(s: &mut Schedule, args: &Args) -> Outcome {
         Value::Int(n) => n.to_string(),
         Value::Bool(true) => "True".to_owned(),
         Value::Bool(false) => "False".to_owned(),
-        Value::Str(text) => {
-            let looks_bare =
-                text.parse::<i64>().is_ok() || ["True", "False"].contains(&text.as_str());
-            // Kept apart from the number or truth value it looks like, as the reader of scripts does.
-            if looks_bare || text.starts_with('"') { string(text) } else { text.clone() }
-        }
+        Value::Str(text) => text_attribute(text),
         _ => return Err("`ann_val` is a number, a truth value or a text".to_owned()),
     };
     match args.get("block_or_loop")? {

@@ -53,5 +53,7 @@ pub use nesting::check_nesting;
 pub use parse::{
     line_of, parse, parse_condition, parse_dim, parse_function, parse_index, parse_module, path,
 };
+#[cfg(feature = "script")]
+pub(crate) use parse_attrs::text_attribute;
 pub use print::{print, print_indented, string, symbols};
 pub use print_expr::float;

@@ -7,6 +7,16 @@ use ruff_python_ast::{self as ast, Expr as Py};
 use super::parse::{Parser, Read, path, scalar_type};
 use super::print::string;
 
+/// A text as the value of an attribute or annotation, kept apart from the number or truth value that it
+/// looks like.
+pub(crate) fn text_attribute(text: &str) -> String {
+    let looks_bare = text.parse::<i64>().is_ok() || ["True", "False"].contains(&text);
+    match looks_bare || text.starts_with('"') {
+        true => string(text),
+        false => text.to_string(),
+    }
+}
+
 impl Parser<'_> {
     /// The attributes of a function, but for the target, which is checked.
     pub fn func_attrs(&self, e: &Py) -> Read<BTreeMap<String, String>> {
@@ -52,15 +62,7 @@ impl Parser<'_> {
 
     fn attribute(&self, e: &Py) -> Read<String> {
         Ok(match e {
-            Py::StringLiteral(s) => {
-                let text = s.value.to_str();
-                let looks_bare = text.parse::<i64>().is_ok() || ["True", "False"].contains(&text);
-                // Kept apart from the number or truth value it looks like.
-                match looks_bare || text.starts_with('"') {
-                    true => string(text),
-                    false => text.to_string(),
-                }
-            }
+            Py::StringLiteral(s) => text_attribute(s.value.to_str()),
             Py::BooleanLiteral(b) => if b.value { "True" } else { "False" }.to_string(),
             Py::NumberLiteral(n) => match &n.value {
                 ast::Number::Int(i) => i.to_string(),
