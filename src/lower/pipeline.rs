@@ -135,7 +135,7 @@ pub const KERNEL_PASSES: &[KernelPass] =
 pub const GPU_KERNEL_PASSES: &[KernelPass] = &[
     ("schedule", schedule::schedule),
     ("lower", lower_launches),
-    ("serialise_threads", |f, _| lower::simplify(&lower::serialise_threads(f))),
+    ("serialise_threads", |f, _| lower::simplify(&lower::serialise(f))),
 ];
 
 /// A kernel as a GPU runs it: the kernel passes without the last one, which is for CPUs.

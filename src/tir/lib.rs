@@ -66,6 +66,7 @@ mod host;
 pub mod launch;
 pub mod level;
 pub mod lower;
+pub mod mma;
 pub mod schedule;
 #[cfg(feature = "script")]
 pub mod schedule_trace;

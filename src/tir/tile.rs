@@ -1,4 +1,5 @@
-//! Statements on matrix registers: the tile unit of a CPU (Intel AMX).
+//! Statements of matrix units: the tile unit of a CPU (Intel AMX), and the tensor cores of a GPU
+//! ([`Mma`]).
 //!
 //! A matrix register is a buffer of [`Scope::Tile`](crate::Scope::Tile): up to 16 rows of up to 16
 //! 32-bit elements, allocated by nests of [`Stmt::Allocate`](crate::Stmt::Allocate) with nothing
@@ -9,6 +10,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::mma::{Mma, Operand};
 use crate::{Buffer, Expr};
 
 /// Matrix registers of the unit.
@@ -27,7 +29,7 @@ pub struct StridedRows {
     pub stride: Expr,
 }
 
-/// An operation on matrix registers.
+/// An operation of a matrix unit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TileOp {
     /// `tile[i, j] = 0`
@@ -62,6 +64,8 @@ pub enum TileOp {
         /// `[k / 2, columns]` VNNI pairs as uint32.
         b: Buffer,
     },
+    /// Matrix multiply-accumulate by the warp of a GPU.
+    Mma(Box<Mma>),
 }
 
 impl TileOp {
@@ -72,14 +76,24 @@ impl TileOp {
                 vec![*tile]
             }
             TileOp::DotBf16 { sum, a, b } => vec![*sum, *a, *b],
+            TileOp::Mma(_) => vec![],
         }
     }
 
-    /// The rows in memory, if it touches any.
-    pub fn rows(&self) -> Option<&StridedRows> {
+    /// The rows in memory that it touches.
+    pub fn rows(&self) -> Vec<&StridedRows> {
         match self {
-            TileOp::Load { from: rows, .. } | TileOp::Store { to: rows, .. } => Some(rows),
-            TileOp::Zero { .. } | TileOp::DotBf16 { .. } => None,
+            TileOp::Load { from: rows, .. } | TileOp::Store { to: rows, .. } => vec![rows],
+            TileOp::Mma(mma) => vec![&mma.a.rows, &mma.b.rows],
+            TileOp::Zero { .. } | TileOp::DotBf16 { .. } => vec![],
+        }
+    }
+
+    /// The expressions in it.
+    pub fn exprs(&self) -> Vec<&Expr> {
+        match self {
+            TileOp::Mma(mma) => mma.exprs().to_vec(),
+            _ => self.rows().into_iter().flat_map(|rows| [&rows.first, &rows.stride]).collect(),
         }
     }
 
@@ -89,12 +103,18 @@ impl TileOp {
             TileOp::Zero { tile } | TileOp::Load { tile, .. } => *tile,
             TileOp::Store { to, .. } => to.buffer,
             TileOp::DotBf16 { sum, .. } => *sum,
+            TileOp::Mma(mma) => mma.sum,
         }
     }
 
     /// Every buffer it touches.
     pub fn buffers(&self) -> Vec<Buffer> {
-        self.tiles().into_iter().chain(self.rows().map(|r| r.buffer)).collect()
+        let rows = self.rows().into_iter().map(|rows| rows.buffer);
+        let sum = match self {
+            TileOp::Mma(mma) => Some(mma.sum),
+            _ => None,
+        };
+        self.tiles().into_iter().chain(sum).chain(rows).collect()
     }
 
     /// The same on other buffers and with other positions.
@@ -103,22 +123,38 @@ impl TileOp {
         buffer: &mut dyn FnMut(Buffer) -> Buffer,
         expr: &mut dyn FnMut(&Expr) -> Expr,
     ) -> TileOp {
-        let mut rows = |r: &StridedRows, buffer: &mut dyn FnMut(Buffer) -> Buffer| StridedRows {
-            buffer: buffer(r.buffer),
-            first: expr(&r.first),
-            stride: expr(&r.stride),
-        };
         match self {
             TileOp::Zero { tile } => TileOp::Zero { tile: buffer(*tile) },
             TileOp::Load { tile, from } => {
-                TileOp::Load { tile: buffer(*tile), from: rows(from, buffer) }
+                TileOp::Load { tile: buffer(*tile), from: map_rows(from, buffer, expr) }
             }
             TileOp::Store { tile, to } => {
-                TileOp::Store { tile: buffer(*tile), to: rows(to, buffer) }
+                TileOp::Store { tile: buffer(*tile), to: map_rows(to, buffer, expr) }
             }
             TileOp::DotBf16 { sum, a, b } => {
                 TileOp::DotBf16 { sum: buffer(*sum), a: buffer(*a), b: buffer(*b) }
             }
+            TileOp::Mma(mma) => {
+                let mut operand = |operand: &Operand| {
+                    let rows = map_rows(&operand.rows, buffer, expr);
+                    Operand { rows, transposed: operand.transposed }
+                };
+                let (a, b) = (operand(&mma.a), operand(&mma.b));
+                let (first, lane) = (expr(&mma.first), expr(&mma.lane));
+                TileOp::Mma(Box::new(Mma { sum: buffer(mma.sum), first, a, b, lane }))
+            }
         }
+    }
+}
+
+fn map_rows(
+    rows: &StridedRows,
+    buffer: &mut dyn FnMut(Buffer) -> Buffer,
+    expr: &mut dyn FnMut(&Expr) -> Expr,
+) -> StridedRows {
+    StridedRows {
+        buffer: buffer(rows.buffer),
+        first: expr(&rows.first),
+        stride: expr(&rows.stride),
     }
 }

@@ -108,7 +108,7 @@ impl Stmt {
             Stmt::Store { indices, value, .. } => indices.iter().chain([value]).collect(),
             Stmt::If { cond, .. } | Stmt::While { cond, .. } => vec![cond],
             Stmt::Let { value, .. } => vec![value],
-            Stmt::Tile(t) => t.rows().into_iter().flat_map(|r| [&r.first, &r.stride]).collect(),
+            Stmt::Tile(t) => t.exprs(),
             Stmt::Allocate { .. } | Stmt::Barrier(_) | Stmt::Seq(_) => vec![],
         }
     }

@@ -71,8 +71,8 @@ def ceilings():
 
 
 def programs():
-    def matmul(m, k, n):
-        x, w = rand(m, k), rand(k, n)
+    def matmul(m, k, n, dtype=torch.float32):
+        x, w = rand(m, k, dtype=dtype), rand(k, n, dtype=dtype)
         return lambda: x @ w
 
     def softmax(m, n):
@@ -95,6 +95,10 @@ def programs():
     program("matmul_row", matmul(1, 1024, 768))
     program("matmul_tails", matmul(257, 129, 511))
     program("matmul_large", matmul(2048, 2048, 2048))
+    program("matmul_bf16_square", matmul(512, 512, 512, torch.bfloat16))
+    program("matmul_bf16_large", matmul(2048, 2048, 2048, torch.bfloat16))
+    program("matmul_f16_large", matmul(4096, 4096, 4096, torch.float16))
+    program("matmul_bf16_larger", matmul(8192, 8192, 8192, torch.bfloat16))
     program("softmax_rows", softmax(1000, 777))
     program("softmax_large", softmax(16384, 1024))
     program("softmax_long", softmax(256, 65536))

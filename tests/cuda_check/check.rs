@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ceilings::{CEILINGS, Figures, Size};
 use crate::facts::Facts;
-use crate::packed::{ANCHORS, Manifest, Pack, Probe};
+use crate::packed::{ANCHORS, Manifest, Pack};
 use crate::report::{Kind, PartResult, Report, Status, VERSION};
 use crate::{probes, programs};
 
@@ -66,8 +66,9 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode, String> {
         }
     };
     let capability = device.properties().compute_capability;
-    let fits = |probe: &Probe| probe.capability.is_none_or(|only| capability == Some(only));
-    pack.manifest.probes.retain(fits);
+    let fits = |only: Option<(u32, u32)>| only.is_none_or(|only| capability == Some(only));
+    pack.manifest.probes.retain(|probe| fits(probe.capability));
+    pack.manifest.cases.retain(|case| fits(case.capability));
     if let Some(from) = args.worker_from {
         return work(&pack, device, args, from);
     }

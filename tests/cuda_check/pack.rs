@@ -58,6 +58,10 @@ struct Shape {
     known: &'static [(&'static str, i64)],
     /// Whether an interpreter runs it in a moment.
     is_small: bool,
+    /// Type of the inputs, in the place of float32.
+    dtype: &'static str,
+    /// Rows of the first input, `m` of them, that alone are computed on the CPU.
+    rows: Option<i64>,
 }
 
 const MATMUL: &str = include_str!("programs/matmul.py");
@@ -67,7 +71,7 @@ const NORM: &str = include_str!("programs/norm.py");
 const CONV: &str = include_str!("programs/conv.py");
 
 /// Shapes of each class of schedules: whole tiles, tails, and one row; of known extents, and of any.
-const SHAPES: [Shape; 17] = [
+const SHAPES: [Shape; 23] = [
     shape("matmul_ragged", MATMUL, &[("x", &[33, 17]), ("w", &[17, 65])], &[], true),
     shape("softmax_small", SOFTMAX, &[("x", &[5, 70])], &[], true),
     shape("reduce_small", REDUCE, &[("x", &[19, 37])], &[], true),
@@ -103,6 +107,48 @@ const SHAPES: [Shape; 17] = [
         false,
     ),
     shape("conv_3x3", CONV, &[("x", &[1, 32, 28, 28]), ("w", &[64, 32, 3, 3])], &[], false),
+    halves(
+        "matmul_f16_small",
+        "float16",
+        &[("x", &[40, 24]), ("w", &[24, 36])],
+        &[("m", 40), ("k", 24), ("n", 36)],
+        true,
+    ),
+    halves(
+        "matmul_bf16_ragged",
+        "bfloat16",
+        &[("x", &[33, 17]), ("w", &[17, 65])],
+        &[("m", 33), ("k", 17), ("n", 65)],
+        true,
+    ),
+    halves(
+        "matmul_bf16_square",
+        "bfloat16",
+        &[("x", &[512, 512]), ("w", &[512, 512])],
+        &cube(512),
+        false,
+    ),
+    halves(
+        "matmul_bf16_large",
+        "bfloat16",
+        &[("x", &[2048, 2048]), ("w", &[2048, 2048])],
+        &cube(2048),
+        false,
+    ),
+    halves(
+        "matmul_f16_large",
+        "float16",
+        &[("x", &[4096, 4096]), ("w", &[4096, 4096])],
+        &cube(4096),
+        false,
+    ),
+    halves(
+        "matmul_bf16_larger",
+        "bfloat16",
+        &[("x", &[8192, 8192]), ("w", &[8192, 8192])],
+        &cube(8192),
+        false,
+    ),
 ];
 
 const fn cube(n: i64) -> [(&'static str, i64); 3] {
@@ -116,16 +162,28 @@ const fn shape(
     known: &'static [(&'static str, i64)],
     is_small: bool,
 ) -> Shape {
-    Shape { name, text, inputs, known, is_small }
+    Shape { name, text, inputs, known, is_small, dtype: "float32", rows: None }
+}
+
+/// A product of two matrices of 16-bit floats of known extents, whose first rows are compared.
+const fn halves(
+    name: &'static str,
+    dtype: &'static str,
+    inputs: &'static [(&'static str, &'static [i64])],
+    known: &'static [(&'static str, i64)],
+    is_small: bool,
+) -> Shape {
+    Shape { dtype, rows: Some(32), ..shape(name, MATMUL, inputs, known, is_small) }
 }
 
 impl Shape {
     /// The text with the extents that are known.
-    fn text(&self) -> String {
+    fn text(&self, known: &[(&str, i64)]) -> String {
         let defines = |line: &&str| {
-            !self.known.iter().any(|(name, _)| line.starts_with(&format!("{name} = TypeVar(")))
+            !known.iter().any(|(name, _)| line.starts_with(&format!("{name} = TypeVar(")))
         };
         let text: Vec<&str> = self.text.lines().filter(defines).collect();
+        let text = text.join("\n").replace("float32", self.dtype);
         let extent = |text: String, (name, n): &(&str, i64)| {
             let before = ["(", " "].map(|left| format!("{left}{name}"));
             before.iter().fold(text, |text, from| {
@@ -134,7 +192,7 @@ impl Shape {
                 })
             })
         };
-        self.known.iter().fold(text.join("\n"), extent)
+        known.iter().fold(text, extent)
     }
 }
 
@@ -208,14 +266,30 @@ fn text(error: impl std::fmt::Display) -> String {
 
 impl Writer {
     fn add_shape(&mut self, shape: &Shape) -> Result<(), String> {
-        let source = ModelSource::bytes(ModelFormat::Script, shape.text().into_bytes());
-        let mut inputs = vec![];
+        let source = |known: &[(&str, i64)]| {
+            ModelSource::bytes(ModelFormat::Script, shape.text(known).into_bytes())
+        };
+        let dtype = shape.dtype.parse().map_err(|_| format!("no type {}", shape.dtype))?;
+        let (mut inputs, mut arrays) = (vec![], vec![]);
         for (n, (name, dims)) in shape.inputs.iter().enumerate() {
-            let seed = n as u64 + 1;
-            let array = seeded(dims, seed)?;
-            inputs.push(((*name).to_owned(), Input::Seeded { shape: dims.to_vec(), seed }, array));
+            let (seed, mut dims) = (n as u64 + 1, dims.to_vec());
+            let ty = TensorType { dtype: shape.dtype.to_owned(), shape: dims.clone() };
+            inputs.push(((*name).to_owned(), Input::Seeded { ty, seed }));
+            if let (0, Some(rows)) = (n, shape.rows) {
+                dims[0] = dims[0].min(rows);
+            }
+            arrays.push(((*name).to_owned(), seeded(dtype, &dims, seed)?));
         }
-        self.add(shape.name, source, inputs, true)
+        let mut known = shape.known.to_vec();
+        for (name, extent) in &mut known {
+            if let ("m", Some(rows)) = (*name, shape.rows) {
+                *extent = (*extent).min(rows);
+            }
+        }
+        let oracle = source(&known);
+        let feed = arrays.into_iter().collect();
+        let rows = shape.rows.and(shape.inputs[0].1.first().copied());
+        self.add(shape.name, (source(shape.known), oracle), inputs, feed, (true, rows))
     }
 
     fn add_model(
@@ -236,8 +310,9 @@ impl Writer {
         let oracle = engine(Engine::builder().schedule_for(GPU))?;
         let general =
             [std::mem::replace(&mut self.gpu, gpu), std::mem::replace(&mut self.oracle, oracle)];
-        let inputs = self.stored(case.inputs)?;
-        let added = self.add(name, ModelSource::from(model), inputs, true);
+        let inputs = self.stored(&case.inputs)?;
+        let source = ModelSource::from(model);
+        let added = self.add(name, (source.clone(), source), inputs, case.inputs, (true, None));
         [self.gpu, self.oracle] = general;
         added
     }
@@ -253,17 +328,18 @@ impl Writer {
             let data = literal.bytes().to_vec();
             feed.insert(input.name.clone(), Array { dtype, shape, data });
         }
-        let inputs = self.stored(feed)?;
-        self.add(name, ModelSource::from(model.as_path()), inputs, false)
+        let inputs = self.stored(&feed)?;
+        let source = ModelSource::from(model.as_path());
+        self.add(name, (source.clone(), source), inputs, feed, (false, None))
     }
 
     /// Writes inputs to the data file.
-    fn stored(&mut self, feed: Feed) -> Result<Vec<(String, Input, Array)>, String> {
-        let store = |(name, array): (String, Array)| {
-            let input = Input::Stored { ty: TensorType::of(&array), at: self.write(&array.data)? };
-            Ok((name, input, array))
+    fn stored(&mut self, feed: &Feed) -> Result<Vec<(String, Input)>, String> {
+        let store = |(name, array): (&String, &Array)| {
+            let input = Input::Stored { ty: TensorType::of(array), at: self.write(&array.data)? };
+            Ok((name.clone(), input))
         };
-        feed.into_iter().map(store).collect()
+        feed.iter().map(store).collect()
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<Span, String> {
@@ -273,35 +349,43 @@ impl Writer {
         Ok(span)
     }
 
-    /// Compiles a program for the GPU, and computes its outputs on the CPU.
+    /// Compiles a program for the GPU, and computes outputs of another one on the CPU: of the same, or of
+    /// one for the first of `rows` rows, which do not depend on others.
     fn add(
         &mut self,
         name: &str,
-        source: ModelSource,
-        inputs: Vec<(String, Input, Array)>,
-        is_timed: bool,
+        (source, same): (ModelSource, ModelSource),
+        inputs: Vec<(String, Input)>,
+        feed: Feed,
+        (is_timed, rows): (bool, Option<i64>),
     ) -> Result<(), String> {
         let failed = |e: reflex::Error| format!("{name}: {e}");
         let library = format!("{name}.so");
         let program = self.gpu.load(source.clone()).map_err(failed)?;
         program.save(self.folder.join(&library)).map_err(failed)?;
+        let mut on_tensor_cores = false;
         for (_, ptx) in self.oracle.ptx(source.clone(), None).map_err(failed)? {
+            on_tensor_cores |= ptx.contains("mma.sync");
             self.forms.extend(probes::forms(&ptx).map(str::to_owned));
         }
-        let oracle = self.oracle.load(source).map_err(failed)?;
-        let feed = inputs.iter().map(|(name, _, array)| (name.clone(), array.clone())).collect();
+        let oracle = self.oracle.load(same).map_err(failed)?;
         let mut outputs = vec![];
         for array in run(&oracle, &feed).map_err(failed)? {
             let data = match array.data.len() <= SHOWN {
                 true => Some(self.write(&array.data)?),
                 false => None,
             };
-            outputs.push(Expected { ty: TensorType::of(&array), hash: hash(&array), data });
+            let mut ty = TensorType::of(&array);
+            let known = array.shape.iter().product::<i64>() as u64;
+            if let Some(rows) = rows {
+                ty.shape[0] = rows;
+            }
+            outputs.push(Expected { ty, known, hash: hash(&array), data });
         }
-        let inputs = inputs.into_iter().map(|(name, input, _)| (name, input)).collect();
         eprintln!("packed {name}");
         let (name, file) = (name.to_owned(), library);
-        self.cases.push(Case { name, file, inputs, outputs, is_timed });
+        let capability = on_tensor_cores.then_some((9, 0));
+        self.cases.push(Case { name, file, inputs, outputs, is_timed, capability });
         Ok(())
     }
 
@@ -325,7 +409,10 @@ impl Writer {
     fn finish(mut self, program: Option<&Path>) -> Result<(), String> {
         let forms = std::mem::take(&mut self.forms);
         let mut probes = vec![];
-        for form in forms.into_iter().filter(|form| !probes::is_structure(form)) {
+        // What a warp does together has probes of its own.
+        let alone =
+            |form: &String| !probes::is_structure(form) && !probes::collective::covers(form);
+        for form in forms.into_iter().filter(alone) {
             let ptx = probes::ptx(&form)?;
             probes.push(self.probe(form, ptx, None)?);
         }

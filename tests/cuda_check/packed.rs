@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use reflex::Array;
+use reflex::{Array, DType};
 use serde::{Deserialize, Serialize};
 
 /// Version of [`Manifest`].
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The manifest's file.
 const MANIFEST: &str = "pack.json";
 /// The file with inputs and expected outputs.
@@ -59,6 +59,9 @@ pub struct Case {
     pub outputs: Vec<Expected>,
     /// Whether calls are timed.
     pub is_timed: bool,
+    /// The compute capability that alone gives these outputs, where tensor cores do; every one where there
+    /// is none.
+    pub capability: Option<(u32, u32)>,
 }
 
 /// An input.
@@ -71,10 +74,10 @@ pub enum Input {
         /// Where.
         at: Span,
     },
-    /// Elements of float32 in -1 to 1, by a generator.
+    /// Elements in -1 to 1, by a generator.
     Seeded {
-        /// The shape.
-        shape: Vec<i64>,
+        /// Type and shape.
+        ty: TensorType,
         /// The seed.
         seed: u64,
     },
@@ -103,7 +106,9 @@ pub struct Span {
 pub struct Expected {
     /// Type and shape.
     pub ty: TensorType,
-    /// BLAKE3 of the elements, all NaNs of which are the same.
+    /// Elements that are known: all, or the first ones.
+    pub known: u64,
+    /// BLAKE3 of those, all NaNs of which are the same.
     pub hash: String,
     /// The elements, where they are few.
     pub data: Option<Span>,
@@ -168,7 +173,10 @@ impl Pack {
     /// The array of an input.
     pub fn input(&self, input: &Input) -> Result<Array, String> {
         match input {
-            Input::Seeded { shape, seed } => seeded(shape, *seed),
+            Input::Seeded { ty, seed } => {
+                let dtype = ty.dtype.parse().map_err(|_| format!("no type {}", ty.dtype))?;
+                seeded(dtype, &ty.shape, *seed)
+            }
             Input::Stored { ty, at } => {
                 let dtype = ty.dtype.parse().map_err(|_| format!("no type {}", ty.dtype))?;
                 Ok(Array { dtype, shape: ty.shape.clone(), data: self.read(*at)? })
@@ -177,16 +185,22 @@ impl Pack {
     }
 }
 
-/// Numbers in -1 to 1: the n-th comes from the seed and n alone (splitmix64; Steele, Lea and Flood,
-/// 2014).
-pub fn seeded(shape: &[i64], seed: u64) -> Result<Array, String> {
+/// Numbers in -1 to 1, of float32 or 16 bits: the n-th comes from the seed and n alone (splitmix64; Steele,
+/// Lea and Flood, 2014).
+pub fn seeded(dtype: DType, shape: &[i64], seed: u64) -> Result<Array, String> {
     let count: i64 = shape.iter().product();
     let value = |n: i64| {
         let bits = mix(seed.wrapping_add((n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)));
         (bits >> 40) as f32 / (1_u64 << 23) as f32 - 1.0
     };
-    let values: Vec<f32> = (0..count).map(value).collect();
-    Array::of(shape, &values).map_err(|e| e.to_string())
+    let values = (0..count).map(value);
+    let data: Vec<u8> = match dtype {
+        DType::F32 => values.flat_map(f32::to_le_bytes).collect(),
+        DType::F16 => values.flat_map(|x| half::f16::from_f32(x).to_le_bytes()).collect(),
+        DType::BF16 => values.flat_map(|x| half::bf16::from_f32(x).to_le_bytes()).collect(),
+        other => return Err(format!("no generator of {other}")),
+    };
+    Ok(Array { dtype, shape: shape.to_vec(), data })
 }
 
 /// The output function of splitmix64.

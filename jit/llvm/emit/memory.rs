@@ -163,14 +163,14 @@ impl<'c> Emitter<'_, 'c> {
         Ok(LaneValue::of(self.ir.binary(op, both[0], both[1])?))
     }
 
-    pub(super) fn base(&self, buffer: Buffer) -> Result<PointerValue<'c>> {
+    pub(crate) fn base(&self, buffer: Buffer) -> Result<PointerValue<'c>> {
         self.buffers.get(&buffer).copied().ok_or_else(|| {
             let name = &self.func.buffers[buffer].name;
             CodegenError::new(format!("buffer {name} is used outside its allocation"))
         })
     }
 
-    pub(super) fn element(
+    pub(crate) fn element(
         &self,
         base: PointerValue<'c>,
         offset: IntValue<'c>,

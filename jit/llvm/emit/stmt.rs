@@ -2,6 +2,7 @@
 
 use inkwell::IntPredicate;
 use inkwell::values::{BasicValueEnum, IntValue};
+use reflex_tir::tile::TileOp;
 use reflex_tir::{Buffer, Expr, For, ForKind, Scope, Stmt, Var};
 
 use crate::emit::value::LaneValue;
@@ -51,6 +52,7 @@ impl<'c> Emitter<'_, 'c> {
             }
             Stmt::Allocate { buffer, body } => self.allocate(*buffer, body),
             Stmt::While { cond, body } => self.while_loop(cond, body),
+            Stmt::Tile(TileOp::Mma(mma)) if self.unit == Unit::Gpu => self.mma(mma),
             Stmt::Tile(tile) if self.unit == Unit::Cpu => self.tile(tile),
             Stmt::Tile(_) => Err(CodegenError::new("a CPU's matrix registers on a GPU")),
             Stmt::Barrier(scope) if self.unit == Unit::Gpu => self.barrier(*scope),

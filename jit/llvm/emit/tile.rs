@@ -96,6 +96,7 @@ impl<'c> Emitter<'_, 'c> {
                 let [address, stride] = self.rows(to)?;
                 self.unit("tilestored64", &[register, address, stride])
             }
+            TileOp::Mma(_) => Err(CodegenError::new("tensor cores on a CPU")),
         }
     }
 

@@ -10,6 +10,7 @@
 //! Decision: docs/decisions/0053-ptx-from-launches.md
 
 mod kernel;
+mod mma;
 mod target_machine;
 
 use inkwell::context::Context;

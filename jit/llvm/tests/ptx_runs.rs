@@ -3,8 +3,11 @@
 
 #[path = "common/gpu.rs"]
 mod gpu;
+#[path = "../../../src/tir/tests/common/mma_kernel.rs"]
+mod mma_kernel;
 
 use gpu::{REVERSED, corpus, gpus, kernel};
+use mma_kernel::{mma_bits, mma_kernel};
 use reflex_llvm::nvptx::compile;
 use reflex_ptx::{Arch, Device, LaunchOptions, Limits, Module, Order, Params};
 use reflex_tir::codegen::{DeviceCode, OptLevel};
@@ -148,6 +151,39 @@ fn ptx_has_the_evaluators_bits() {
                         print(&func),
                         code.ptx
                     );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn tensor_cores_have_the_evaluators_bits() {
+    let hopper = gpus().into_iter().find(|gpu| gpu.name == "cuda:sm_90a").expect("it is known");
+    let tensor = |dtype, bytes| EvalTensor { dtype, shape: vec![256], bytes };
+    for (dtype, name) in [(DType::F16, "float16"), (DType::BF16, "bfloat16")] {
+        for transposed in [[false, false], [false, true], [true, false], [true, true]] {
+            let text = mma_kernel(name, transposed);
+            let func = reflex_tir::script::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+            for seed in 1..6 {
+                let halves = |seed| mma_bits(seed).0.iter().flat_map(|x| x.to_le_bytes()).collect();
+                let sums = mma_bits(seed).1.iter().flat_map(|x| x.to_le_bytes()).collect();
+                let args = [
+                    tensor(dtype, halves(seed)),
+                    tensor(dtype, halves(seed + 100)),
+                    tensor(DType::F32, sums),
+                    tensor(DType::F32, vec![0; 1024]),
+                ];
+                let mut evaluated: Vec<EvalArg> =
+                    args.iter().cloned().map(EvalArg::Tensor).collect();
+                eval_threads(&func, &mut evaluated, ThreadOrder::Index)
+                    .unwrap_or_else(|e| panic!("{e}\n{text}"));
+                let wanted = elements(evaluated[3].tensor());
+                for opt in [OptLevel::O0, OptLevel::O3] {
+                    let code = compile(&func, &hopper, opt).unwrap_or_else(|e| panic!("{e}"));
+                    assert!(code.ptx.contains("mma.sync.aligned.m16n8k16"), "{}", code.ptx);
+                    let found = elements(&interpreted(&func, &code, &args, Order::Reverse));
+                    assert_eq!(found, wanted, "{name} {transposed:?} {seed} {opt:?}\n{}", code.ptx);
                 }
             }
         }

@@ -13,7 +13,7 @@ use reflex_lower::pipeline::{
 use reflex_lower::schedule::{Decision, Scheduled, schedule_for};
 use reflex_tir::codegen::{CpuTarget, GpuTarget, Target};
 use reflex_tir::eval::{EvalArg, EvalTensor, ThreadOrder, eval, eval_threads};
-use reflex_tir::lower::{lower_gpu, serialise_threads};
+use reflex_tir::lower::{lower_gpu, serialise};
 use reflex_tir::verify::verify_gpu;
 use reflex_tir::{DType, Expr, PrimFunc, script};
 
@@ -27,7 +27,8 @@ fn exact(scheduled: &Scheduled) -> bool {
 }
 
 /// The rules that do not.
-const REASSOCIATED: [&str; 4] = ["rows", "row reduction", "split reduction", "gemm, split-k"];
+const REASSOCIATED: [&str; 5] =
+    ["rows", "row reduction", "split reduction", "gemm, split-k", "gemm, tensor cores"];
 
 /// Runs a kernel by loops, or by threads in an order.
 fn run(
@@ -57,7 +58,7 @@ fn check(case: &Case, kernel: &Legalized, orders: &[ThreadOrder]) -> Scheduled {
     let allowed = if exact(&scheduled) { 0.0 } else { tolerance(&want) };
     let mut results: Vec<Vec<Literal>> =
         orders.iter().map(|order| run(&lowered, &inputs, &want, Some(*order))).collect();
-    results.push(run(&serialise_threads(&lowered), &inputs, &want, None));
+    results.push(run(&serialise(&lowered), &inputs, &want, None));
     for result in &results {
         assert_close(&case.name, result, &naive, allowed);
         let bits = |list: &[Literal]| list.iter().map(|l| l.bytes().to_vec()).collect::<Vec<_>>();
@@ -142,6 +143,39 @@ fn contractions_are_tiled() {
 }
 
 #[test]
+fn contractions_of_halves_run_on_tensor_cores() {
+    for dtype in [DType::F16, DType::BF16] {
+        let of = |shape: &[i64], seed| halves(&noise(shape, seed), dtype);
+        for (batch, m, n, k) in
+            [(1, 64, 64, 32), (1, 70, 33, 20), (2, 32, 40, 80), (1, 16, 24, 100)]
+        {
+            let args = vec![of(&[batch, m, k], 3), of(&[batch, k, n], 4)];
+            assert_eq!(rules(Op::MatMul, args), ["gemm, tensor cores"], "{dtype}, {m}, {n}, {k}");
+        }
+        let geometry = ConvAttrs {
+            strides: vec![2, 1],
+            pads_begin: vec![1, 1],
+            pads_end: vec![1, 1],
+            dilations: vec![1, 1],
+            groups: 1,
+        };
+        let args = vec![of(&[1, 3, 7, 9], 3), of(&[33, 3, 3, 3], 4)];
+        assert!(rules(Op::Conv(geometry), args).contains(&"gemm, tensor cores"));
+    }
+}
+
+/// The values in a type of 16 bits.
+fn halves(values: &Literal, dtype: DType) -> Literal {
+    let numbers = values.bytes().as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b));
+    let bits = |x: f32| match dtype {
+        DType::F16 => half::f16::from_f32(x).to_bits(),
+        _ => half::bf16::from_f32(x).to_bits(),
+    };
+    let bytes: Vec<u8> = numbers.flat_map(|x| bits(x).to_le_bytes()).collect();
+    Literal::new(dtype, values.shape().to_vec(), std::sync::Arc::new(bytes)).expect("it fits")
+}
+
+#[test]
 fn transposes_go_through_shared_memory() {
     for (shape, axes) in [
         (vec![32, 64], vec![1, 0]),
@@ -205,7 +239,7 @@ fn traces_bind_threads_and_are_checked_as_rules_are() {
         "{}",
         script::print(&lowered)
     );
-    let want = run(&serialise_threads(&lowered), &inputs, &outs, None);
+    let want = run(&serialise(&lowered), &inputs, &outs, None);
     for order in [ThreadOrder::Index, ThreadOrder::Reverse] {
         let seen = run(&lowered, &inputs, &outs, Some(order));
         assert!(seen[0].bytes() == want[0].bytes());

@@ -3,6 +3,7 @@
 use super::error::EvalErrorKind;
 use super::scalar::{Scalar, dot_tile};
 use super::{Done, Evaluator};
+use crate::mma::{EACH, Half, Mma, Operand, SIDE, dot};
 use crate::tile::{StridedRows, TileOp};
 use crate::{Buffer, Expr};
 
@@ -42,7 +43,44 @@ impl Evaluator<'_> {
                     m.put(*sum, &[i, j], Scalar::F32(dot_tile(old, &pairs)))
                 })
             }
+            TileOp::Mma(mma) => self.run_mma(mma),
         }
+    }
+
+    /// A thread's part of a product of its warp.
+    fn run_mma(&mut self, mma: &Mma) -> Done {
+        let dtype = self.func.buffers[mma.a.rows.buffer].dtype;
+        let half = Half::of(dtype)
+            .ok_or_else(|| EvalErrorKind::Type(format!("tensor cores do not multiply {dtype}")))?;
+        let (lane, first) = (self.int(&mma.lane)?, self.int(&mma.first)?);
+        let operand = |operand: &Operand| {
+            let StridedRows { buffer, first, stride } = &operand.rows;
+            let (first, stride) = (self.int(first)?, self.int(stride)?);
+            let steps = if operand.transposed { [1, stride] } else { [stride, 1] };
+            Ok((*buffer, first, steps))
+        };
+        let (a, b) = (operand(&mma.a)?, operand(&mma.b)?);
+        for n in 0..EACH {
+            let (row, column) = Mma::element(n);
+            let (row, column) = (row + lane / 4, column + lane % 4 * 2);
+            let bits =
+                |(buffer, first, [across, along]): (Buffer, i64, [i64; 2]), at, step| match self
+                    .get(buffer, &[first + at * across + step * along])?
+                {
+                    Scalar::F16(x) => Ok(x.to_bits()),
+                    Scalar::Bf16(x) => Ok(x.to_bits()),
+                    _ => Err(EvalErrorKind::Type("an operand of other than 16 bits".into())),
+                };
+            let pair = |step| Ok((bits(a, row, step)?, bits(b, column, step)?));
+            let pairs = (0..SIDE).map(pair).collect::<Result<Vec<_>, EvalErrorKind>>()?;
+            self.fuel = self.fuel.checked_sub(SIDE as u64).ok_or(EvalErrorKind::Fuel)?;
+            let at = [first + n];
+            let Scalar::F32(old) = self.get(mma.sum, &at)? else {
+                return Err(EvalErrorKind::Type("a sum that is not float32".into()));
+            };
+            self.put(mma.sum, &at, Scalar::F32(dot(half, old, &pairs)))?;
+        }
+        Ok(())
     }
 
     /// Calls `f` for every element of a register.

@@ -17,6 +17,7 @@
 mod convert_ssa;
 mod lower_blocks;
 mod lower_math;
+mod lower_mma;
 mod partition_loops;
 mod place_barriers;
 mod plan_allocations;
@@ -28,6 +29,7 @@ mod unify_thread_bindings;
 pub use convert_ssa::convert_ssa;
 pub use lower_blocks::lower_blocks;
 pub use lower_math::{lower_bf16_dots, lower_math};
+pub use lower_mma::lower_mma;
 pub use partition_loops::partition_loops;
 pub use place_barriers::place_barriers;
 pub use plan_allocations::plan_allocations;
@@ -58,12 +60,18 @@ pub const GPU_PASSES: &[Pass] = &[
     ("simplify", simplify),
 ];
 
-/// The pass that makes a CPU run what is lowered for a GPU.
-pub const SERIALISE_THREADS: Pass = ("serialise_threads", serialise_threads);
+/// The passes that make a CPU run what is lowered for a GPU.
+pub const SERIAL_PASSES: &[Pass] =
+    &[("lower_mma", lower_mma), ("serialise_threads", serialise_threads)];
 
 /// The lowered form of `func`, whose loops are bound to blocks and threads.
 pub fn lower_gpu(func: &PrimFunc) -> PrimFunc {
     GPU_PASSES.iter().fold(lower(func), |func, (_, pass)| pass(&func))
+}
+
+/// What [`lower_gpu`] lowered, for a CPU that runs the threads of every launch one after the other.
+pub fn serialise(func: &PrimFunc) -> PrimFunc {
+    SERIAL_PASSES.iter().fold(func.clone(), |func, (_, pass)| pass(&func))
 }
 
 /// The lowered form of `func`. Lowering a lowered function changes nothing that matters.

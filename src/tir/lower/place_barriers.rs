@@ -196,6 +196,12 @@ impl PlaceBarriers<'_> {
         {
             found.push(access(*buffer, indices, true));
         }
+        // Of its rows no more is known than that they are somewhere in the buffer.
+        if let Stmt::Tile(tile) = s {
+            for buffer in tile.buffers().into_iter().filter(|b| !is_private(self.func, *b)) {
+                found.push(access(buffer, &[], buffer == tile.written()));
+            }
+        }
         found
     }
 }

@@ -4,6 +4,7 @@ use ruff_python_ast::Expr as Py;
 use ruff_text_size::Ranged;
 
 use super::parse::{Name, Parser, Read, path};
+use crate::mma::{Mma, Operand};
 use crate::tile::{StridedRows, TileOp};
 use crate::{Buffer, Expr};
 
@@ -26,8 +27,21 @@ impl Parser<'_> {
                 a: self.named_buffer(a)?,
                 b: self.named_buffer(b)?,
             },
+            ("mma", [sum, a, a_stride, a_transposed, b, b_stride, b_transposed, lane]) => {
+                let StridedRows { buffer: sum, first, .. } = self.rows(sum, lane)?;
+                let a = self.operand(a, a_stride, a_transposed)?;
+                let b = self.operand(b, b_stride, b_transposed)?;
+                TileOp::Mma(Box::new(Mma { sum, first, a, b, lane: self.index(lane)? }))
+            }
             _ => return Err(self.unsupported(call)),
         }))
+    }
+
+    fn operand(&mut self, first: &Py, stride: &Py, transposed: &Py) -> Read<Operand> {
+        let Py::BooleanLiteral(transposed) = transposed else {
+            return Err(self.unsupported(transposed));
+        };
+        Ok(Operand { rows: self.rows(first, stride)?, transposed: transposed.value })
     }
 
     pub fn named_buffer(&mut self, e: &Py) -> Read<Buffer> {

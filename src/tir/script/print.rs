@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use super::names::{Names, identifier};
 use crate::arith::Analyzer;
+use crate::mma::Operand;
 use crate::tile::{StridedRows, TileOp};
 use crate::{
     Block, BlockIter, Buffer, DType, Expr, ExprKind, For, ForKind, IterKind, Param, PrimFunc,
@@ -248,6 +249,15 @@ impl<'f> Printer<'f> {
             TileOp::DotBf16 { sum, a, b } => {
                 let names = [sum, a, b].map(|buffer| self.buffer(*buffer));
                 format!("T.tile_dot_bf16({})", names.join(", "))
+            }
+            TileOp::Mma(mma) => {
+                let operand = |operand: &Operand| {
+                    let transposed = if operand.transposed { "True" } else { "False" };
+                    format!("{}, {transposed}", rows(&operand.rows))
+                };
+                let (sum, first) = (self.buffer(mma.sum), self.expr(&mma.first));
+                let (a, b, lane) = (operand(&mma.a), operand(&mma.b), self.expr(&mma.lane));
+                format!("T.tile_mma({sum}[{first}], {a}, {b}, {lane})")
             }
         };
         self.line(&line);

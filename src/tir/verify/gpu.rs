@@ -4,13 +4,21 @@
 use super::{Fault, IrForm, verify};
 use crate::codegen::GpuTarget;
 use crate::launch::{Launch, Varying};
-use crate::thread::{ThreadAxis, ThreadLevel};
+use crate::mma::Mma;
+use crate::thread::{ThreadAxis, ThreadLevel, WARP};
+use crate::tile::{StridedRows, TileOp};
 use crate::{Buffer, Expr, ExprKind, For, ForKind, PrimFunc, Scope, Stmt, Var};
 
 /// Checks `func`, which is lowered for `gpu`; the error lists every fault.
 pub fn verify_gpu(func: &PrimFunc, gpu: &GpuTarget) -> Result<(), Vec<Fault>> {
     verify(func, IrForm::Lowered)?;
-    let mut v = GpuVerifier { func, gpu, at: format!("function `{}`", func.name), faults: vec![] };
+    let mut v = GpuVerifier {
+        func,
+        gpu,
+        at: format!("function `{}`", func.name),
+        faults: vec![],
+        lanes: Lanes::default(),
+    };
     v.host(&func.body);
     if v.faults.is_empty() { Ok(()) } else { Err(v.faults) }
 }
@@ -20,6 +28,24 @@ struct GpuVerifier<'f> {
     gpu: &'f GpuTarget,
     at: String,
     faults: Vec<Fault>,
+    lanes: Lanes,
+}
+
+/// The threads of a warp, where they are those along threadIdx.x.
+#[derive(Default)]
+struct Lanes {
+    var: Option<Var>,
+    /// What differs between them.
+    in_warp: Varying,
+}
+
+impl Lanes {
+    fn of(launch: &Launch<'_>) -> Lanes {
+        let warp = launch.thread(ThreadAxis::ThreadX).filter(|l| l.extent.as_int() == Some(WARP));
+        let threads = warp.into_iter().collect();
+        let launch = Launch { threads, ..launch.clone() };
+        Lanes { var: warp.map(|l| l.var), in_warp: Varying::of(&launch) }
+    }
 }
 
 impl<'f> GpuVerifier<'f> {
@@ -108,7 +134,28 @@ impl<'f> GpuVerifier<'f> {
             self.fault("too many threads along threadIdx.z");
         }
         self.shared(&launch.shared);
+        self.lanes = Lanes::of(launch);
         self.thread(launch.body, &Varying::of(launch), None);
+    }
+
+    /// A product of tensor cores: all threads of a warp come, with the same operands in shared memory.
+    fn mma(&mut self, mma: &Mma, varying: &Varying, parted: Option<&'static str>) {
+        if let Some(part) = parted {
+            self.fault(format!("a product of a warp in {part} that differs between threads"));
+        }
+        if self.lanes.var.is_none() || mma.lane.as_var() != self.lanes.var {
+            self.fault("a product of a warp whose threads are not those along threadIdx.x, 32");
+        }
+        let differs = |e: &Expr| self.lanes.in_warp.varies(self.func, e);
+        let operands = [&mma.a.rows, &mma.b.rows];
+        let apart = operands.iter().any(|rows| differs(&rows.first) || differs(&rows.stride));
+        let outside = |rows: &&StridedRows| self.func.buffers[rows.buffer].scope != Scope::Shared;
+        if apart || operands.iter().any(outside) {
+            self.fault("operands of a product that differ in a warp, or are not in shared memory");
+        }
+        if varying.varies(self.func, &mma.first) {
+            self.fault("a sum of a warp at a place that differs between threads");
+        }
     }
 
     fn shared(&mut self, buffers: &[Buffer]) {
@@ -129,6 +176,7 @@ impl<'f> GpuVerifier<'f> {
     fn thread(&mut self, stmt: &'f Stmt, varying: &Varying, parted: Option<&'static str>) {
         let mut inside = varying.clone();
         inside.enter(self.func, stmt);
+        self.lanes.in_warp.enter(self.func, stmt);
         let here = match stmt {
             Stmt::For(_) => "a loop",
             Stmt::While { .. } => "a `while`",
@@ -153,6 +201,7 @@ impl<'f> GpuVerifier<'f> {
                     self.fault(format!("a barrier in {part} that differs between threads"));
                 }
             }
+            Stmt::Tile(TileOp::Mma(mma)) => self.mma(mma, varying, parted),
             Stmt::Tile(_) => self.fault("matrix registers of a CPU"),
             Stmt::Block(_)
             | Stmt::Store { .. }

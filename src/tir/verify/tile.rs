@@ -1,6 +1,7 @@
 //! Statements on matrix registers.
 
 use super::Verifier;
+use crate::mma::{Half, Mma};
 use crate::tile::{SIDE, TileOp};
 use crate::{Buffer, DType, Scope};
 
@@ -25,12 +26,15 @@ impl Verifier<'_> {
             let name = self.buffer_name(buffer);
             self.require(known, || format!("buffer `{name}` is not in scope"));
         }
+        for e in tile.exprs() {
+            self.expr(e);
+            self.require(e.dtype() == DType::I64, || format!("rows at {}", e.dtype()));
+        }
+        if let TileOp::Mma(mma) = tile {
+            return self.mma(mma);
+        }
         let extents: Vec<_> = tile.tiles().into_iter().map(|t| self.register(t)).collect();
-        if let Some(rows) = tile.rows() {
-            for e in [&rows.first, &rows.stride] {
-                self.expr(e);
-                self.require(e.dtype() == DType::I64, || format!("rows at {}", e.dtype()));
-            }
+        if let Some(rows) = tile.rows().first() {
             let word = |v: &Self, b| v.func.buffers.get(b).map(|d| d.dtype);
             let same = word(self, rows.buffer) == word(self, tile.tiles()[0]);
             let memory = self.func.buffers.get(rows.buffer).is_some_and(|d| d.scope != Scope::Tile);
@@ -50,5 +54,18 @@ impl Verifier<'_> {
                 "matrix registers whose shapes or types do not fit a product".into()
             });
         }
+    }
+    /// A product of tensor cores: what it reads and adds to.
+    fn mma(&mut self, mma: &Mma) {
+        self.stored(mma.sum);
+        let data = |b: Buffer| self.func.buffers.get(b).map(|data| (data.dtype, data.scope));
+        let operands = [&mma.a, &mma.b].map(|operand| data(operand.rows.buffer));
+        let sum = data(mma.sum);
+        let halves = operands[0].is_some_and(|(dtype, _)| Half::of(dtype).is_some());
+        let same = operands[0].map(|(dtype, _)| dtype) == operands[1].map(|(dtype, _)| dtype);
+        self.require(halves && same, || "tensor cores multiply two float16 or two bfloat16".into());
+        let private =
+            sum.is_some_and(|(dtype, scope)| (dtype, scope) == (DType::F32, Scope::Local));
+        self.require(private, || "the sum of tensor cores is a thread's own, float32".into());
     }
 }

@@ -158,6 +158,11 @@ pub fn all() -> Vec<Collective> {
     all
 }
 
+/// Whether a form of instruction has a probe.
+pub fn covers(form: &str) -> bool {
+    all().iter().any(|probe| probe.form.split(" of ").next() == Some(form))
+}
+
 /// The probe of a form.
 pub fn find(form: &str) -> Option<Collective> {
     all().into_iter().find(|probe| probe.form == form)

@@ -73,6 +73,14 @@ fn a_folder_is_packed_checked_and_imported() {
     let found = report(out.path());
     assert!(with_status(&found, "pass").len() > 60, "{said}");
     assert_eq!(found["facts"]["sm"], "sm_80");
+    // Programs of tensor cores have the bits of Hopper's.
+    let (code, said) = check(&pack, out.path(), driver.path(), "seed=3;sm=90");
+    assert_eq!(code, Some(0), "{said}");
+    let found = report(out.path());
+    let passed = with_status(&found, "pass");
+    for name in ["matmul_f16_small", "matmul_bf16_ragged"] {
+        assert!(passed.iter().any(|result| result["name"] == name), "{name}: {said}");
+    }
     failures_are_told(&pack, out.path(), driver.path());
     figures_of_no_gpu_are_refused(out.path(), &found);
 }
@@ -144,7 +152,7 @@ fn what_is_missing_is_named() {
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("pack.json: No such file"), "{said}");
 
-    let manifest = r#"{"version": 1, "reflex": "0", "probes": [], "cases": []}"#;
+    let manifest = r#"{"version": 2, "reflex": "0", "probes": [], "cases": []}"#;
     std::fs::write(out.path().join("pack.json"), manifest).expect("writes");
     let driver = stand_in();
     let (plan, words) = ("devices=0", "no device to check: cuda:0: cuInit: CUDA_ERROR_NO_DEVICE");
@@ -164,12 +172,12 @@ fn what_is_missing_is_named() {
             "{said}"
         );
     }
-    std::fs::write(out.path().join("pack.json"), manifest.replace(": 1,", ": 99,"))
+    std::fs::write(out.path().join("pack.json"), manifest.replace(": 2,", ": 99,"))
         .expect("writes");
     let mut command = Command::new(TOOL);
     let (code, said) = run(command.arg("check").arg(out.path()));
     assert_eq!(
-        (code, said.contains("version 99, and this program reads 1")),
+        (code, said.contains("version 99, and this program reads 2")),
         (Some(2), true),
         "{said}"
     );

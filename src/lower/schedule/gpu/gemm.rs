@@ -38,7 +38,7 @@ const UNROLLED: i64 = 4;
 /// The fewest rows or columns that are worth a tile.
 const LEAST: i64 = 16;
 /// Tiles that keep a GPU busy: one for each multiprocessor of the smallest that are common.
-const ENOUGH_TILES: i64 = 108;
+pub(super) const ENOUGH_TILES: i64 = 108;
 /// The most parts of a reduction, and steps that each has at least.
 const MOST_PARTS: i64 = 32;
 const LEAST_STEPS: i64 = 64;
@@ -176,33 +176,33 @@ impl Tiles {
 }
 
 /// A sum over products of two operands, its axes by the operands that have them.
-struct Product<'s> {
-    stage: &'s Stage,
-    a: Operand,
-    b: Operand,
-    rows: Vec<Axis>,
-    columns: Vec<Axis>,
-    batch: Vec<Axis>,
+pub(super) struct Product<'s> {
+    pub(super) stage: &'s Stage,
+    pub(super) a: Operand,
+    pub(super) b: Operand,
+    pub(super) rows: Vec<Axis>,
+    pub(super) columns: Vec<Axis>,
+    pub(super) batch: Vec<Axis>,
 }
 
 /// An operand, and whether neighbouring threads load along its own axes rather than along steps.
-struct Operand {
-    value: Expr,
-    across: bool,
+pub(super) struct Operand {
+    pub(super) value: Expr,
+    pub(super) across: bool,
 }
 
 /// A position in the result and the reduction.
-struct Position {
-    row: Expr,
-    column: Expr,
-    step: Expr,
+pub(super) struct Position {
+    pub(super) row: Expr,
+    pub(super) column: Expr,
+    pub(super) step: Expr,
 }
 
 /// Where a result goes and as what.
 type Store<'a> = &'a dyn Fn(&Position, Expr) -> (Buffer, Vec<Expr>, Expr);
 
 impl<'s> Product<'s> {
-    fn of(nest: &Nest<'_>, stage: &'s Stage) -> Result<Product<'s>, Refusal> {
+    pub(super) fn of(nest: &Nest<'_>, stage: &'s Stage) -> Result<Product<'s>, Refusal> {
         let ExprKind::Call { op: Intrin::Fma, args, .. } = stage.value.kind() else {
             return Err(Refusal::NoContraction);
         };
@@ -387,7 +387,7 @@ impl<'s> Product<'s> {
     }
 
     /// The axes of results at a position.
-    fn places(&self, at: &Position) -> std::collections::HashMap<reflex_tir::Var, Expr> {
+    pub(super) fn places(&self, at: &Position) -> std::collections::HashMap<reflex_tir::Var, Expr> {
         let mut places = decoded(&self.rows, &at.row);
         places.extend(decoded(&self.columns, &at.column));
         places

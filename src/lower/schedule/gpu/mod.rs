@@ -5,6 +5,7 @@
 //! | `rows` | reductions along rows and what reads them at the same row, in one launch | reassociated |
 //! | `map` | stages without a reduction whose rows are whole vectors | exactly the naive ones |
 //! | `transpose` | moves from one contiguous axis to another | exactly the naive ones |
+//! | `gemm, tensor cores` | contractions of 16-bit floats with rows and columns | those of tensor cores |
 //! | `gemm` | contractions of float32 with rows and columns | exactly the naive ones |
 //! | `gemm, split-k` | those with few tiles and a long reduction | reassociated |
 //! | `row reduction` | reductions of contiguous elements | reassociated |
@@ -27,6 +28,7 @@ mod row_blocks;
 mod row_reduction;
 mod rows;
 mod split_reduction;
+mod tensor_core;
 mod transpose;
 mod work;
 
@@ -45,6 +47,7 @@ use crate::schedule::gpu::map::map;
 use crate::schedule::gpu::row_reduction::row_reduction;
 use crate::schedule::gpu::rows::rows;
 use crate::schedule::gpu::split_reduction::split_reduction;
+use crate::schedule::gpu::tensor_core::tensor_core;
 use crate::schedule::gpu::transpose::transpose;
 use crate::schedule::gpu::work::Work;
 use crate::schedule::inline::{inline_stages, store_transposed};
@@ -127,9 +130,10 @@ fn launch(
 /// A rule for a stage.
 type Rule = fn(&mut Nest<'_>, &Work) -> Result<Stmt, Refusal>;
 
-const RULES: [(&str, Rule); 7] = [
+const RULES: [(&str, Rule); 8] = [
     ("transpose", transpose),
     ("map", map),
+    ("gemm, tensor cores", tensor_core),
     ("gemm, split-k", gemm_split_k),
     ("gemm", gemm),
     ("row reduction", row_reduction),

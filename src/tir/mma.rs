@@ -1,0 +1,196 @@
+//! Matrix multiply-accumulate of a warp: the tensor cores of a GPU (`ldmatrix`, `mma.sync`).
+//!
+//! A warp adds the product of a 16 x 16 matrix and a 16 x 16 matrix, both of 16-bit floats in shared
+//! memory, to a 16 x 16 matrix of float32 that its threads keep, eight elements each. The meaning is
+//! that of one thread: it reads the rows and columns that its elements need. So schedules, barriers and
+//! races are those of any other statement; only [`verify_gpu`](crate::verify::verify_gpu) asks that
+//! all threads of the warp come, with the same operands.
+//!
+//! Sources: NVIDIA, "Parallel Thread Execution ISA", version 8.0, for the fragments of `m16n8k16`; MMA-Sim
+//! (arXiv 2511.10909) for the sum.
+//!
+//! Decision: docs/decisions/0082-tensor-cores.md
+
+use serde::{Deserialize, Serialize};
+
+use crate::tile::StridedRows;
+use crate::{Buffer, DType, Expr};
+
+/// Rows, columns and steps of a product.
+pub const SIDE: i64 = 16;
+/// Elements of the sum that a thread keeps.
+pub const EACH: i64 = 8;
+/// Fraction bits that the aligned terms of a sum keep, on Hopper.
+pub const FRACTION: i32 = 25;
+/// The exponent that a zero takes part with.
+pub const ZERO_EXPONENT: i32 = -126;
+
+/// An operand in shared memory: 16 rows of the first operand, or 16 columns of the second one, of 16
+/// steps.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Operand {
+    /// Where it is: a row for each row or column, or for each step if `transposed`.
+    pub rows: StridedRows,
+    /// Whether neighbours in memory are neighbouring rows or columns, not neighbouring steps.
+    pub transposed: bool,
+}
+
+impl Operand {
+    /// Row-major position of a row's (or column's) element of a step.
+    pub fn position(&self, row: Expr, step: Expr) -> Expr {
+        let StridedRows { first, stride, .. } = &self.rows;
+        let (far, near) = if self.transposed { (step, row) } else { (row, step) };
+        first.clone() + far * stride.clone() + near
+    }
+}
+
+/// `sum += a * b` by a warp.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Mma {
+    /// The thread's elements of the sum are [`EACH`] of this buffer, float32.
+    pub sum: Buffer,
+    /// Row-major position of the first of them.
+    pub first: Expr,
+    /// Rows of the first operand.
+    pub a: Operand,
+    /// Columns of the second operand.
+    pub b: Operand,
+    /// The thread's number in its warp.
+    pub lane: Expr,
+}
+
+impl Mma {
+    /// Row and column of the `n`-th element that the first thread of a warp keeps. A thread's are
+    /// `lane / 4` rows and `lane % 4 * 2` columns further.
+    pub fn element(n: i64) -> (i64, i64) {
+        (n / 2 % 2 * 8, n / 4 * 8 + n % 2)
+    }
+
+    /// Its positions in memory.
+    pub fn exprs(&self) -> [&Expr; 6] {
+        let Mma { first, a, b, lane, .. } = self;
+        [first, &a.rows.first, &a.rows.stride, &b.rows.first, &b.rows.stride, lane]
+    }
+}
+
+/// A 16-bit type of float, as a tensor core reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Half {
+    /// Bits of the fraction.
+    pub fraction: i32,
+    /// What is added to exponents.
+    pub bias: i32,
+}
+
+impl Half {
+    /// The form of a type, if tensor cores multiply it.
+    pub fn of(dtype: DType) -> Option<Half> {
+        match dtype {
+            DType::F16 => Some(Half { fraction: 10, bias: 15 }),
+            DType::BF16 => Some(Half { fraction: 7, bias: 127 }),
+            _ => None,
+        }
+    }
+
+    /// Significand and exponent; the significand's point is behind `fraction` bits.
+    fn parts(self, bits: u16) -> (i64, i32) {
+        let field = i32::from(bits & 0x7fff) >> self.fraction;
+        let fraction = i64::from(bits) & ((1 << self.fraction) - 1);
+        let significand = if field == 0 { fraction } else { fraction | 1 << self.fraction };
+        let exponent = if significand == 0 { ZERO_EXPONENT } else { field.max(1) - self.bias };
+        (if bits >> 15 == 1 { -significand } else { significand }, exponent)
+    }
+
+    /// The value.
+    fn value(self, bits: u16) -> f64 {
+        match self.fraction {
+            10 => half::f16::from_bits(bits).to_f64(),
+            _ => half::bf16::from_bits(bits).to_f64(),
+        }
+    }
+}
+
+/// `sum` and the products of pairs, as one instruction of Hopper's tensor cores adds them: in fixed
+/// point, aligned to the largest exponent, truncated to [`FRACTION`] bits behind it, then rounded
+/// towards zero.
+pub fn dot(half: Half, sum: f32, pairs: &[(u16, u16)]) -> f32 {
+    let exact = |bits: u16| half.value(bits);
+    let products = pairs.iter().map(|(a, b)| exact(*a) * exact(*b));
+    let plain = products.fold(f64::from(sum), |sum, product| sum + product);
+    if !sum.is_finite()
+        || pairs.iter().any(|(a, b)| !(exact(*a).is_finite() && exact(*b).is_finite()))
+    {
+        // Infinities and NaN follow the rules of a sum in any order.
+        return plain as f32;
+    }
+    let bits = sum.to_bits();
+    let field = (bits >> 23 & 0xff) as i32;
+    let fraction = i64::from(bits & 0x7f_ffff) | if field == 0 { 0 } else { 1 << 23 };
+    let exponent = if fraction == 0 { ZERO_EXPONENT } else { field.max(1) - 127 };
+    let signed = if sum.is_sign_negative() { -fraction } else { fraction };
+    let mut terms = vec![(signed, 23, exponent)];
+    for (a, b) in pairs {
+        let ((x, e), (y, f)) = (half.parts(*a), half.parts(*b));
+        terms.push((x * y, 2 * half.fraction, e + f));
+    }
+    let largest = terms.iter().map(|(_, _, exponent)| *exponent).max().unwrap_or(ZERO_EXPONENT);
+    let aligned = terms.iter().map(|(significand, fraction, exponent)| {
+        let shift = FRACTION + exponent - largest - fraction;
+        let magnitude = significand.abs();
+        let magnitude = match shift {
+            0.. => magnitude << shift,
+            -62..0 => magnitude >> -shift,
+            _ => 0,
+        };
+        magnitude * significand.signum()
+    });
+    let total: i64 = aligned.sum();
+    // Both fit a float64.
+    towards_zero(total as f64 * f64::from_bits(((largest - FRACTION + 1023) as u64) << 52))
+}
+
+/// The nearest float32 that is not larger; infinity from 2^128 on.
+fn towards_zero(x: f64) -> f32 {
+    let near = x as f32;
+    let above = f64::from(near).abs() > x.abs() && x.abs() < 2_f64.powi(128);
+    if above { f32::from_bits(near.to_bits() - 1) } else { near }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bf16(values: &[(f32, f32)]) -> Vec<(u16, u16)> {
+        let bits = |x: f32| half::bf16::from_f32(x).to_bits();
+        values.iter().map(|(a, b)| (bits(*a), bits(*b))).collect()
+    }
+
+    fn dot_bf16(sum: f32, values: &[(f32, f32)]) -> f32 {
+        dot(Half::of(DType::BF16).unwrap(), sum, &bf16(values))
+    }
+
+    #[test]
+    fn what_lies_below_25_bits_of_the_largest_is_lost() {
+        let tiny = 2_f32.powi(-26);
+        assert_eq!(dot_bf16(1.0, &[(tiny, 1.0); 16]), 1.0, "each alone is below");
+        let tiny = 2_f32.powi(-25);
+        assert_eq!(dot_bf16(1.0, &[(tiny, 1.0); 16]), 1.0 + 16.0 * tiny);
+    }
+
+    #[test]
+    fn results_are_rounded_towards_zero() {
+        let ulp = 2_f32.powi(-23);
+        assert_eq!(dot_bf16(1.0, &[(ulp * 0.75, 1.0)]), 1.0);
+        assert_eq!(dot_bf16(-1.0, &[(ulp * -0.75, 1.0)]), -1.0);
+        assert_eq!(dot_bf16(f32::MAX, &[(2_f32.powi(102), 1.0)]), f32::MAX);
+        assert_eq!(dot_bf16(f32::MAX, &[(2_f32.powi(120), 1.0)]), f32::INFINITY);
+    }
+
+    #[test]
+    fn zeros_and_infinities() {
+        assert_eq!(dot_bf16(0.0, &[(0.0, -1.0); 16]).to_bits(), 0);
+        assert_eq!(dot_bf16(1.0, &[(f32::INFINITY, 2.0)]), f32::INFINITY);
+        assert!(dot_bf16(1.0, &[(f32::INFINITY, 0.0)]).is_nan());
+        assert!(dot_bf16(1.0, &[(f32::INFINITY, 1.0), (f32::NEG_INFINITY, 1.0)]).is_nan());
+    }
+}
