@@ -236,7 +236,8 @@ pub fn run_graph_passes(
     observer: &dyn Observer,
     made: &mut RuntimeModules,
 ) -> Result<Module, LowerError> {
-    let fits = |cpu: &Cpu| options.precision != Precision::Bf16 || cpu.target.has_avx512_bf16();
+    let pairs = options.precision == Precision::Bf16 && options.device_kind() == DeviceKind::Cpu;
+    let fits = |cpu: &Cpu| !pairs || cpu.target.has_avx512_bf16();
     if let Some(cpu) = options.cpus.iter().find(|cpu| !fits(cpu)) {
         let name = cpu.level.map_or_else(|| "this CPU".to_owned(), |level| level.to_string());
         let text = format!(

@@ -4,6 +4,10 @@
 /// kernels without it take six.
 pub const BF16X3_ATTR: &str = "reflex.split_bf16_products";
 
+/// Name of the kernel attribute that lets tensor cores multiply operands of float32 rounded to bfloat16
+/// ([`Precision::Bf16`] on a GPU).
+pub const BF16_ATTR: &str = "reflex.bf16_products";
+
 /// The arithmetic of float32 matrix multiplications and convolutions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {
@@ -15,6 +19,6 @@ pub enum Precision {
     F32Fast,
     /// Operands of matrix multiplications and of dense convolutions are rounded to bfloat16, and
     /// sums are in float32 ([`reflex_tir::Intrin::DotBf16`], or [`reflex_tir::tile::TileOp::DotBf16`]
-    /// where the CPU has AMX tiles).
+    /// where the CPU has AMX tiles). On a GPU those that run on tensor cores; the others are float32's.
     Bf16,
 }

@@ -28,7 +28,7 @@ use crate::optimize_for::{DeviceKind, OptimizeFor};
 use crate::packing::choose::{block_packing, blocked_packings, packings, winograd_packings};
 use crate::packing::pack::pack;
 use crate::packing::panels::Packing;
-use crate::precision::{BF16X3_ATTR, Precision};
+use crate::precision::{BF16_ATTR, BF16X3_ATTR, Precision};
 use merge::{GroupMember, MergedKernel, merge};
 use propagate_layout::{Goal, Layouts};
 
@@ -41,6 +41,12 @@ pub fn fuse_operators(
     device: DeviceKind,
     max_operators: usize,
 ) -> Result<(), LowerError> {
+    // A GPU's rules round operands where they fill tiles: there are no pairs in memory.
+    let (precision, attribute) = match (precision, device) {
+        (Precision::Bf16, DeviceKind::Gpu) => (Precision::F32, Some((BF16_ATTR, "1"))),
+        (Precision::F32Fast, _) => (precision, Some((BF16X3_ATTR, "3"))),
+        _ => (precision, None),
+    };
     let mut pass = FusePass {
         precision,
         optimize_for,
@@ -65,10 +71,10 @@ pub fn fuse_operators(
         module.funcs[id] = FuncData::Graph(func);
         result?;
     }
-    if precision == Precision::F32Fast {
+    if let Some((name, value)) = attribute {
         for func in module.funcs.values_mut() {
             if let FuncData::Prim(kernel) = func {
-                kernel.attrs.insert(BF16X3_ATTR.to_owned(), "3".to_owned());
+                kernel.attrs.insert(name.to_owned(), value.to_owned());
             }
         }
     }

@@ -10,6 +10,7 @@ use reflex_lower::legalize::Legalized;
 use reflex_lower::pipeline::{
     DeviceTarget, NoObserver, Options, WithoutCode, lower_for_gpu, run_graph,
 };
+use reflex_lower::precision::Precision;
 use reflex_lower::schedule::{Decision, Scheduled, schedule_for};
 use reflex_tir::codegen::{CpuTarget, GpuTarget, Target};
 use reflex_tir::eval::{EvalArg, EvalTensor, ThreadOrder, eval, eval_threads};
@@ -144,24 +145,43 @@ fn contractions_are_tiled() {
 
 #[test]
 fn contractions_of_halves_run_on_tensor_cores() {
-    for dtype in [DType::F16, DType::BF16] {
-        let of = |shape: &[i64], seed| halves(&noise(shape, seed), dtype);
-        for (batch, m, n, k) in
-            [(1, 64, 64, 32), (1, 70, 33, 20), (2, 32, 40, 80), (1, 16, 24, 100)]
-        {
-            let args = vec![of(&[batch, m, k], 3), of(&[batch, k, n], 4)];
-            assert_eq!(rules(Op::MatMul, args), ["gemm, tensor cores"], "{dtype}, {m}, {n}, {k}");
-        }
-        let geometry = ConvAttrs {
-            strides: vec![2, 1],
-            pads_begin: vec![1, 1],
-            pads_end: vec![1, 1],
-            dilations: vec![1, 1],
-            groups: 1,
-        };
-        let args = vec![of(&[1, 3, 7, 9], 3), of(&[33, 3, 3, 3], 4)];
-        assert!(rules(Op::Conv(geometry), args).contains(&"gemm, tensor cores"));
+    for (dtype, [batch, m, n, k]) in [(DType::F16, [1, 70, 33, 20]), (DType::BF16, [2, 32, 40, 80])]
+    {
+        let args = [&[batch, m, k][..], &[batch, k, n]]
+            .map(|shape| halves(&noise(shape, m as u64), dtype));
+        assert_eq!(rules(Op::MatMul, args.to_vec()), ["gemm, tensor cores"], "{dtype}");
     }
+    let geometry = ConvAttrs {
+        strides: vec![2, 1],
+        pads_begin: vec![1, 1],
+        pads_end: vec![1, 1],
+        dilations: vec![1, 1],
+        groups: 1,
+    };
+    let args =
+        [&[1, 3, 7, 9][..], &[17, 3, 3, 3]].map(|shape| halves(&noise(shape, 3), DType::F16));
+    assert!(rules(Op::Conv(geometry), args.to_vec()).contains(&"gemm, tensor cores"));
+}
+
+#[test]
+fn precision_bf16_rounds_operands_for_tensor_cores() {
+    let kernel = kernel_of(Precision::Bf16, "").unwrap();
+    let lowered = lower_for_gpu(&kernel, &gpu());
+    assert!(script::print(&lowered).contains("T.tile_mma"), "{}", script::print(&lowered));
+    assert_eq!(verify_gpu(&lowered, &gpu()), Ok(()));
+    let inputs = [noise(&[40, 24], 1), noise(&[24, 48], 2)];
+    let outs = [noise(&[40, 48], 3)];
+    let rounded = inputs.each_ref().map(|values| {
+        let bits = halves(values, DType::BF16);
+        let numbers = bits.bytes().as_chunks::<2>().0.iter().map(|b| half::bf16::from_le_bytes(*b));
+        Literal::from_f32(values.shape().to_vec(), &numbers.map(f32::from).collect::<Vec<_>>())
+    });
+    let float32 = kernel_of(Precision::F32, "").unwrap();
+    let exact = run(&serialise(&lower_for_gpu(&float32, &gpu())), &rounded, &outs, None);
+    let found = run(&serialise(&lowered), &inputs, &outs, None);
+    assert_close("bf16", &found, &exact, 2e-5);
+    let other = run(&lowered, &inputs, &outs, Some(ThreadOrder::Reverse));
+    assert!(found[0].bytes() == other[0].bytes());
 }
 
 /// The values in a type of 16 bits.
@@ -202,6 +222,11 @@ fn every_operator_has_a_gpu_schedule_that_keeps_its_meaning() {
 
 /// The only kernel of a module of one matmul, through the graph passes with the traces of a text.
 fn scheduled_by(traces: &str) -> Result<PrimFunc, String> {
+    kernel_of(Precision::F32, traces)
+}
+
+/// The same in a precision.
+fn kernel_of(precision: Precision, traces: &str) -> Result<PrimFunc, String> {
     let mut module = Module::default();
     let mut b = FuncBuilder::new(&mut module, "main");
     let of = |shape: [i64; 2]| TensorType::new(DType::F32, shape.map(Expr::i64).to_vec());
@@ -210,7 +235,10 @@ fn scheduled_by(traces: &str) -> Result<PrimFunc, String> {
     b.finish(vec![y], vec!["y".into()]);
     let mut options = Options::new(CpuTarget::host());
     options.device = Some(DeviceTarget { gpu: gpu(), without_code: WithoutCode::Refuse });
-    options.pipeline.add_traces(traces)?;
+    options.precision = precision;
+    if !traces.is_empty() {
+        options.pipeline.add_traces(traces)?;
+    }
     let module = run_graph(module, &options, &NoObserver).map_err(|e| e.to_string())?;
     let kernels = module.funcs.into_iter().filter_map(|(_, func)| match func {
         FuncData::Prim(kernel) => Some(kernel),

@@ -5,13 +5,19 @@
 //! for by, bx in blocks:                       tiles of 64 x 64 results
 //!     for ty, tx in threads(16, 16):
 //!         acc[4, 4] = 0
-//!         for k0 in steps of 16:
-//!             a_tile, b_tile = both operands, each thread its share
-//!             for kk in 16:
-//!                 a[4], b[4] = a_tile[kk, 4 ty ..], b_tile[kk, tx + 16 ..]
-//!                 acc[r, c] = fma(a[r], b[c], acc[r, c])
+//!         next = each thread's share of the first tiles of both operands
+//!         a_tile[0], b_tile[0] = next
+//!         for k0 in steps of 2 * 16:
+//!             for s in 2:                     two buffers: one is filled while the other one is read
+//!                 next = the share of the tiles behind those
+//!                 for kk in 16:
+//!                     a[4], b[4] = a_tile[s][kk, 4 ty ..], b_tile[s][kk, 4 tx ..]
+//!                     acc[r, c] = fma(a[r], b[c], acc[r, c])
+//!                 a_tile[1 - s], b_tile[1 - s] = next
 //!         y[..] = acc
 //! ```
+//!
+//! Loads from global memory are on their way while threads multiply (software pipelining).
 //!
 //! Axes that only one operand has are its rows, or columns, as one; axes that both have are a batch. The
 //! operand with the result's contiguous axis has the columns. Sums keep their order, but in `split-k`:
@@ -123,7 +129,7 @@ pub fn gemm_split_k(nest: &mut Nest<'_>, work: &Work) -> Result<Stmt, Refusal> {
         threads(nest, [1, THREADS], &mut |nest, _, tx| {
             let at = b.clone() * THREADS + tx;
             let (row, column) = (at.clone().floordiv(n), at.clone().floormod(n));
-            let position = Position { row, column, step: Expr::i64(0) };
+            let position = Position { row, column };
             let sum = nest.repeat(ForKind::Serial, "p", parts, |_, p| {
                 let index = vec![p, position.row.clone(), position.column.clone()];
                 let part = Expr::load(partial, index, DType::F32);
@@ -150,8 +156,10 @@ struct Steps {
 
 struct Tiles {
     tiling: Tiling,
-    a: Buffer,
-    b: Buffer,
+    /// The tiles of both operands, twice.
+    shared: [[Buffer; 2]; 2],
+    /// A thread's share of tiles that are on their way.
+    next: [Buffer; 2],
     acc: Buffer,
     /// A row's elements that a thread needs for a step, and a column's.
     row: Buffer,
@@ -161,13 +169,13 @@ struct Tiles {
 impl Tiles {
     fn new(nest: &mut Nest<'_>, tiling: Tiling) -> Tiles {
         let each = tiling.each;
-        let mut shared =
-            |name| nest.func.new_buffer(name, DType::F32, tiling.shape(), Scope::Shared);
-        let (a, b) = (shared("a_tile"), shared("b_tile"));
+        let share = tiling.tile * DEPTH / (tiling.side() * tiling.side());
+        let mut tile = |name| nest.func.new_buffer(name, DType::F32, tiling.shape(), Scope::Shared);
+        let shared = [0, 1].map(|_| ["a_tile", "b_tile"].map(&mut tile));
         Tiles {
             tiling,
-            a,
-            b,
+            shared,
+            next: ["next_a", "next_b"].map(|name| nest.local(name, DType::F32, &[share])),
             acc: nest.local("acc", DType::F32, &[each, each]),
             row: nest.local("row", DType::F32, &[each]),
             column: nest.local("column", DType::F32, &[each]),
@@ -189,13 +197,14 @@ pub(super) struct Product<'s> {
 pub(super) struct Operand {
     pub(super) value: Expr,
     pub(super) across: bool,
+    /// Neighbours in memory that a thread loads at once.
+    vector: i64,
 }
 
-/// A position in the result and the reduction.
+/// A position in the result.
 pub(super) struct Position {
     pub(super) row: Expr,
     pub(super) column: Expr,
-    pub(super) step: Expr,
 }
 
 /// Where a result goes and as what.
@@ -233,8 +242,15 @@ impl<'s> Product<'s> {
         if few(&rows, LEAST) || few(&columns, LEAST) || few(&stage.reduce, DEPTH / 2) {
             return Err(Refusal::TooSmall);
         }
-        let a = Operand { across: unit_step(nest, &a, &rows), value: a };
-        let b = Operand { across: unit_step(nest, &b, &columns), value: b };
+        let operand = |value: Expr, own: &[Axis]| {
+            let across = unit_step(nest, &value, own);
+            // Those are whole where the axis along which neighbours are is.
+            let along = if across { own } else { &stage.reduce[..] };
+            let plain = across || unit_step(nest, &value, along);
+            let whole = plain && matches!(value.kind(), ExprKind::Load { .. }) && ends_whole(along);
+            Operand { across, value, vector: if whole { VECTOR } else { 1 } }
+        };
+        let (a, b) = (operand(a, &rows), operand(b, &columns));
         Ok(Product { stage, a, b, rows, columns, batch })
     }
 
@@ -276,7 +292,7 @@ impl<'s> Product<'s> {
     ) -> Stmt {
         let (rows, columns) = (count(&self.rows), count(&self.columns));
         let grid = Grid { batch, rows, columns, tile: tiles.tiling.tile };
-        grid.launch(nest, &[tiles.a, tiles.b], |nest, y, x| {
+        grid.launch(nest, &tiles.shared.concat(), |nest, y, x| {
             self.block(nest, tiles, (y, x), steps, store)
         })
     }
@@ -297,92 +313,179 @@ impl<'s> Product<'s> {
             let init = self.stage.init.clone().expect("a contraction");
             let start =
                 square(nest, each, &mut |i, j| Stmt::store(tiles.acc, vec![i, j], init.clone()));
-            let sums = self.sums(nest, tiles, (&first_row, &first_column), (&ty, &tx), steps);
-            let stores = square(nest, each, &mut |i, j| {
-                let row = first_row.clone() + row_of(&i, &ty, side);
-                let column = first_column.clone() + j.clone() * side + tx.clone();
-                let cond = row.clone().lt(count(&self.rows));
-                let cond = cond.and(column.clone().lt(count(&self.columns)));
-                let at = Position { row, column, step: Expr::i64(0) };
-                let result = Expr::load(tiles.acc, vec![i, j], DType::F32);
-                let (buffer, indices, value) = store(&at, result);
-                guarded(cond, Stmt::store(buffer, indices, value))
+            let sums = self.sums(nest, tiles, [&first_row, &first_column], (&ty, &tx), steps);
+            let vector = if ends_whole(&self.columns) { VECTOR } else { 1 };
+            let stores = nest.repeat(ForKind::Unrolled, "r", each, |nest, i| {
+                nest.repeat(ForKind::Unrolled, "c", each / vector, |nest, j| {
+                    let row = first_row.clone() + place_of(&i, &ty, side);
+                    let first = j * vector;
+                    let column = first_column.clone() + place_of(&first, &tx, side);
+                    let cond = row.clone().lt(count(&self.rows));
+                    let cond = cond.and(column.clone().lt(count(&self.columns)));
+                    let stores = nest.lanes_of(vector, |_, l| {
+                        let at = vec![i.clone(), first + l.clone()];
+                        let result = Expr::load(tiles.acc, at, DType::F32);
+                        let at = Position { row, column: column + l };
+                        let (buffer, indices, value) = store(&at, result);
+                        Stmt::store(buffer, indices, value)
+                    });
+                    guarded(cond, stores)
+                })
             });
             let body = Stmt::Seq(vec![start, sums, stores]);
-            Stmt::Allocate { buffer: tiles.acc, body: Box::new(body) }
+            [tiles.acc, tiles.next[0], tiles.next[1]]
+                .iter()
+                .fold(body, |body, buffer| Stmt::Allocate { buffer: *buffer, body: Box::new(body) })
         })
     }
 
-    /// The reduction: tiles of both operands, then their product.
+    /// The reduction: tiles of both operands, then their product, while the next tiles are loaded.
     fn sums(
         &self,
         nest: &mut Nest<'_>,
         tiles: &Tiles,
-        (first_row, first_column): (&Expr, &Expr),
+        firsts: [&Expr; 2],
         (ty, tx): (&Expr, &Expr),
         steps: &Steps,
     ) -> Stmt {
-        let depth = count(&self.stage.reduce);
-        nest.repeat(ForKind::Serial, "k0", steps.groups.clone(), |nest, k0| {
-            let first = (steps.first.clone() + k0) * DEPTH;
-            let a = self.fill(nest, tiles, tiles.a, &self.a, &|across, step| {
-                let (row, step) = (first_row.clone() + across, first.clone() + step);
-                self.operand(
-                    &self.a.value,
-                    &self.rows,
-                    &Position { row, column: Expr::i64(0), step },
-                )
-            });
-            let b = self.fill(nest, tiles, tiles.b, &self.b, &|across, step| {
-                let (column, step) = (first_column.clone() + across, first.clone() + step);
-                self.operand(
-                    &self.b.value,
-                    &self.columns,
-                    &Position { row: Expr::i64(0), column, step },
-                )
-            });
-            let product = nest.repeat(ForKind::Serial, "kk", DEPTH / UNROLLED, |nest, outer| {
+        let thread = ty.clone() * tiles.tiling.side() + tx.clone();
+        let step_of = |group: Expr| (steps.first.clone() + group) * DEPTH;
+        let load = |nest: &mut Nest<'_>, group: Expr| {
+            self.load(nest, tiles, &thread, firsts, &step_of(group))
+        };
+        let multiply = |nest: &mut Nest<'_>, s: usize, group: Expr| {
+            let (first, depth) = (step_of(group), count(&self.stage.reduce));
+            nest.repeat(ForKind::Serial, "kk", DEPTH / UNROLLED, |nest, outer| {
                 nest.repeat(ForKind::Unrolled, "u", UNROLLED, |nest, inner| {
                     let kk = outer * UNROLLED + inner;
-                    let fma = multiply_add(nest, tiles, &kk, (ty, tx));
-                    guarded((first.clone() + kk).lt(depth.clone()), fma)
+                    let fma = multiply_add(nest, tiles, s, &kk, (ty, tx));
+                    guarded((first + kk).lt(depth), fma)
                 })
-            });
-            Stmt::Seq(vec![a, b, product])
+            })
+        };
+        let groups = steps.groups.clone();
+        let odd = groups.as_int().is_some_and(|n| n % 2 == 1);
+        let pairs = if odd { groups.clone().floordiv(2) } else { groups.clone().ceildiv(2) };
+        let start = load(nest, Expr::i64(0));
+        let fill = self.fill(nest, tiles, 0);
+        let pairs = Analyzer::new().simplify(&pairs);
+        let body = nest.repeat(ForKind::Serial, "k0", pairs, |nest, k0| {
+            let half = |nest: &mut Nest<'_>, s: i64| {
+                let group = k0.clone() * 2 + s;
+                let load = load(nest, group.clone() + 1);
+                let multiply = multiply(nest, s as usize, group);
+                Stmt::Seq(vec![load, multiply, self.fill(nest, tiles, 1 - s as usize)])
+            };
+            Stmt::Seq(vec![half(nest, 0), half(nest, 1)])
+        });
+        let mut all = vec![start, fill, body];
+        if odd {
+            all.push(multiply(nest, 0, groups - 1));
+        }
+        Stmt::Seq(all)
+    }
+
+    /// The `n`-th access of a tile: the position across it and along the steps of its first element.
+    fn access(tiles: &Tiles, operand: &Operand, n: Expr) -> (Expr, Expr) {
+        let vector = operand.vector;
+        let row = if operand.across { tiles.tiling.tile } else { DEPTH } / vector;
+        let (far, near) = (n.clone().floordiv(row), n.floormod(row) * vector);
+        if operand.across { (near, far) } else { (far, near) }
+    }
+
+    /// A thread's accesses of a tile: what `body` makes of an access' number in the tile, and of that of its
+    /// first element in the thread's share.
+    fn accesses(
+        nest: &mut Nest<'_>,
+        tiles: &Tiles,
+        operand: &Operand,
+        thread: &Expr,
+        body: &mut dyn FnMut(&mut Nest<'_>, Expr, Expr) -> Stmt,
+    ) -> Stmt {
+        let Tiling { tile, .. } = tiles.tiling;
+        let threads = tiles.tiling.side() * tiles.tiling.side();
+        let accesses = tile * DEPTH / operand.vector / threads;
+        nest.repeat(ForKind::Unrolled, "e", accesses, |nest, e| {
+            body(nest, e.clone() * threads + thread.clone(), e * operand.vector)
         })
     }
 
-    /// Fills an operand's tile; `element` is that of a position across the tile and along the steps.
-    fn fill(
+    /// Loads the share of both operands' tiles from step `step` on.
+    fn load(
         &self,
         nest: &mut Nest<'_>,
         tiles: &Tiles,
-        to: Buffer,
-        operand: &Operand,
-        element: &dyn Fn(Expr, Expr) -> Expr,
+        thread: &Expr,
+        firsts: [&Expr; 2],
+        step: &Expr,
     ) -> Stmt {
-        let (tile, side) = (tiles.tiling.tile, tiles.tiling.side());
-        let count = side * side;
+        let sides = [(&self.a, &self.rows), (&self.b, &self.columns)];
+        let mut loads = vec![];
+        for ((operand, own), (next, first)) in sides.into_iter().zip(tiles.next.iter().zip(firsts))
+        {
+            loads.push(Self::accesses(nest, tiles, operand, thread, &mut |nest, n, to| {
+                let (across, along) = Self::access(tiles, operand, n);
+                let at = (first.clone() + across, step.clone() + along);
+                nest.lanes_of(operand.vector, |_, lane| {
+                    Stmt::store(
+                        *next,
+                        vec![to + lane.clone()],
+                        self.element(operand, own, at, lane),
+                    )
+                })
+            }));
+        }
+        Stmt::Seq(loads)
+    }
+
+    /// Stores the share into the tiles of a side.
+    fn fill(&self, nest: &mut Nest<'_>, tiles: &Tiles, s: usize) -> Stmt {
+        let side = tiles.tiling.side();
         threads(nest, [side, side], &mut |nest, ly, lx| {
-            nest.repeat(ForKind::Unrolled, "e", tile * DEPTH / count, |_, e| {
-                let at = e * count + ly.clone() * side + lx.clone();
-                let (across, step) = match operand.across {
-                    true => (at.clone().floormod(tile), at.floordiv(tile)),
-                    false => (at.clone().floordiv(DEPTH), at.floormod(DEPTH)),
-                };
-                Stmt::store(to, vec![step.clone(), across.clone()], element(across, step))
-            })
+            let thread = ly * side + lx;
+            let mut stores = vec![];
+            for (n, operand) in [&self.a, &self.b].into_iter().enumerate() {
+                let (to, next) = (tiles.shared[s][n], tiles.next[n]);
+                stores.push(Self::accesses(nest, tiles, operand, &thread, &mut |nest, n, from| {
+                    let (across, along) = Self::access(tiles, operand, n);
+                    let store = |lane: Expr| {
+                        let value = Expr::load(next, vec![from.clone() + lane.clone()], DType::F32);
+                        let (across, along) = match operand.across {
+                            true => (across.clone() + lane, along.clone()),
+                            false => (across.clone(), along.clone() + lane),
+                        };
+                        Stmt::store(to, vec![along, across], value)
+                    };
+                    // Rows of the tile are steps.
+                    match operand.across {
+                        true => nest.lanes_of(operand.vector, |_, lane| store(lane)),
+                        false => nest
+                            .repeat(ForKind::Unrolled, "l", operand.vector, |_, lane| store(lane)),
+                    }
+                }));
+            }
+            Stmt::Seq(stores)
         })
     }
 
-    /// An operand's element, or 0 outside of its rows or columns and the reduction.
-    fn operand(&self, operand: &Expr, own: &[Axis], at: &Position) -> Expr {
-        let across = if own == self.rows { &at.row } else { &at.column };
+    /// An operand's element, or 0 outside of its rows or columns and the reduction: that of a lane of the
+    /// access at positions across and along.
+    fn element(
+        &self,
+        operand: &Operand,
+        own: &[Axis],
+        (across, along): (Expr, Expr),
+        lane: Expr,
+    ) -> Expr {
         let inside = across.clone().lt(count(own));
-        let inside = inside.and(at.step.clone().lt(count(&self.stage.reduce)));
-        let mut places = decoded(own, across);
-        places.extend(decoded(&self.stage.reduce, &at.step));
-        let element = operand.substitute(&|v| places.get(&v).cloned());
+        let inside = inside.and(along.clone().lt(count(&self.stage.reduce)));
+        let (across, along) = match operand.across {
+            true => (across + lane, along),
+            false => (across, along + lane),
+        };
+        let mut places = decoded(own, &across);
+        places.extend(decoded(&self.stage.reduce, &along));
+        let element = operand.value.substitute(&|v| places.get(&v).cloned());
         Expr::if_then_else(inside, element, Expr::float(0.0, DType::F32))
     }
 
@@ -395,20 +498,26 @@ impl<'s> Product<'s> {
 }
 
 /// One step: a thread's elements of both tiles, and their products.
-fn multiply_add(nest: &mut Nest<'_>, tiles: &Tiles, kk: &Expr, (ty, tx): (&Expr, &Expr)) -> Stmt {
+fn multiply_add(
+    nest: &mut Nest<'_>,
+    tiles: &Tiles,
+    s: usize,
+    kk: &Expr,
+    (ty, tx): (&Expr, &Expr),
+) -> Stmt {
     let (each, side) = (tiles.tiling.each, tiles.tiling.side());
     let load = |b: Buffer, at: Vec<Expr>| Expr::load(b, at, DType::F32);
-    let row = nest.repeat(ForKind::Unrolled, "g", each / VECTOR, |nest, g| {
-        nest.lanes_of(VECTOR, |_, l| {
-            let at = g.clone() * VECTOR + l.clone();
-            let from = g * (VECTOR * side) + ty.clone() * VECTOR + l;
-            Stmt::store(tiles.row, vec![at], load(tiles.a, vec![kk.clone(), from]))
+    let [a_tile, b_tile] = tiles.shared[s];
+    let mut own = |to: Buffer, tile: Buffer, thread: &Expr| {
+        nest.repeat(ForKind::Unrolled, "g", each / VECTOR, |nest, g| {
+            nest.lanes_of(VECTOR, |_, l| {
+                let from = place_of(&(g.clone() * VECTOR), thread, side) + l.clone();
+                Stmt::store(to, vec![g * VECTOR + l], load(tile, vec![kk.clone(), from]))
+            })
         })
-    });
-    let column = nest.repeat(ForKind::Unrolled, "c", each, |_, c| {
-        let from = c.clone() * side + tx.clone();
-        Stmt::store(tiles.column, vec![c], load(tiles.b, vec![kk.clone(), from]))
-    });
+    };
+    let row = own(tiles.row, a_tile, ty);
+    let column = own(tiles.column, b_tile, tx);
     let fma = square(nest, each, &mut |i, j| {
         let (a, b) = (load(tiles.row, vec![i.clone()]), load(tiles.column, vec![j.clone()]));
         let sum = load(tiles.acc, vec![i.clone(), j.clone()]);
@@ -419,10 +528,15 @@ fn multiply_add(nest: &mut Nest<'_>, tiles: &Tiles, kk: &Expr, (ty, tx): (&Expr,
     Stmt::Allocate { buffer: tiles.row, body: Box::new(body) }
 }
 
-/// The row of a tile that is the `i`-th of a thread: vectors of neighbours, `side` vectors apart.
-fn row_of(i: &Expr, ty: &Expr, side: i64) -> Expr {
+/// The row (or column) of a tile that is the `i`-th of a thread: vectors of neighbours, `side` vectors apart.
+fn place_of(i: &Expr, thread: &Expr, side: i64) -> Expr {
     let (vector, lane) = (i.clone().floordiv(VECTOR), i.clone().floormod(VECTOR));
-    vector * (VECTOR * side) + ty.clone() * VECTOR + lane
+    vector * (VECTOR * side) + thread.clone() * VECTOR + lane
+}
+
+/// Whether the last of some axes is whole vectors.
+fn ends_whole(axes: &[Axis]) -> bool {
+    axes.last().and_then(|axis| axis.extent.as_int()).is_some_and(|n| n % VECTOR == 0)
 }
 
 /// Loops over the results of a thread.

@@ -17,7 +17,8 @@
 //!
 //! Loads from global memory are on their way while tensor cores multiply (software pipelining). Tiles lie
 //! as the operand's memory does, so that both sides of a copy are 16 bytes; `ldmatrix` transposes.
-//! Sums are those of the device's tensor cores.
+//! Sums are those of the device's tensor cores. Operands of float32 are rounded to bfloat16 on the way
+//! where the kernel's precision says so.
 //!
 //! Decision: docs/decisions/0082-tensor-cores.md
 
@@ -27,6 +28,7 @@ use reflex_tir::thread::WARP;
 use reflex_tir::tile::{StridedRows, TileOp};
 use reflex_tir::{Buffer, DType, Expr, ExprKind, ForKind, Scope, Stmt};
 
+use crate::precision::BF16_ATTR;
 use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::stage::Axis;
@@ -76,12 +78,13 @@ impl Tiling {
     }
 }
 
-/// The launch of a contraction of 16-bit floats, with its epilogue where results are stored.
+/// The launch of a contraction of 16-bit floats, or of what is rounded to them, with its epilogue where results are stored.
 pub fn tensor_core(nest: &mut Nest<'_>, work: &Work) -> Result<Stmt, Refusal> {
     let product = Product::of(nest, &work.stage)?;
     let tiling = Tiling::of(&product);
-    let a = Source::of(&product, &product.a, &product.rows)?;
-    let b = Source::of(&product, &product.b, &product.columns)?;
+    let rounds = nest.func.attrs.contains_key(BF16_ATTR);
+    let a = Source::of(&product, &product.a, &product.rows, rounds)?;
+    let b = Source::of(&product, &product.b, &product.columns, rounds)?;
     if a.dtype != b.dtype {
         return Err(Refusal::ElementType);
     }
@@ -135,19 +138,20 @@ impl<'p> Source<'p> {
         product: &'p Product<'_>,
         operand: &'p Operand,
         own: &'p [Axis],
+        rounds: bool,
     ) -> Result<Source<'p>, Refusal> {
-        let ExprKind::Cast { value, .. } = operand.value.kind() else {
-            return Err(Refusal::ElementType);
+        let is_half = |e: &Expr| matches!(e.dtype(), DType::F16 | DType::BF16);
+        let (value, plain) = match operand.value.kind() {
+            ExprKind::Cast { value, .. } if is_half(value) => (value.clone(), value.clone()),
+            _ if rounds => (operand.value.clone().cast(DType::BF16), operand.value.clone()),
+            _ => return Err(Refusal::ElementType),
         };
-        let (value, dtype) = (value.clone(), value.dtype());
-        if !matches!(dtype, DType::F16 | DType::BF16) {
-            return Err(Refusal::ElementType);
-        }
+        let dtype = value.dtype();
         // Neighbours in memory are whole vectors where the axis along which they are is.
         let steps = &product.stage.reduce[..];
         let along = if operand.across { own } else { steps };
         let whole = |axis: &Axis| axis.extent.as_int().is_some_and(|n| n % VECTOR == 0);
-        let plain = matches!(value.kind(), ExprKind::Load { .. });
+        let plain = matches!(plain.kind(), ExprKind::Load { .. });
         let vector = if plain && along.last().is_some_and(whole) { VECTOR } else { 1 };
         Ok(Source { operand, value, dtype, own, steps, vector })
     }
@@ -356,7 +360,7 @@ impl Kernel<'_> {
                 let store = nest.lanes_of(pair, |_, lane| {
                     let at = vec![i.clone(), j.clone(), n.clone() + lane.clone()];
                     let result = Expr::load(self.acc, at, DType::F32);
-                    let at = Position { row, column: column + lane, step: Expr::i64(0) };
+                    let at = Position { row, column: column + lane };
                     let places = self.product.places(&at);
                     let (buffer, indices, value) = self.work.store(result);
                     let place = |e: &Expr| e.substitute(&|v| places.get(&v).cloned());
