@@ -140,9 +140,14 @@ impl Module {
 /// Lets the driver compile a text.
 fn compile(gpu: &Gpu, text: &CString, names: &str) -> Result<CUmodule, Error> {
     let mut log = vec![0_u8; LOG];
-    let mut options =
-        [CUjit_option::CU_JIT_ERROR_LOG_BUFFER, CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
-    let mut values = [log.as_mut_ptr().cast::<c_void>(), std::ptr::without_provenance_mut(LOG)];
+    let mut options = [
+        CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
+        CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+        CUjit_option::CU_JIT_TARGET_FROM_CUCONTEXT,
+    ];
+    // The last option has no value.
+    let log_bytes = std::ptr::without_provenance_mut(LOG);
+    let mut values = [log.as_mut_ptr().cast::<c_void>(), log_bytes, std::ptr::null_mut()];
     let (mut raw, count) = (std::ptr::null_mut(), options.len() as u32);
     let image = text.as_ptr().cast::<c_void>();
     // SAFETY: the text ends with a null character, and the log has as many bytes as are said.

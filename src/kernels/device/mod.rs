@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use reflex_runtime::device::Device;
+use reflex_runtime::device::{Device, LoadedKernels};
 use reflex_runtime::device::waits::Wait;
 use reflex_runtime::error::Error as Raised;
 use reflex_runtime::function::Function;
@@ -18,8 +18,11 @@ mod code;
 mod host_entry;
 mod host_expr;
 mod host_plan;
+mod parallel;
 
 pub(crate) use code::{DeviceCodes, FunctionCode};
+use host_entry::HostEntry;
+use parallel::try_in_parallel;
 
 /// The kernels of a program for a GPU: those that run on it, and those for host memory.
 pub(crate) struct DeviceKernels {
@@ -38,9 +41,9 @@ impl DeviceKernels {
     ) -> Result<DeviceKernels> {
         let failed = |e: Raised| Error::new(ErrorKind::Compile, e.message());
         let mut on_device = HashMap::new();
-        for FunctionCode { plan, ptx, .. } in &codes.functions {
-            let entry = host_entry::load(plan.clone(), ptx, device).map_err(failed)?;
-            let entry = Arc::new(entry);
+        let kernels = load_all(&codes.functions, device).map_err(failed)?;
+        for (FunctionCode { plan, .. }, kernels) in codes.functions.iter().zip(kernels) {
+            let entry = Arc::new(HostEntry::new(plan.clone(), device, kernels));
             on_device.insert(plan.name().to_owned(), Function::new(move |args| entry.call(args)));
         }
         for name in &codes.on_cpu {
@@ -65,6 +68,27 @@ impl DeviceKernels {
         });
         DeviceKernels { on_device: closed.collect(), on_cpu }
     }
+}
+
+/// The kernels of each function. The device compiles texts at once, by as many threads as the process
+/// has processors, and equal ones once.
+fn load_all(
+    functions: &[FunctionCode],
+    device: &dyn Device,
+) -> std::result::Result<Vec<Arc<dyn LoadedKernels>>, Raised> {
+    let (mut distinct, mut numbers) = (vec![], HashMap::new());
+    let places = functions.iter().map(|FunctionCode { plan, ptx, .. }| {
+        let kernels = plan.kernels();
+        let key = kernels.iter().map(|kernel| (kernel.name.clone(), kernel.shared_bytes));
+        *numbers.entry((ptx.as_str(), key.collect::<Vec<_>>())).or_insert_with(|| {
+            distinct.push((ptx.as_str(), kernels));
+            distinct.len() - 1
+        })
+    });
+    let places: Vec<usize> = places.collect();
+    let loaded = try_in_parallel(&distinct, |(ptx, kernels)| device.load(ptx, kernels))?;
+    let loaded: Vec<Arc<dyn LoadedKernels>> = loaded.into_iter().map(Arc::from).collect();
+    Ok(places.into_iter().map(|at| loaded[at].clone()).collect())
 }
 
 /// Why a program for a GPU does not run where no device was opened for it.
