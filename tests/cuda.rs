@@ -198,12 +198,12 @@ fn what_does_not_fit_in_a_library_is_named() {
     let file = std::fs::read(path("gpu.so")).unwrap();
     let at = |needle: &[u8]| file.windows(needle.len()).position(|part| part == needle).unwrap();
     let section = at(b"cuda:sm_80");
-    // The name of the last kernel, as the host's part has it, before the PTX.
+    // The name of the only kernel, as the host's part has it, before the PTX.
     let args = ["inspect", MLP, "--ptx", "--schedule-for", "cuda:sm_80"];
     let ptx = answer(&driver.run("", &args));
     let (_, name) = ptx.rsplit_once(".visible .entry ").expect("a kernel");
     let name = name.split('(').next().unwrap().trim();
-    let host = section + last_place(&file[section..], name.as_bytes());
+    let host = section + last_place(&file[section..section + 400], name.as_bytes());
     for (what, at, byte, words) in [
         (
             "PTX",

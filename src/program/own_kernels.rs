@@ -16,6 +16,7 @@ use crate::kernels::device::{DeviceCodes, ptxas};
 use crate::kernels::objects::ByCpu;
 use crate::kernels::tiered::KernelState;
 use crate::model_source::ModelFormat;
+use crate::options::CubinOptions;
 
 impl Program {
     /// Writes the artifact that [`Engine::load`](crate::Engine::load) and TVM open, with saved code
@@ -81,7 +82,8 @@ impl Program {
             let resources = program.resources();
             let Some(codes) = resources.device_code.as_deref() else { return Ok(None) };
             let mut codes = codes.clone();
-            codes.assemble(&resources.execution.cubins)?;
+            let CubinOptions { archs, progress } = &resources.execution.cubins;
+            codes.assemble(archs.as_ref(), |done, of| progress.report("cubins", done, of))?;
             Ok(Some(codes))
         };
         if let Some(codes) = code(&self.loaded)? {

@@ -13,7 +13,6 @@ use reflex_runtime::device::Image;
 use super::parallel::try_in_parallel;
 use super::{DeviceCodes, FunctionCode};
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::CubinOptions;
 
 /// Names the program, in place of the first one on the path.
 const VARIABLE: &str = "REFLEX_PTXAS";
@@ -46,15 +45,22 @@ fn usual(gpu: &str) -> BTreeSet<String> {
 impl DeviceCodes {
     /// Makes the cubins of all functions, at once, where `ptxas` is found. It is an error if some are asked for and
     /// there is none.
-    pub(crate) fn assemble(&mut self, options: &CubinOptions) -> Result<()> {
-        let archs = options.archs.clone().unwrap_or_else(|| usual(&self.gpu));
+    pub(crate) fn assemble(
+        &mut self,
+        asked: Option<&BTreeSet<String>>,
+        progress: impl Fn(usize, usize) + Sync,
+    ) -> Result<()> {
+        let archs = asked.cloned().unwrap_or_else(|| usual(&self.gpu));
         if archs.is_empty() {
             return Ok(());
         }
         let Some(ptxas) = find()? else {
-            let asked = options.archs.is_some();
             let text = format!("cubins need ptxas, which is neither in {VARIABLE} nor on the path");
-            return if asked { Err(Error::new(ErrorKind::Compile, text)) } else { Ok(()) };
+            return if asked.is_some() {
+                Err(Error::new(ErrorKind::Compile, text))
+            } else {
+                Ok(())
+            };
         };
         let failed = |why: String| Error::new(ErrorKind::Compile, why);
         let folder = tempfile::tempdir().map_err(|e| failed(format!("ptxas: {e}")))?;
@@ -68,7 +74,7 @@ impl DeviceCodes {
             let bytes = assembled(&ptxas, &files, &function.ptx, arch)
                 .map_err(|why| format!("kernel {} for {arch}: {why}", function.plan.name()))?;
             let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-            options.progress.report("cubins", done, wanted.len());
+            progress(done, wanted.len());
             Ok(Image { arch: (*arch).clone(), bytes })
         });
         let mut images = images.map_err(failed)?.into_iter();
