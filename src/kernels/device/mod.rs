@@ -32,7 +32,7 @@ pub(crate) struct DeviceKernels {
     on_device: HashMap<String, Function>,
     /// Kernels of shape arithmetic, and those that the CPU runs for the GPU.
     on_cpu: Arc<dyn Library + Send + Sync>,
-    /// What each function that is loaded was made of.
+    /// The origin of each function that is loaded.
     sources: Vec<CodeSource>,
 }
 
@@ -60,7 +60,7 @@ impl DeviceKernels {
         Ok(DeviceKernels { on_device, on_cpu, sources })
     }
 
-    /// What its functions were made of, by their number: `12 functions from cubins for sm_90`.
+    /// The origins of its functions, with their number: `12 functions from cubins for sm_90`.
     pub(crate) fn made_of(&self) -> String {
         let (mut counts, mut first) = (BTreeMap::<String, usize>::new(), None);
         for source in &self.sources {
