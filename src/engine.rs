@@ -124,6 +124,8 @@ impl EngineBuilder {
             let message = format!("{threads} threads: there can be 1 to {THREAD_LIMIT}");
             return Err(Error::input(message));
         }
+        #[cfg(feature = "compiler")]
+        compiler.execution.cubins.check()?;
         compiler.execution.policy = self.tier.map_or_else(TierPolicy::of_environment, Ok)?;
         let companion = companion.map(TargetDevice::of).transpose()?.flatten();
         Engine::of(compiler, companion)

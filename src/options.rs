@@ -125,6 +125,36 @@ pub(crate) struct ExecutionOptions {
     /// Threads for parallel kernels, the caller's included.
     pub(crate) threads: usize,
     pub(crate) policy: TierPolicy,
+    /// The machine code that a program for a GPU is saved with.
+    #[cfg(feature = "compiler")]
+    pub(crate) cubins: CubinOptions,
+}
+
+/// The cubins of a program that is saved.
+#[cfg(feature = "compiler")]
+#[derive(Clone)]
+pub(crate) struct CubinOptions {
+    /// The architectures asked for; those that are usual for its GPU where none are said.
+    pub(crate) archs: Option<BTreeSet<String>>,
+    pub(crate) progress: Progress,
+}
+
+#[cfg(feature = "compiler")]
+impl CubinOptions {
+    /// Checks names, which a program is given.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let is_arch = |arch: &str| {
+            let number = arch.strip_prefix("sm_").map(|n| n.strip_suffix('a').unwrap_or(n));
+            let is_number = |n: &str| (2..=3).contains(&n.len()) && n.parse::<u8>().is_ok();
+            number.is_some_and(is_number)
+        };
+        match self.archs.iter().flatten().find(|arch| !is_arch(arch)) {
+            Some(arch) => {
+                Err(Error::input(format!("{arch:?} is no architecture of a GPU such as sm_90")))
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 /// The CPUs that kernels are compiled for, or chosen for.
@@ -142,7 +172,12 @@ pub(crate) struct TargetSelection {
 
 impl Default for ExecutionOptions {
     fn default() -> ExecutionOptions {
-        ExecutionOptions { threads: 1, policy: TierPolicy::default() }
+        ExecutionOptions {
+            threads: 1,
+            policy: TierPolicy::default(),
+            #[cfg(feature = "compiler")]
+            cubins: CubinOptions { archs: None, progress: Progress::silent() },
+        }
     }
 }
 

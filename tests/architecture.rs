@@ -322,7 +322,7 @@ const LAYOUTS: [Layout; 20] = [
     Layout {
         dir: "src/cuda",
         layers: &[
-            "call driver launches settings",
+            "call driver images launches settings",
             "staging streams",
             "gpu pool",
             "facts graph module",

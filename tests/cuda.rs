@@ -147,7 +147,7 @@ fn a_model_answers_as_onnx_runtime_does() {
 fn compile(model: &str, device: &str, to: &Path) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reflex"));
     command.args(["compile", model, "--device", device, "-o"]).arg(to);
-    command.env_remove("LD_LIBRARY_PATH");
+    command.env_remove("LD_LIBRARY_PATH").env_remove("REFLEX_PTXAS");
     answer(&command.output().expect("starts"));
 }
 
@@ -197,13 +197,20 @@ fn what_does_not_fit_in_a_library_is_named() {
     compile(MLP, "cuda", &path("gpu.so"));
     let file = std::fs::read(path("gpu.so")).unwrap();
     let at = |needle: &[u8]| file.windows(needle.len()).position(|part| part == needle).unwrap();
-    let (entry, section) = (at(b".visible .entry"), at(b"cuda:sm_80"));
-    // The name of the first kernel, as the host's part has it.
-    let name = text(&file[entry + 16..]).split('(').next().unwrap().trim().to_owned();
-    let ptx = at(b".version 8.0");
-    let host = section + last_place(&file[section..ptx], name.as_bytes());
+    let section = at(b"cuda:sm_80");
+    // The name of the only kernel, as the host's part has it, before the PTX.
+    let args = ["inspect", MLP, "--ptx", "--schedule-for", "cuda:sm_80"];
+    let ptx = answer(&driver.run("", &args));
+    let (_, name) = ptx.rsplit_once(".visible .entry ").expect("a kernel");
+    let name = name.split('(').next().unwrap().trim();
+    let host = section + last_place(&file[section..section + 400], name.as_bytes());
     for (what, at, byte, words) in [
-        ("PTX", entry + 2, b'j', "its section for a GPU is damaged: the PTX of kernel"),
+        (
+            "PTX",
+            host + 600,
+            file[host + 600] ^ 1,
+            "its section for a GPU is damaged: the PTX of kernel",
+        ),
         ("name", host, b'?', "CUDA_ERROR_NOT_FOUND"),
         ("version", section - 2, 99, "of another version of Reflex; compile it again"),
     ] {
@@ -214,6 +221,151 @@ fn what_does_not_fit_in_a_library_is_named() {
         let said = refused(&path("damaged.so"), "");
         assert!(said.contains(words), "{what}: {said}");
     }
+}
+
+/// A program that stands for `ptxas`, as a script.
+fn assembler(folder: &Path, script: &str) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let path = folder.join("assembler");
+    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("writes");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("sets rights");
+    path
+}
+
+/// Compiles a model with an assembler.
+fn compile_with(assembler: &Path, args: &[&str], to: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reflex"));
+    command.args(["compile", MLP]).args(args).arg("-o").arg(to).env("REFLEX_PTXAS", assembler);
+    command.env_remove("LD_LIBRARY_PATH").output().expect("starts")
+}
+
+/// Sets its variables to the files of a call of `ptxas`.
+const FILES: &str = "for arg; do case $arg in *.ptx) ptx=$arg;; *.cubin) cubin=$arg;; esac; done";
+
+#[test]
+fn a_cubin_for_the_device_is_loaded_before_ptx() {
+    let Some(ptxas) = skip::variable("REFLEX_PTXAS") else { return };
+    let (driver, folder) = (StandIn::new(), tempfile::tempdir().expect("a folder"));
+    let (kept, ptxas) = (folder.path().join("kept"), ptxas.to_str().expect("text").to_owned());
+    std::fs::create_dir(&kept).expect("a folder");
+    // Keeps what was assembled, for the stand-in.
+    let copies = format!("cp $ptx {0}/ && cp $cubin {0}/", kept.display());
+    let keeping = assembler(folder.path(), &format!("{FILES}\n{ptxas} \"$@\" && {copies}"));
+    let on_cpu = answer(&driver.run("", &["run", MLP]));
+    let [gpu, both] = ["gpu.so", "both.so"].map(|name| folder.path().join(name));
+    let made = compile_with(&keeping, &["--device", "cuda"], &gpu);
+    answer(&made);
+    assert!(!text(&made.stderr).contains("no ptxas"), "it is found");
+    answer(&compile_with(&keeping, &["--device", "cpu,cuda", "--cubins", "sm_86"], &both));
+    let info = |file: &Path| answer(&driver.run("", &["info", file.to_str().unwrap()]));
+    let (of_gpu, of_both) = (info(&gpu), info(&both));
+    assert!(of_gpu.contains("for cuda:sm_80, with cubins for sm_80 and sm_90"), "{of_gpu}");
+    assert!(of_both.contains("and for cuda:sm_80, with cubins for sm_86"), "{of_both}");
+
+    let known = format!("cubins={}", kept.display());
+    let run = |file: &Path, plan: &str, jit: &str| {
+        let args = ["run", file.to_str().unwrap(), "--device", "cuda:0", "--profile"];
+        let mut command = driver.reflex(plan, &args);
+        command.env("REFLEX_CODEGEN", "/nowhere").env("REFLEX_CUDA_JIT", jit);
+        let output = command.env("REFLEX_LOG", "warn").output().expect("starts");
+        assert_eq!(answer(&output), on_cpu, "{plan}");
+        text(&output.stderr)
+    };
+    let (compiled, refused) = ("from PTX, which the driver compiled", "refused their cubins");
+    for (file, sm, jit, words) in [
+        (&gpu, 80, "", "from cubins for sm_80"),
+        (&gpu, 89, "", "from cubins for sm_80"),
+        (&gpu, 90, "", "from cubins for sm_90"),
+        (&gpu, 90, "1", compiled),
+        (&gpu, 100, "", compiled),
+        (&both, 80, "", compiled),
+        (&both, 86, "", "from cubins for sm_86"),
+    ] {
+        let said = run(file, &format!("{known};sm={sm}"), jit);
+        assert!(said.contains(words) && !said.contains("instead of a cubin"), "{sm}: {said}");
+    }
+    // No machine code runs on the stand-in, which says what a driver says that has no code for it.
+    let said = run(&gpu, "", "");
+    for words in [refused, "compiles PTX instead of a cubin", "CUDA_ERROR_NO_BINARY_FOR_GPU"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    damaged_cubins_are_refused(&driver, &gpu, &known);
+}
+
+fn damaged_cubins_are_refused(driver: &StandIn, gpu: &Path, known: &str) {
+    let refused = |file: &Path, plan: &str| {
+        let args = ["run", file.to_str().unwrap(), "--device", "cuda"];
+        let output = deployed(driver, plan, &args);
+        assert!(!output.status.success());
+        text(&output.stderr)
+    };
+    // An error that is not about versions is one.
+    let said = refused(gpu, &format!("{known};fail=cuModuleLoadDataEx:1:2"));
+    assert!(said.contains(" for sm_80: cuda:0: cuModuleLoadDataEx: CUDA_ERROR_OUT"), "{said}");
+    let mut file = std::fs::read(gpu).expect("the library");
+    // After the first architecture of the first function.
+    let section = file.windows(10).position(|part| part == b"cuda:sm_80").expect("a section") + 10;
+    let cubin = file[section..].windows(5).position(|part| part == b"sm_80").expect("a cubin");
+    file[section + cubin + 500] ^= 1;
+    let path = gpu.with_file_name("damaged.so");
+    std::fs::write(&path, file).expect("writes");
+    let said = refused(&path, known);
+    let (before, after) = said.split_once("the cubin of kernel ").unwrap_or_default();
+    assert!(before.contains("damaged") && after.contains(" for sm_80 is damaged"), "{said}");
+}
+
+#[test]
+fn what_an_assembler_says_names_the_kernel() {
+    let (driver, folder) = (StandIn::new(), tempfile::tempdir().expect("a folder"));
+    let (file, cuda) = (folder.path().join("gpu.so"), ["--device", "cuda"]);
+    let refused = |script: &str| {
+        let output = compile_with(&assembler(folder.path(), script), &cuda, &file);
+        assert!(!output.status.success() && !file.exists(), "{script}");
+        text(&output.stderr)
+    };
+    let said = refused("echo 'ptxas fatal   : too hard' >&2; exit 255");
+    assert!(said.contains("kernel ") && said.contains(" for sm_80: ptxas: ptxas fatal"), "{said}");
+    let spill = "    8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads";
+    let said = refused(&format!("{FILES}\necho '{spill}' >&2; echo x > $cubin"));
+    assert!(said.contains(" for sm_80: ptxas spills registers: 8 bytes stack"), "{said}");
+    // Bytes that are no cubin never reach the driver, which is not told how many they are.
+    let nonsense = assembler(folder.path(), &format!("{FILES}\necho x > $cubin"));
+    answer(&compile_with(&nonsense, &cuda, &file));
+    let output = deployed(&driver, "", &["run", file.to_str().unwrap(), "--device", "cuda"]);
+    let said = text(&output.stderr);
+    assert!(!output.status.success() && said.contains("has for sm_80 is no cubin"), "{said}");
+    let said = text(&compile_with(Path::new("/nowhere/ptxas"), &cuda, &file).stderr);
+    assert!(said.contains("REFLEX_PTXAS names no file: /nowhere/ptxas"), "{said}");
+    let args = [&cuda[..], &["--cubins", "hopper"]].concat();
+    let said = text(&compile_with(&nonsense, &args, &file).stderr);
+    assert!(said.contains("\"hopper\" is no architecture of a GPU such as sm_90"), "{said}");
+}
+
+#[test]
+fn without_an_assembler_the_driver_compiles() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("gpu.so");
+    let compile = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_reflex"));
+        command.args(["compile", MLP, "--device", "cuda", "-o"]).arg(&file).args(args);
+        command.env("PATH", "/nowhere").env_remove("REFLEX_PTXAS").output().expect("starts")
+    };
+    let output = compile(&[]);
+    answer(&output);
+    let said = text(&output.stderr);
+    assert_eq!(
+        said.matches("the driver compiles PTX when the library is loaded").count(),
+        1,
+        "{said}"
+    );
+    let driver = StandIn::new();
+    let info = answer(&driver.run("", &["info", file.to_str().unwrap()]));
+    assert!(info.contains("for cuda:sm_80, as PTX without cubins"), "{info}");
+    let output = compile(&["--cubins", "none"]);
+    answer(&output);
+    assert!(!text(&output.stderr).contains("ptxas"), "none are asked for");
+    let said = text(&compile(&["--cubins", "sm_90"]).stderr);
+    assert!(said.contains("cubins need ptxas, which is neither in REFLEX_PTXAS nor on"), "{said}");
 }
 
 /// The last place of `needle`.

@@ -1,4 +1,4 @@
-//! The section of an artifact for a GPU: the host's part of its functions, and their PTX.
+//! The section of an artifact for a GPU: the host's part of its functions, their PTX, and cubins.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use crate::kernels::device::DeviceCodes;
 /// The first byte where it has a program of its own, beside one for CPUs; in every version.
 const COMPANION: u8 = 1;
 /// Version of [`DeviceSection`], its second byte.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// The part of an artifact for a GPU.
 #[derive(Serialize, Deserialize)]

@@ -136,7 +136,11 @@ impl Parts {
             Some(metadata) => {
                 let best = metadata.best(target)?;
                 let names = metadata.names().join(" and ");
-                let origin = format!("compiled by Reflex for {names}, of which {} runs", best.name);
+                let mut origin =
+                    format!("compiled by Reflex for {names}, of which {} runs", best.name);
+                if let Some(gpu) = &metadata.gpu {
+                    origin += &format!(", and for {gpu}");
+                }
                 let suffix = best.suffix.clone();
                 (metadata, origin, suffix)
             }
@@ -147,7 +151,7 @@ impl Parts {
             }
         };
         if let Some(codes) = &codes {
-            origin = format!("compiled by Reflex for {}", codes.gpu);
+            origin = format!("compiled by Reflex for {}", codes.description());
         }
         let own = Module::new(LibraryFunctions(library.clone()));
         let imports = imports::tree(&library, own)?.imports;
@@ -165,6 +169,7 @@ impl Parts {
             objects: None,
             imports: imports.into(),
             device_code: None,
+            device_code_source: None,
             obstacle: None,
             saved_code,
             listing: None,

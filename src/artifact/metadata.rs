@@ -35,6 +35,9 @@ pub(crate) struct Metadata {
     pub(crate) kernels: Vec<RawSignature>,
     /// The operation counts of kernels, where they are known.
     pub(crate) operations: KernelOperations,
+    /// The GPU that the program beside is for, and its cubins.
+    #[serde(default)]
+    pub(crate) gpu: Option<String>,
 }
 
 /// The kernels for one kind of CPU.
@@ -60,6 +63,7 @@ impl Metadata {
             variants: resources.variants.to_vec(),
             kernels: lowest.map(|object| object.signature.clone()).collect(),
             operations: KernelOperations::clone(&resources.operations),
+            gpu: None,
         }
     }
 
@@ -72,6 +76,7 @@ impl Metadata {
             variants: vec![],
             kernels: vec![],
             operations: KernelOperations::new(),
+            gpu: None,
         }
     }
 

@@ -99,6 +99,7 @@ pub(crate) fn link(
         imports: [].into(),
         obstacle: None,
         device_code: None,
+        device_code_source: None,
         saved_code: None,
         listing: Some(listing.into()),
         variants: Arc::new([]),

@@ -21,6 +21,10 @@ pub struct CompileArgs {
     /// runs it. May be given several times, once for each variant.
     #[arg(long = "shape", value_name = "NAME=1x3x224x224[,NAME=..]", value_parser = input_shapes)]
     shapes: Vec<InputShapes>,
+    /// Architectures of GPUs to have machine code for, such as sm_86,sm_90, or none; ptxas makes it
+    /// (REFLEX_PTXAS, or on the path). Default: sm_80,sm_90 for --device cuda, if there is a ptxas.
+    #[arg(long, value_name = "SM[,SM..]")]
+    cubins: Option<String>,
     #[command(flatten)]
     engine: EngineArgs,
 }
@@ -50,9 +54,19 @@ pub fn run(args: &CompileArgs) -> Result<ExitCode> {
     Program::check_save_path(&args.output)?;
     let builder = args.engine.settled_builder()?.device(&target(args.engine.device()));
     let builder = args.shapes.iter().cloned().fold(builder, EngineBuilder::shapes);
+    let builder = match args.cubins.as_deref() {
+        None => builder,
+        Some("none") => builder.cubins([]),
+        Some(archs) => builder.cubins(archs.split(',')),
+    };
     let engine = builder.build()?;
     warn_of_cache(&engine, &args.model);
     note_kernels(&engine, &args.model);
+    if args.engine.device().contains("cuda") && args.cubins.is_none() && !Program::has_ptxas()? {
+        eprintln!(
+            "reflex: no ptxas is on the path or in REFLEX_PTXAS: there are no cubins, so the driver compiles PTX when the library is loaded"
+        );
+    }
     let program = engine.load(&args.model)?;
     let bytes = program.save(&args.output)?;
     eprintln!("{}: {:.1} KiB", args.output.display(), bytes as f64 / 1024.0);

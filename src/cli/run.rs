@@ -88,6 +88,9 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         true => profiled(&mut session, &prepared, args.trace.as_ref()),
         false => session.call(&prepared),
     };
+    if let Some(code) = program.gpu_code().filter(|_| args.profile) {
+        eprintln!("code of the device: {code}");
+    }
     report(args, outputs.map_err(at)?.arrays()?, warm_up_calls)
 }
 

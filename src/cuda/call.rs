@@ -54,6 +54,18 @@ impl Failure {
         )
     }
 
+    /// Whether an image was refused for what it is made for: another architecture, or a driver that is
+    /// newer. Images are whole, so one that is not valid is of another version.
+    pub(crate) fn is_of_version(&self) -> bool {
+        use CUresult as R;
+        matches!(
+            self.status,
+            R::CUDA_ERROR_INVALID_IMAGE
+                | R::CUDA_ERROR_NO_BINARY_FOR_GPU
+                | R::CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+        )
+    }
+
     /// Whether memory was short.
     pub(crate) fn is_out_of_memory(&self) -> bool {
         self.status == CUresult::CUDA_ERROR_OUT_OF_MEMORY

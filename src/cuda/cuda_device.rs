@@ -4,7 +4,9 @@ use cudarc::driver::sys::CUevent;
 use reflex_runtime::abi::DLDevice;
 use reflex_runtime::alloc::device::DeviceAllocator;
 use reflex_runtime::device::batch::{Arena, Batch, Recorded, spoil};
-use reflex_runtime::device::{Device, Event, KernelSpec, LoadedKernels, Properties, Stream};
+use reflex_runtime::device::{
+    Device, Event, KernelCode, KernelSpec, LoadedKernels, Properties, Stream,
+};
 use reflex_runtime::error::Error;
 
 use crate::call::cu;
@@ -187,8 +189,12 @@ impl Device for &'static Gpu {
         self.pool.adopt(arena.owner());
     }
 
-    fn load(&self, text: &str, kernels: &[KernelSpec]) -> Result<Box<dyn LoadedKernels>, Error> {
-        Ok(Box::new(Module::load(self, text, kernels)?))
+    fn load(
+        &self,
+        code: &KernelCode<'_>,
+        kernels: &[KernelSpec],
+    ) -> Result<Box<dyn LoadedKernels>, Error> {
+        Ok(Box::new(Module::load(self, code, kernels)?))
     }
 }
 

@@ -20,6 +20,7 @@ pub mod driver;
 mod facts;
 mod gpu;
 mod graph;
+mod images;
 mod launches;
 mod module;
 mod pool;
@@ -30,7 +31,7 @@ mod streams;
 use gpu::{Gpu, OPEN};
 
 pub use facts::{Facts, facts};
-pub use settings::SYNC_VARIABLE;
+pub use settings::{JIT_VARIABLE, SYNC_VARIABLE};
 
 /// Opens the device of a number, registers it, and returns it. Once open, it stays so.
 ///

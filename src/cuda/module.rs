@@ -1,4 +1,4 @@
-//! Kernels from PTX.
+//! Kernels from cubins and PTX.
 
 use std::ffi::{CString, c_void};
 use std::fmt;
@@ -7,23 +7,27 @@ use std::sync::Arc;
 use cudarc::driver::sys::{CUfunction, CUfunction_attribute as Attribute, CUjit_option, CUmodule};
 use reflex_runtime::alloc::device::DeviceAllocator;
 use reflex_runtime::device::batch::{RecordedLaunch, note_launch};
-use reflex_runtime::device::{KernelSpec, Launch, LoadedKernels, Stream};
+use reflex_runtime::device::{
+    CodeSource, Image, KernelCode, KernelSpec, Launch, LoadedKernels, Stream,
+};
 use reflex_runtime::error::Error;
 
 use crate::call::cu;
 use crate::gpu::Gpu;
-use crate::settings::synchronous;
+use crate::images::{capability, choose, is_cubin};
+use crate::settings::{compiles_texts, synchronous};
 
 /// Dynamic shared memory that a kernel may use without being told, bytes.
 const USUAL_SHARED: u32 = 48 << 10;
 /// Bytes of the driver's messages about a text.
 const LOG: usize = 4096;
 
-/// The kernels of one text, on one device.
+/// The kernels of one text or cubin, on one device.
 pub(crate) struct Module {
     gpu: &'static Gpu,
     raw: Handle<CUmodule>,
     kernels: Vec<Kernel>,
+    source: CodeSource,
 }
 
 struct Kernel {
@@ -46,15 +50,11 @@ impl fmt::Debug for Module {
 
 /// Returns why code for an architecture, such as `sm_90a`, does not run on a device of this compute
 /// capability.
-fn misfit(target: &str, (major, minor): (u32, u32)) -> Option<String> {
-    let digits = target.strip_prefix("sm_")?;
-    let (number, exact) = match digits.strip_suffix('a') {
-        Some(number) => (number, true),
-        None => (digits, false),
-    };
-    let (needs, has) = (number.parse::<u32>().ok()?, 10 * major + minor);
-    let fits = if exact { has == needs } else { has >= needs };
-    (!fits).then(|| format!("is for {target}, and the device is sm_{has}"))
+fn misfit(target: &str, device: (u32, u32)) -> Option<String> {
+    let (major, minor, exact) = capability(target)?;
+    let fits = if exact { device == (major, minor) } else { device >= (major, minor) };
+    let (major, minor) = device;
+    (!fits).then(|| format!("is for {target}, and the device is sm_{major}{minor}"))
 }
 
 /// The architecture that a PTX text names.
@@ -66,7 +66,7 @@ fn target(text: &str) -> Option<&str> {
 impl Module {
     pub(crate) fn load(
         gpu: &'static Gpu,
-        text: &str,
+        code: &KernelCode<'_>,
         kernels: &[KernelSpec],
     ) -> Result<Module, Error> {
         use reflex_runtime::device::Device;
@@ -75,9 +75,10 @@ impl Module {
         let names = names.join(", ");
         let bad = |what: String| Error::value_error(format!("{id}: the code of {names} {what}"));
         let properties = Device::properties(&gpu);
-        let capability = properties.compute_capability.unwrap_or_default();
-        let target = target(text).ok_or_else(|| bad("is no PTX: it names no target".into()))?;
-        if let Some(why) = misfit(target, capability) {
+        let device = properties.compute_capability.unwrap_or_default();
+        let target =
+            target(code.text).ok_or_else(|| bad("is no PTX: it names no target".into()))?;
+        if let Some(why) = misfit(target, device) {
             return Err(bad(why));
         }
         let most = properties.max_shared_bytes;
@@ -87,10 +88,20 @@ impl Module {
                 format!("{id}: {name} needs {bytes} bytes of shared memory, of at most {most}");
             return Err(Error::value_error(text));
         }
-        let text = CString::new(text).map_err(|_| bad("has a null character".into()))?;
+        let text = CString::new(code.text).map_err(|_| bad("has a null character".into()))?;
         gpu.enter()?;
-        let raw = compile(gpu, &text, &names)?;
-        let mut module = Module { gpu, raw: Handle(raw), kernels: vec![] };
+        let images = if compiles_texts() { &[] } else { code.images };
+        let linked = choose(images, device).map(|image| link(gpu, image, &names)).transpose();
+        let (raw, source) = match linked {
+            Ok(Some(found)) => found,
+            Ok(None) => (compile(gpu, &text, &names)?, CodeSource::Text { refused: None }),
+            Err(Refusal::Version(why)) => {
+                tracing::warn!(device = %id, kernels = names, why, "compiles PTX instead of a cubin");
+                (compile(gpu, &text, &names)?, CodeSource::Text { refused: Some(why) })
+            }
+            Err(Refusal::Other(error)) => return Err(error),
+        };
+        let mut module = Module { gpu, raw: Handle(raw), kernels: vec![], source };
         for kernel in kernels {
             let found = module.find(kernel)?;
             module.kernels.push(found);
@@ -137,12 +148,52 @@ impl Module {
     }
 }
 
+/// Why the driver does not take a cubin.
+enum Refusal {
+    /// It is for other devices or drivers, which the words say.
+    Version(String),
+    Other(Error),
+}
+
+/// Loads a cubin.
+fn link(gpu: &Gpu, image: &Image, names: &str) -> Result<(CUmodule, CodeSource), Refusal> {
+    let Image { arch, bytes } = image;
+    let mut raw = std::ptr::null_mut();
+    let (none, values) = (std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: the bytes are a whole cubin, as `is_cubin` finds, which tells its own length.
+    let loaded = match is_cubin(bytes) {
+        true => unsafe {
+            cu!(cuModuleLoadDataEx(&mut raw, bytes.as_ptr().cast(), 0, none, values))
+        },
+        false => {
+            let text = format!("the code of {names}: what it has for {arch} is no cubin");
+            return Err(Refusal::Other(Error::value_error(text)));
+        }
+    };
+    match loaded {
+        Ok(()) => Ok((raw, CodeSource::Image(arch.clone()))),
+        Err(why) if why.is_of_version() => {
+            Err(Refusal::Version(format!("the cubin for {arch}: {why}")))
+        }
+        Err(why) => {
+            let error = gpu.error(why);
+            let text = format!("the code of {names} for {arch}: {}", error.message());
+            Err(Refusal::Other(Error::new(&error.kind(), text)))
+        }
+    }
+}
+
 /// Lets the driver compile a text.
 fn compile(gpu: &Gpu, text: &CString, names: &str) -> Result<CUmodule, Error> {
     let mut log = vec![0_u8; LOG];
-    let mut options =
-        [CUjit_option::CU_JIT_ERROR_LOG_BUFFER, CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
-    let mut values = [log.as_mut_ptr().cast::<c_void>(), std::ptr::without_provenance_mut(LOG)];
+    let mut options = [
+        CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
+        CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+        CUjit_option::CU_JIT_TARGET_FROM_CUCONTEXT,
+    ];
+    // The last option has no value.
+    let log_bytes = std::ptr::without_provenance_mut(LOG);
+    let mut values = [log.as_mut_ptr().cast::<c_void>(), log_bytes, std::ptr::null_mut()];
     let (mut raw, count) = (std::ptr::null_mut(), options.len() as u32);
     let image = text.as_ptr().cast::<c_void>();
     // SAFETY: the text ends with a null character, and the log has as many bytes as are said.
@@ -161,6 +212,10 @@ fn compile(gpu: &Gpu, text: &CString, names: &str) -> Result<CUmodule, Error> {
 }
 
 impl LoadedKernels for Module {
+    fn source(&self) -> &CodeSource {
+        &self.source
+    }
+
     unsafe fn launch(&self, stream: Stream, launch: &Launch<'_>) -> Result<(), Error> {
         let Some(kernel) = self.kernels.get(launch.kernel) else {
             return Err(Error::value_error(format!("a module has no kernel {}", launch.kernel)));

@@ -49,6 +49,24 @@ impl EngineBuilder {
         self
     }
 
+    /// Sets the architectures, such as `sm_80`, `sm_86` and `sm_90`, that a program for a GPU is saved
+    /// with machine code for, which `ptxas` makes: `REFLEX_PTXAS` names it, or it is on the path. A device takes
+    /// the newest of its generation that is not newer than itself; all others compile the PTX, which takes
+    /// seconds for a model. By default code for `sm_80` gets `sm_80` and `sm_90`, if there is a `ptxas`; none are made
+    /// for an empty list.
+    ///
+    /// ```
+    /// let engine = reflex::Engine::builder().device("cuda:sm_80").cubins(["sm_86", "sm_90"]).build()?;
+    /// let error = reflex::Engine::builder().cubins(["hopper"]).build().err().unwrap();
+    /// assert_eq!(error.to_string(), "\"hopper\" is no architecture of a GPU such as sm_90");
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn cubins<'a>(mut self, archs: impl IntoIterator<Item = &'a str>) -> EngineBuilder {
+        let archs = archs.into_iter().map(str::to_owned).collect();
+        self.compiler.execution.cubins.archs = Some(archs);
+        self
+    }
+
     /// Sets the arithmetic of f32 matmuls and convolutions in models that are compiled;
     /// an artifact has its own.
     ///
@@ -162,6 +180,7 @@ impl EngineBuilder {
     /// # Ok::<(), reflex::Error>(())
     /// ```
     pub fn progress(mut self, progress: Progress) -> EngineBuilder {
+        self.compiler.execution.cubins.progress = progress.clone();
         self.compiler.progress = progress;
         self
     }

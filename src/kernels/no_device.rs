@@ -7,3 +7,9 @@ pub(crate) struct DeviceCodes {
     pub(crate) gpu: String,
     pub(crate) never: Infallible,
 }
+
+impl DeviceCodes {
+    pub(crate) fn description(&self) -> String {
+        match self.never {}
+    }
+}

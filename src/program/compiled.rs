@@ -95,6 +95,7 @@ pub(crate) fn load(
         objects: None,
         imports: compiled.made.modules().iter().map(|made| made.module.clone()).collect(),
         device_code: None,
+        device_code_source: None,
         obstacle: missing_features,
         execution: execution.clone(),
         origin: "compiled in this process".to_owned(),

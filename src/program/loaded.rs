@@ -67,6 +67,8 @@ pub(crate) struct Resources {
     pub(crate) imports: Arc<[Module]>,
     /// The kernels for a GPU, if the program computes on one.
     pub(crate) device_code: Option<Arc<DeviceCodes>>,
+    /// What the device made them of.
+    pub(crate) device_code_source: Option<Arc<str>>,
     /// Why no session runs it: CPU features that its kernels need, or a device that is not open.
     pub(crate) obstacle: Option<String>,
     pub(crate) execution: ExecutionOptions,
@@ -93,7 +95,9 @@ impl Resources {
         let on_cpu = self.library.clone();
         match device {
             Some(device) => {
-                self.library = Arc::new(DeviceKernels::load(&codes, on_cpu, device)?);
+                let kernels = DeviceKernels::load(&codes, on_cpu, device)?;
+                self.device_code_source = Some(kernels.made_of().into());
+                self.library = Arc::new(kernels);
                 self.device = device.id();
             }
             None => {
@@ -284,6 +288,9 @@ impl LoadedProgram {
     /// Sizes and counts of the bytecode; of a library also the state of its saved code.
     pub(crate) fn stats(&self) -> String {
         let mut stats = text::stats(self.vm.executable());
+        if let Some(made_of) = &self.resources.device_code_source {
+            stats = format!("{}\nCode of the device: {made_of}\n", stats.trim_end());
+        }
         let Some(code) = &self.resources.saved_code else { return stats };
         if !stats.ends_with('\n') {
             stats.push('\n');

@@ -321,6 +321,18 @@ impl Program {
         TierReport { specialised: specialiser.map(|s| s.to_string()), ..report }
     }
 
+    /// Says what the device made the kernels of a program for a GPU of: cubins, or PTX that the driver
+    /// compiled, with why it refused a cubin that is for it; `None` where no device is open for it.
+    ///
+    /// ```
+    /// let program = reflex::Engine::new()?.load("examples/softmax.py")?;
+    /// assert!(program.gpu_code().is_none(), "it is for a CPU");
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn gpu_code(&self) -> Option<&str> {
+        self.loaded.resources().device_code_source.as_deref()
+    }
+
     /// Returns the interface and the callees.
     pub(crate) fn info(&self) -> ModelInfo {
         let resources = self.loaded.resources();

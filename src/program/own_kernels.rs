@@ -12,13 +12,16 @@ use crate::artifact::device::{CompanionProgram, DeviceSection};
 use crate::artifact::metadata::Metadata;
 use crate::artifact::writer::{self, Contents};
 use crate::error::{Error, ErrorKind, Result};
+use crate::kernels::device::{DeviceCodes, ptxas};
 use crate::kernels::objects::ByCpu;
 use crate::kernels::tiered::KernelState;
 use crate::model_source::ModelFormat;
+use crate::options::CubinOptions;
 
 impl Program {
     /// Writes the artifact that [`Engine::load`](crate::Engine::load) and TVM open, with saved code
-    /// for its functions. Returns its size in bytes. The name ends in `.so`, by which the file is
+    /// for its functions. Kernels for a GPU are in it as PTX, and as cubins where `ptxas` is found
+    /// ([`EngineBuilder::cubins`](crate::EngineBuilder::cubins)). Returns its size in bytes. The name ends in `.so`, by which the file is
     /// known for a library; it appears when it is complete.
     ///
     /// ```
@@ -53,17 +56,20 @@ impl Program {
             None => tier::machine_code(exec.clone(), &[resources.library.as_ref(), &imported])?,
             Some(_) => None,
         };
-        let metadata = Metadata::new(&kernels, resources);
+        let mut metadata = Metadata::new(&kernels, resources);
         let companion = self.loaded.companion();
         let others = companion.and_then(|program| program.resources().objects.as_ref());
         let others = others.map(|objects| objects.read()).transpose()?;
+        let device = self.device_section(others.as_deref())?;
+        let beside = device.as_ref().filter(|section| section.companion.is_some());
+        metadata.gpu = beside.map(|section| section.codes.description());
         let all = kernels.iter().chain(others.iter().flat_map(|kernels| kernels.iter()));
         let contents = Contents {
             executable: &exec,
             saved_code: saved_code.as_deref(),
             kernels: all.flat_map(|(_, objects)| objects).collect(),
             metadata: &metadata,
-            device: self.device_section(others.as_deref())?,
+            device,
             imports,
         };
         writer::write(path.as_ref(), &contents)
@@ -72,12 +78,19 @@ impl Program {
     /// The artifact's section for a GPU: this program's code, or its companion with the kernels in
     /// host memory.
     fn device_section(&self, kernels: Option<&ByCpu>) -> Result<Option<DeviceSection<'_>>> {
-        let code = |program: &LoadedProgram| program.resources().device_code.as_deref().cloned();
-        if let Some(codes) = code(&self.loaded) {
+        let code = |program: &LoadedProgram| -> Result<Option<DeviceCodes>> {
+            let resources = program.resources();
+            let Some(codes) = resources.device_code.as_deref() else { return Ok(None) };
+            let mut codes = codes.clone();
+            let CubinOptions { archs, progress } = &resources.execution.cubins;
+            codes.assemble(archs.as_ref(), |done, of| progress.report("cubins", done, of))?;
+            Ok(Some(codes))
+        };
+        if let Some(codes) = code(&self.loaded)? {
             return Ok(Some(DeviceSection { codes, companion: None }));
         }
         let Some(program) = self.loaded.companion() else { return Ok(None) };
-        let Some(codes) = code(program) else { return Ok(None) };
+        let Some(codes) = code(program)? else { return Ok(None) };
         let metadata = Metadata::new(kernels.unwrap_or_default(), program.resources());
         let companion = Some(CompanionProgram::new(program.executable(), &metadata)?);
         Ok(Some(DeviceSection { codes, companion }))
@@ -95,6 +108,19 @@ impl Program {
             Ok(ModelFormat::Library) => Ok(()),
             _ => Err(Error::input("an artifact's name ends in .so").at(path.display())),
         }
+    }
+
+    /// Whether [`Program::save`] finds `ptxas`, which makes cubins of a program for a GPU; an error where
+    /// `REFLEX_PTXAS` names no file.
+    ///
+    /// ```
+    /// if !reflex::Program::has_ptxas()? {
+    ///     println!("the driver compiles kernels at load");
+    /// }
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn has_ptxas() -> Result<bool> {
+        Ok(ptxas::find()?.is_some())
     }
 
     /// Returns the kernels that this process compiled, by name, with their code generators; an error

@@ -67,6 +67,48 @@ pub struct KernelSpec {
     pub shared_bytes: u32,
 }
 
+/// Code of kernels, in the forms that there are.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelCode<'a> {
+    /// A text that the device compiles: PTX for CUDA.
+    pub text: &'a str,
+    /// Machine code of the same kernels; a device takes what is for it, before the text.
+    pub images: &'a [Image],
+}
+
+impl<'a> From<&'a str> for KernelCode<'a> {
+    fn from(text: &'a str) -> KernelCode<'a> {
+        KernelCode { text, images: &[] }
+    }
+}
+
+/// Machine code of kernels for one architecture: a cubin for CUDA.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Image {
+    /// The architecture, such as `sm_90`.
+    pub arch: String,
+    /// The code.
+    pub bytes: Vec<u8>,
+}
+
+impl fmt::Debug for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({} bytes)", self.arch, self.bytes.len())
+    }
+}
+
+/// What loaded kernels were made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CodeSource {
+    /// Machine code for this architecture.
+    Image(String),
+    /// The text, which the device compiled.
+    Text {
+        /// Why it did not take machine code that is for it.
+        refused: Option<String>,
+    },
+}
+
 /// A launch: which kernel, on how many threads, with which parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch<'a> {
@@ -86,6 +128,9 @@ pub struct Launch<'a> {
 
 /// Kernels that a device has loaded. They are unloaded when this is dropped.
 pub trait LoadedKernels: Send + Sync + fmt::Debug {
+    /// What they were made of.
+    fn source(&self) -> &CodeSource;
+
     /// Enqueues a launch.
     ///
     /// # Safety
@@ -212,8 +257,12 @@ pub trait Device: Send + Sync {
     /// Takes back the memory of an arena that no work uses any more but what streams have enqueued.
     fn end_arena(&self, arena: batch::Arena);
 
-    /// Loads kernels from a text that the device compiles: PTX for CUDA.
-    fn load(&self, text: &str, kernels: &[KernelSpec]) -> Result<Box<dyn LoadedKernels>, Error>;
+    /// Loads kernels: machine code that is for the device, or else the text, which it compiles.
+    fn load(
+        &self,
+        code: &KernelCode<'_>,
+        kernels: &[KernelSpec],
+    ) -> Result<Box<dyn LoadedKernels>, Error>;
 }
 
 /// The devices other than CPUs.

@@ -68,7 +68,7 @@ impl Kernel {
     /// Loads the kernel of a name from PTX.
     pub fn load(device: &'static dyn Device, ptx: &str, name: &str) -> Result<Kernel, Error> {
         let spec = KernelSpec { name: name.to_owned(), shared_bytes: 0 };
-        Ok(Kernel { device, module: device.load(ptx, &[spec])? })
+        Ok(Kernel { device, module: device.load(&ptx.into(), &[spec])? })
     }
 
     /// Enqueues a launch in one dimension.

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::ceilings::{CEILINGS, Figures, Size};
 use crate::facts::Facts;
 use crate::packed::{ANCHORS, Manifest, Pack};
-use crate::report::{Kind, PartResult, Report, Status, VERSION};
+use crate::report::{FIRST_ANSWER, FIRST_ANSWER_OF_PTX, Kind, PartResult, Report, Status, VERSION};
 use crate::{probes, programs};
 
 /// Arguments of `check`.
@@ -34,6 +34,10 @@ pub struct CheckArgs {
     /// Seconds after which no further part is begun.
     #[arg(long, default_value_t = 540)]
     budget: u64,
+    /// Let the driver compile the PTX of programs, in place of their cubins: what the first answers of the
+    /// report then take is under its own name.
+    #[arg(long)]
+    jit: bool,
     /// Run the parts from this number on, a line of JSON for each: what the check does with itself.
     #[arg(long, hide = true)]
     worker_from: Option<usize>,
@@ -229,6 +233,9 @@ fn start_worker(args: &CheckArgs, from: usize, left: Duration) -> Result<Child, 
     command.arg("check").arg(folder(args)?).args(["--device", &args.device.to_string()]);
     command.args(["--budget", &left.as_secs().max(1).to_string()]);
     command.args(["--worker-from", &from.to_string()]).stdout(Stdio::piped());
+    if args.jit {
+        command.arg("--jit").env(reflex_cuda::JIT_VARIABLE, "1");
+    }
     command.spawn().map_err(text)
 }
 
@@ -249,7 +256,7 @@ fn work(
             continue;
         }
         say(&Line::Begin(at))?;
-        let found = run_part(pack, device, &engine, size, at);
+        let found = run_part(pack, device, &engine, args, size, at);
         let lost = device.synchronize(Default::default()).is_err_and(|e| e.kind() == DEVICE_LOST);
         let outcome = match found {
             Ok((figures, hash)) => {
@@ -275,6 +282,7 @@ fn run_part(
     pack: &Pack,
     device: &'static dyn Device,
     engine: &Engine,
+    args: &CheckArgs,
     size: Size,
     at: usize,
 ) -> Result<(Figures, Option<String>), String> {
@@ -284,7 +292,12 @@ fn run_part(
     }
     let at = at - probes.len();
     if let Some(case) = cases.get(at) {
-        return Ok((programs::run(engine, pack, case, device.id(), size)?, None));
+        let mut figures = programs::run(engine, pack, case, device.id(), size)?;
+        if let (true, Some(us)) = (args.jit, figures.get(FIRST_ANSWER).copied()) {
+            figures.remove(FIRST_ANSWER);
+            figures.insert(FIRST_ANSWER_OF_PTX.to_owned(), us);
+        }
+        return Ok((figures, None));
     }
     let (_, measure) = CEILINGS[at - cases.len()];
     Ok((measure(device, size).map_err(|e| e.message().to_string())?, None))

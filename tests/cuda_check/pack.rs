@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use reflex::{Array, Engine, Feed, Mode, ModelFormat, ModelSource, Program, numpy};
+use reflex::{Array, Engine, EngineBuilder, Feed, Mode, ModelFormat, ModelSource, Program, numpy};
 use reflex_ptx::Arch;
 
 use crate::compare::hash;
@@ -19,6 +19,8 @@ use crate::probes;
 
 /// The GPU that programs are compiled for: their PTX runs on every later one.
 const GPU: &str = "cuda:sm_80";
+/// The architecture that programs have cubins for, where there is a `ptxas`.
+const CUBINS: &str = "sm_90";
 /// Outputs of at most so many bytes are packed, so that a difference can be shown.
 const SHOWN: usize = 64 << 10;
 /// Most bytes of a folder.
@@ -230,12 +232,12 @@ pub fn pack(args: &PackArgs) -> Result<(), String> {
     let at = |e: std::io::Error| format!("{}: {e}", folder.display());
     std::fs::create_dir_all(folder.parent().unwrap_or(Path::new("."))).map_err(at)?;
     std::fs::create_dir(folder).map_err(at)?;
-    let engine = |builder: reflex::EngineBuilder| builder.build().map_err(text);
+    let engine = |builder: EngineBuilder| builder.build().map_err(text);
     let mut writer = Writer {
         folder: folder.clone(),
         data: File::create(folder.join(DATA)).map_err(at)?,
         length: 0,
-        gpu: engine(Engine::builder().device(GPU))?,
+        gpu: engine(for_gpu()?)?,
         oracle: engine(Engine::builder().schedule_for(GPU))?,
         forms: BTreeSet::new(),
         cases: vec![],
@@ -258,6 +260,12 @@ pub fn pack(args: &PackArgs) -> Result<(), String> {
         }
     }
     writer.finish(args.program.as_deref())
+}
+
+/// The options of what compiles for the GPU.
+fn for_gpu() -> Result<EngineBuilder, String> {
+    let cubins = Program::has_ptxas().map_err(text)?.then_some(CUBINS);
+    Ok(Engine::builder().device(GPU).cubins(cubins))
 }
 
 fn text(error: impl std::fmt::Display) -> String {
@@ -304,9 +312,8 @@ impl Writer {
         // Programs for the shapes of the inputs: whoever deploys a model to a GPU knows them.
         let shapes: Vec<(String, Vec<i64>)> =
             case.inputs.iter().map(|(name, array)| (name.clone(), array.shape.clone())).collect();
-        let engine =
-            |builder: reflex::EngineBuilder| builder.shapes(shapes.clone()).build().map_err(text);
-        let gpu = engine(Engine::builder().device(GPU))?;
+        let engine = |builder: EngineBuilder| builder.shapes(shapes.clone()).build().map_err(text);
+        let gpu = engine(for_gpu()?)?;
         let oracle = engine(Engine::builder().schedule_for(GPU))?;
         let general =
             [std::mem::replace(&mut self.gpu, gpu), std::mem::replace(&mut self.oracle, oracle)];
@@ -430,7 +437,12 @@ impl Writer {
         std::fs::set_permissions(&copy, PermissionsExt::from_mode(0o755)).map_err(text)?;
         let bytes = size(&self.folder)?;
         let (probes, programs) = (manifest.probes.len(), manifest.cases.len());
-        eprintln!("{probes} probes, {programs} programs, {:.1} MiB", bytes as f64 / 1048576.0);
+        let cubins = Program::has_ptxas().map_err(text)?;
+        let cubins = if cubins { "with cubins" } else { "without cubins, as there is no ptxas" };
+        eprintln!(
+            "{probes} probes, {programs} programs {cubins}, {:.1} MiB",
+            bytes as f64 / 1048576.0
+        );
         match bytes <= MOST || cfg!(debug_assertions) {
             true => Ok(()),
             false => Err(format!("{}: more than {} MiB", self.folder.display(), MOST >> 20)),

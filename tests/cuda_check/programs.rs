@@ -10,6 +10,7 @@ use reflex_runtime::value::Any;
 use crate::ceilings::{Figures, Size};
 use crate::compare::{difference, hash};
 use crate::packed::{Case, Pack, TensorType};
+use crate::report::FIRST_ANSWER;
 
 /// Runs a program; the error says what differs, or what failed. Returns how long calls took.
 pub fn run(
@@ -23,6 +24,9 @@ pub fn run(
     let start = Instant::now();
     let program = engine.load(pack.path(&case.file)).map_err(failed)?;
     let loaded = start.elapsed();
+    if let Some(code) = program.gpu_code().filter(|_| case.is_timed) {
+        eprintln!("{}: {code}", case.name);
+    }
     let mut feed = Feed::new();
     for (name, input) in &case.inputs {
         feed.insert(name.clone(), pack.input(input)?);
@@ -43,7 +47,7 @@ pub fn run(
     if !case.is_timed {
         return Ok(Figures::new());
     }
-    let mut figures = Figures::from([("first answer".to_owned(), micros(first))]);
+    let mut figures = Figures::from([(FIRST_ANSWER.to_owned(), micros(first))]);
     if let Some((_, launches, _)) = tiered.batches().ready.first() {
         figures.insert("launches in a batch".to_owned(), *launches as f64);
     }

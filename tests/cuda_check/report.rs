@@ -155,10 +155,16 @@ impl Report {
     }
 }
 
+/// The time from loading a program to its first results.
+pub const FIRST_ANSWER: &str = "first answer";
+/// The same where the driver compiles its PTX, although there are cubins.
+pub const FIRST_ANSWER_OF_PTX: &str = "first answer, PTX";
+
 /// Figures of a program. A call `in a row` is one of many, of which the last alone is waited for.
-pub const COLUMNS: [&str; 8] = [
+pub const COLUMNS: [&str; 9] = [
     "launches in a batch",
-    "first answer",
+    FIRST_ANSWER,
+    FIRST_ANSWER_OF_PTX,
     "call, bytecode",
     "call, tiered",
     "in a row, bytecode",

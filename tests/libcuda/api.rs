@@ -4,6 +4,7 @@
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use reflex_ptx::Module;
@@ -11,7 +12,8 @@ use reflex_ptx::Module;
 use crate::driver::{Driver, Function, driver};
 use crate::status::{
     INVALID_CONTEXT, INVALID_DEVICE, INVALID_HANDLE, INVALID_PTX, INVALID_VALUE,
-    LAUNCH_OUT_OF_RESOURCES, NO_DEVICE, NOT_FOUND, NOT_INITIALIZED, SUCCESS, Status, describe,
+    LAUNCH_OUT_OF_RESOURCES, NO_BINARY_FOR_GPU, NO_DEVICE, NOT_FOUND, NOT_INITIALIZED, SUCCESS,
+    Status, describe,
 };
 use crate::streams::{Goal, Launch, Work};
 
@@ -263,14 +265,19 @@ functions! {
         driver.streams.push(stream, Work::Fill { to, value, bytes });
         Ok(())
     }
-    /// PTX, as a text that ends with a null character.
+    /// PTX, as a text that ends with a null character, or a cubin that the plan knows.
     fn cuModuleLoadDataEx(
         driver, module: *mut u64, image: *const c_void, count: c_uint,
         options: *mut c_int, values: *mut *mut c_void
     ) {
         current(driver)?;
-        // SAFETY: the caller passes a text that ends with a null character.
-        let text = unsafe { CStr::from_ptr(image.cast()) }.to_string_lossy();
+        // SAFETY: the caller passes a text that ends with a null character, or a whole cubin.
+        let text = unsafe {
+            match begins_with(image, b"\x7fELF") {
+                true => made_of(driver.plan.cubins.as_deref(), image).ok_or(NO_BINARY_FOR_GPU)?,
+                false => CStr::from_ptr(image.cast()).to_string_lossy().into_owned(),
+            }
+        };
         match Module::parse(&text) {
             Ok(parsed) => {
                 let handle = driver.new_handle();
@@ -442,6 +449,31 @@ unsafe fn made(driver: &Driver, node: &NodeParams) -> Result<Launch, Status> {
     let params = unsafe { gather(kernel, params) };
     let kernel = found.kernel;
     Ok(Launch { module, kernel, grid, block, shared, params, number: 0 })
+}
+
+/// Whether an image begins with these bytes. It is read up to the first other one.
+///
+/// # Safety
+/// The image has at least the bytes up to there.
+unsafe fn begins_with(image: *const c_void, bytes: &[u8]) -> bool {
+    // SAFETY: as the caller says.
+    (0..bytes.len()).all(|n| unsafe { *image.cast::<u8>().add(n) } == bytes[n])
+}
+
+/// The PTX that a cubin of the folder was made of: no machine code runs here, so a cubin that is known to the byte
+/// stands for its text.
+///
+/// # Safety
+/// The image is a whole cubin: none that is longer has all of its bytes at its begin.
+unsafe fn made_of(folder: Option<&Path>, image: *const c_void) -> Option<String> {
+    let files = std::fs::read_dir(folder?).ok()?.filter_map(|file| Some(file.ok()?.path()));
+    let mut cubins = files.filter(|path| path.extension().is_some_and(|ext| ext == "cubin"));
+    let is_same = |path: &PathBuf| {
+        let bytes = std::fs::read(path).unwrap_or_default();
+        // SAFETY: as the caller says; headers, which come first, tell the length.
+        !bytes.is_empty() && unsafe { begins_with(image, &bytes) }
+    };
+    std::fs::read_to_string(cubins.find(is_same)?.with_extension("ptx")).ok()
 }
 
 /// Writes a message to the log that options of a compilation name.

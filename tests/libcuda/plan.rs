@@ -8,7 +8,10 @@
 //! | `memory=BYTES` | memory of each, 1 GiB by default |
 //! | `version=N` | the driver's, 12000 by default |
 //! | `fail=NAME:N:STATUS` | the N-th call of a function, from 1, gives a status and does nothing |
+//! | `cubins=FOLDER` | the cubins that run: in this folder, each beside the PTX that it was made of, as `NAME.cubin` and `NAME.ptx`; others are for no device that there is |
 //! | `late=N:STATUS` | the N-th launch gives a status when it runs |
+
+use std::path::PathBuf;
 
 /// The variable.
 pub const VARIABLE: &str = "REFLEX_STANDIN";
@@ -26,6 +29,8 @@ pub struct Plan {
     pub memory: u64,
     /// The driver's version.
     pub version: i32,
+    /// The folder of the cubins that run, with their PTX.
+    pub cubins: Option<PathBuf>,
     /// Calls that fail.
     pub failures: Vec<Failure>,
     /// Launches that fail when they run: their numbers, from 1, and statuses.
@@ -45,8 +50,9 @@ pub struct Failure {
 
 impl Default for Plan {
     fn default() -> Plan {
-        let (failures, late) = (vec![], vec![]);
-        Plan { seed: 0, devices: 2, sm: 80, memory: 1 << 30, version: 12_000, failures, late }
+        let (cubins, failures, late) = (None, vec![], vec![]);
+        let memory = 1 << 30;
+        Plan { seed: 0, devices: 2, sm: 80, memory, version: 12_000, cubins, failures, late }
     }
 }
 
@@ -78,6 +84,7 @@ impl Plan {
             "sm" => self.sm = value.parse().ok()?,
             "memory" => self.memory = value.parse().ok()?,
             "version" => self.version = value.parse().ok()?,
+            "cubins" => self.cubins = Some(value.into()),
             "fail" => {
                 let mut words = value.split(':');
                 let function = words.next()?.to_owned();

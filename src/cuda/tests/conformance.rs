@@ -19,7 +19,7 @@ fn the_cpu_conforms() {
     suite(DLDevice::CPU);
     let cpu = device::get(DLDevice::CPU).unwrap();
     let spec = KernelSpec { name: "add".into(), shared_bytes: 0 };
-    let error = cpu.load(common::ADD, &[spec]).unwrap_err();
+    let error = cpu.load(&common::ADD.into(), &[spec]).unwrap_err();
     assert_eq!(error.message(), "cpu:0 loads no texts of kernels: add");
 }
 
@@ -157,7 +157,7 @@ fn tensors_move(id: DLDevice) {
 /// The cases for devices with kernels.
 fn launches(gpu: &'static dyn Device) {
     let spec = KernelSpec { name: "add".into(), shared_bytes: 0 };
-    let module = gpu.load(common::ADD, std::slice::from_ref(&spec)).unwrap();
+    let module = gpu.load(&common::ADD.into(), std::slice::from_ref(&spec)).unwrap();
     let stream = gpu.create_stream().unwrap();
     let scope = StreamScope::enter(gpu.id(), stream);
     let n = 1000_usize;
@@ -195,7 +195,7 @@ fn launches(gpu: &'static dyn Device) {
 fn refusals(gpu: &'static dyn Device, spec: &KernelSpec) {
     let load = |text: &str, name: &str| {
         let spec = KernelSpec { name: name.to_owned(), ..spec.clone() };
-        gpu.load(text, &[spec]).unwrap_err().message().into_owned()
+        gpu.load(&text.into(), &[spec]).unwrap_err().message().into_owned()
     };
     let damaged = common::ADD.replace("ld.param.u64 %rd2", "ld.param.u64 rd2 %");
     let text = load(&damaged, "add");
@@ -212,6 +212,6 @@ fn refusals(gpu: &'static dyn Device, spec: &KernelSpec) {
     );
     assert_eq!(load("\x7fELF", "add"), "cuda:0: the code of add is no PTX: it names no target");
     let shared = KernelSpec { shared_bytes: 1 << 20, ..spec.clone() };
-    let error = gpu.load(common::ADD, &[shared]).unwrap_err();
+    let error = gpu.load(&common::ADD.into(), &[shared]).unwrap_err();
     assert!(error.message().starts_with("cuda:0: add needs 1048576 bytes of shared memory"));
 }

@@ -99,7 +99,7 @@ impl Bench {
     fn new(number: i32) -> Bench {
         let gpu = reflex_cuda::open(number).unwrap();
         let spec = KernelSpec { name: "add".into(), shared_bytes: 0 };
-        let module = gpu.load(common::ADD, &[spec]).unwrap();
+        let module = gpu.load(&common::ADD.into(), &[spec]).unwrap();
         let values: Vec<i32> = (0..64).collect();
         let tensor = || Tensor::from_slice(&[64], &values).unwrap().copy_to(gpu.id()).unwrap();
         Bench { gpu, module, to: tensor(), from: tensor() }

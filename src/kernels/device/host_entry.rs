@@ -24,7 +24,7 @@ use super::host_plan::{Extent, HostCheck, HostLaunch, HostParam, HostPlan, HostS
 pub(super) struct HostEntry {
     plan: HostPlan,
     device: DLDevice,
-    kernels: Box<dyn LoadedKernels>,
+    kernels: Arc<dyn LoadedKernels>,
 }
 
 /// The state of a call.
@@ -38,17 +38,16 @@ struct Frame<'a> {
     words: Vec<u64>,
 }
 
-/// Makes the entry of a function, whose kernels a device loads from PTX. The plan is verified.
-pub(super) fn load(
-    plan: HostPlan,
-    ptx: &str,
-    device: &'static dyn device::Device,
-) -> Result<HostEntry, Error> {
-    let kernels = device.load(ptx, &plan.kernels())?;
-    Ok(HostEntry { plan, device: device.id(), kernels })
-}
-
 impl HostEntry {
+    /// The entry of a function whose kernels a device has loaded. The plan is verified.
+    pub(super) fn new(
+        plan: HostPlan,
+        device: &dyn device::Device,
+        kernels: Arc<dyn LoadedKernels>,
+    ) -> HostEntry {
+        HostEntry { plan, device: device.id(), kernels }
+    }
+
     /// The function in the packed convention. It returns once its launches are enqueued.
     pub(super) fn call(self: &Arc<Self>, args: &[AnyView<'_>]) -> Result<Any, Error> {
         if args.len() != self.plan.params.len() {

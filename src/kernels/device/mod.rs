@@ -1,10 +1,10 @@
 //! Kernels that run on a GPU, as packed functions.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use reflex_runtime::device::Device;
 use reflex_runtime::device::waits::Wait;
+use reflex_runtime::device::{CodeSource, Device, KernelCode, LoadedKernels};
 use reflex_runtime::error::Error as Raised;
 use reflex_runtime::function::Function;
 use reflex_runtime::tensor::Tensor;
@@ -15,17 +15,25 @@ use reflex_vm::load::Library;
 use crate::error::{Error, ErrorKind, Result};
 
 mod code;
+mod deflated;
 mod host_entry;
 mod host_expr;
 mod host_plan;
+mod parallel;
+#[cfg(feature = "compiler")]
+pub(crate) mod ptxas;
 
 pub(crate) use code::{DeviceCodes, FunctionCode};
+use host_entry::HostEntry;
+use parallel::try_in_parallel;
 
 /// The kernels of a program for a GPU: those that run on it, and those for host memory.
 pub(crate) struct DeviceKernels {
     on_device: HashMap<String, Function>,
     /// Kernels of shape arithmetic, and those that the CPU runs for the GPU.
     on_cpu: Arc<dyn Library + Send + Sync>,
+    /// The origin of each function that is loaded.
+    sources: Vec<CodeSource>,
 }
 
 impl DeviceKernels {
@@ -38,9 +46,10 @@ impl DeviceKernels {
     ) -> Result<DeviceKernels> {
         let failed = |e: Raised| Error::new(ErrorKind::Compile, e.message());
         let mut on_device = HashMap::new();
-        for FunctionCode { plan, ptx, .. } in &codes.functions {
-            let entry = host_entry::load(plan.clone(), ptx, device).map_err(failed)?;
-            let entry = Arc::new(entry);
+        let kernels = load_all(&codes.functions, device).map_err(failed)?;
+        let sources = kernels.iter().map(|kernels| kernels.source().clone()).collect();
+        for (FunctionCode { plan, .. }, kernels) in codes.functions.iter().zip(kernels) {
+            let entry = Arc::new(HostEntry::new(plan.clone(), device, kernels));
             on_device.insert(plan.name().to_owned(), Function::new(move |args| entry.call(args)));
         }
         for name in &codes.on_cpu {
@@ -48,7 +57,30 @@ impl DeviceKernels {
             let function = Function::new(move |args| call_on_cpu(&kernel, args));
             on_device.insert(name.clone(), function);
         }
-        Ok(DeviceKernels { on_device, on_cpu })
+        Ok(DeviceKernels { on_device, on_cpu, sources })
+    }
+
+    /// The origins of its functions, with their number: `12 functions from cubins for sm_90`.
+    pub(crate) fn made_of(&self) -> String {
+        let (mut counts, mut first) = (BTreeMap::<String, usize>::new(), None);
+        for source in &self.sources {
+            let made = match source {
+                CodeSource::Image(arch) => format!("from cubins for {arch}"),
+                CodeSource::Text { refused: None } => {
+                    "from PTX, which the driver compiled".to_owned()
+                }
+                CodeSource::Text { refused: Some(why) } => {
+                    first.get_or_insert(why);
+                    "from PTX, as the driver refused their cubins".to_owned()
+                }
+            };
+            *counts.entry(made).or_default() += 1;
+        }
+        let parts = counts.iter().map(|(made, count)| {
+            format!("{count} {} {made}", if *count == 1 { "function" } else { "functions" })
+        });
+        let text = parts.collect::<Vec<_>>().join(", ");
+        first.map_or_else(|| text.clone(), |why| format!("{text} ({why})"))
     }
 
     /// Kernels of a program that is read or saved, and not run: there is no device.
@@ -63,8 +95,29 @@ impl DeviceKernels {
             let refuse = move |_: &[AnyView<'_>]| Err(Raised::value_error(text.clone()));
             (name.to_owned(), Function::new(refuse))
         });
-        DeviceKernels { on_device: closed.collect(), on_cpu }
+        DeviceKernels { on_device: closed.collect(), on_cpu, sources: vec![] }
     }
+}
+
+/// The kernels of each function. The device compiles texts at once, by as many threads as the process
+/// has processors, and equal ones once.
+fn load_all(
+    functions: &[FunctionCode],
+    device: &dyn Device,
+) -> std::result::Result<Vec<Arc<dyn LoadedKernels>>, Raised> {
+    let (mut distinct, mut numbers) = (vec![], HashMap::new());
+    let places = functions.iter().map(|FunctionCode { plan, ptx, images, .. }| {
+        let kernels = plan.kernels();
+        let key = kernels.iter().map(|kernel| (kernel.name.clone(), kernel.shared_bytes));
+        *numbers.entry((ptx.as_str(), key.collect::<Vec<_>>())).or_insert_with(|| {
+            distinct.push((KernelCode { text: ptx, images }, kernels));
+            distinct.len() - 1
+        })
+    });
+    let places: Vec<usize> = places.collect();
+    let loaded = try_in_parallel(&distinct, |(code, kernels)| device.load(code, kernels))?;
+    let loaded: Vec<Arc<dyn LoadedKernels>> = loaded.into_iter().map(Arc::from).collect();
+    Ok(places.into_iter().map(|at| loaded[at].clone()).collect())
 }
 
 /// Why a program for a GPU does not run where no device was opened for it.

@@ -3,7 +3,7 @@
 use super::batch::{Arena, Batch, Recorded};
 use std::sync::LazyLock;
 
-use super::{Device, Event, KernelSpec, LoadedKernels, Properties, Stream};
+use super::{Device, Event, KernelCode, KernelSpec, LoadedKernels, Properties, Stream};
 use crate::abi::DLDevice;
 use crate::alloc::device::{CPU, DeviceAllocator, set_memory_limit};
 use crate::error::Error;
@@ -131,7 +131,11 @@ impl Device for Cpu {
 
     fn end_arena(&self, _: Arena) {}
 
-    fn load(&self, _: &str, kernels: &[KernelSpec]) -> Result<Box<dyn LoadedKernels>, Error> {
+    fn load(
+        &self,
+        _: &KernelCode<'_>,
+        kernels: &[KernelSpec],
+    ) -> Result<Box<dyn LoadedKernels>, Error> {
         let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();
         let names = names.join(", ");
         Err(Error::value_error(format!("cpu:0 loads no texts of kernels: {names}")))
