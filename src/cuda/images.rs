@@ -100,7 +100,7 @@ mod tests {
         }
     }
 
-    fn chosen<'a>(archs: &[&'a str], device: (u32, u32)) -> Option<String> {
+    fn chosen(archs: &[&str], device: (u32, u32)) -> Option<String> {
         let image = |arch: &&str| Image { arch: (*arch).to_owned(), bytes: vec![] };
         let images: Vec<Image> = archs.iter().map(image).collect();
         choose(&images, device).map(|image| image.arch.clone())

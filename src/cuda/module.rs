@@ -160,16 +160,13 @@ fn link(gpu: &Gpu, image: &Image, names: &str) -> Result<(CUmodule, CodeSource),
     let Image { arch, bytes } = image;
     let mut raw = std::ptr::null_mut();
     let (none, values) = (std::ptr::null_mut(), std::ptr::null_mut());
-    // SAFETY: the bytes are a whole cubin, as `is_cubin` finds, which tells its own length.
-    let loaded = match is_cubin(bytes) {
-        true => unsafe {
-            cu!(cuModuleLoadDataEx(&mut raw, bytes.as_ptr().cast(), 0, none, values))
-        },
-        false => {
-            let text = format!("the code of {names}: what it has for {arch} is no cubin");
-            return Err(Refusal::Other(Error::value_error(text)));
-        }
-    };
+    if !is_cubin(bytes) {
+        let text = format!("the code of {names}: what it has for {arch} is no cubin");
+        return Err(Refusal::Other(Error::value_error(text)));
+    }
+    let data = bytes.as_ptr().cast();
+    // SAFETY: the bytes are a whole cubin, as was just found, which tells its own length.
+    let loaded = unsafe { cu!(cuModuleLoadDataEx(&mut raw, data, 0, none, values)) };
     match loaded {
         Ok(()) => Ok((raw, CodeSource::Image(arch.clone()))),
         Err(why) if why.is_of_version() => {
