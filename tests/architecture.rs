@@ -255,6 +255,7 @@ const LAYOUTS: [Layout; 20] = [
         dir: "src/tir",
         layers: &[
             "half_float",
+            "mma",
             "abi arith builder expr flops launch thread tile uses visit",
             "codegen eval func lower verify",
             "host level schedule script tensor_intrin",

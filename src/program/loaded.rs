@@ -67,7 +67,7 @@ pub(crate) struct Resources {
     pub(crate) imports: Arc<[Module]>,
     /// The kernels for a GPU, if the program computes on one.
     pub(crate) device_code: Option<Arc<DeviceCodes>>,
-    /// What the device made them of.
+    /// The code that the device made them of.
     pub(crate) device_code_source: Option<Arc<str>>,
     /// Why no session runs it: CPU features that its kernels need, or a device that is not open.
     pub(crate) obstacle: Option<String>,

@@ -97,7 +97,7 @@ impl fmt::Debug for Image {
     }
 }
 
-/// What loaded kernels were made of.
+/// The code that loaded kernels were made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CodeSource {
     /// Machine code for this architecture.
@@ -128,7 +128,7 @@ pub struct Launch<'a> {
 
 /// Kernels that a device has loaded. They are unloaded when this is dropped.
 pub trait LoadedKernels: Send + Sync + fmt::Debug {
-    /// What they were made of.
+    /// The code that they were made of.
     fn source(&self) -> &CodeSource;
 
     /// Enqueues a launch.

@@ -11,10 +11,7 @@
 //!
 //! Decision: docs/decisions/0082-tensor-cores.md
 
-use serde::{Deserialize, Serialize};
-
-use crate::tile::StridedRows;
-use crate::{Buffer, DType, Expr};
+use reflex_runtime::dtype::DType;
 
 /// Rows, columns and steps of a product.
 pub const SIDE: i64 = 16;
@@ -25,52 +22,10 @@ pub const FRACTION: i32 = 25;
 /// The exponent that a zero takes part with.
 pub const ZERO_EXPONENT: i32 = -126;
 
-/// An operand in shared memory: 16 rows of the first operand, or 16 columns of the second one, of 16
-/// steps.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Operand {
-    /// Where it is: a row for each row or column, or for each step if `transposed`.
-    pub rows: StridedRows,
-    /// Whether neighbours in memory are neighbouring rows or columns, not neighbouring steps.
-    pub transposed: bool,
-}
-
-impl Operand {
-    /// Row-major position of a row's (or column's) element of a step.
-    pub fn position(&self, row: Expr, step: Expr) -> Expr {
-        let StridedRows { first, stride, .. } = &self.rows;
-        let (far, near) = if self.transposed { (step, row) } else { (row, step) };
-        first.clone() + far * stride.clone() + near
-    }
-}
-
-/// `sum += a * b` by a warp.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Mma {
-    /// The thread's elements of the sum are [`EACH`] of this buffer, float32.
-    pub sum: Buffer,
-    /// Row-major position of the first of them.
-    pub first: Expr,
-    /// Rows of the first operand.
-    pub a: Operand,
-    /// Columns of the second operand.
-    pub b: Operand,
-    /// The thread's number in its warp.
-    pub lane: Expr,
-}
-
-impl Mma {
-    /// Row and column of the `n`-th element that the first thread of a warp keeps. A thread's are
-    /// `lane / 4` rows and `lane % 4 * 2` columns further.
-    pub fn element(n: i64) -> (i64, i64) {
-        (n / 2 % 2 * 8, n / 4 * 8 + n % 2)
-    }
-
-    /// Its positions in memory.
-    pub fn exprs(&self) -> [&Expr; 6] {
-        let Mma { first, a, b, lane, .. } = self;
-        [first, &a.rows.first, &a.rows.stride, &b.rows.first, &b.rows.stride, lane]
-    }
+/// Row and column of the `n`-th element that the first thread of a warp keeps. A thread's are
+/// `lane / 4` rows and `lane % 4 * 2` columns further.
+pub fn element(n: i64) -> (i64, i64) {
+    (n / 2 % 2 * 8, n / 4 * 8 + n % 2)
 }
 
 /// A 16-bit type of float, as a tensor core reads it.
@@ -78,7 +33,7 @@ impl Mma {
 pub struct Half {
     /// Bits of the fraction.
     pub fraction: i32,
-    /// What is added to exponents.
+    /// The number that is added to exponents.
     pub bias: i32,
 }
 

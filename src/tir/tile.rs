@@ -10,7 +10,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::mma::{Mma, Operand};
 use crate::{Buffer, Expr};
 
 /// Matrix registers of the unit.
@@ -27,6 +26,48 @@ pub struct StridedRows {
     pub first: Expr,
     /// Elements from the beginning of a row to that of the next.
     pub stride: Expr,
+}
+
+/// An operand of tensor cores in shared memory: 16 rows of the first operand, or 16 columns of the second one, of 16
+/// steps.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct MmaOperand {
+    /// Where it is: a row for each row or column, or for each step if `transposed`.
+    pub rows: StridedRows,
+    /// Whether neighbours in memory are neighbouring rows or columns, not neighbouring steps.
+    pub transposed: bool,
+}
+
+impl MmaOperand {
+    /// Row-major position of a row's (or column's) element of a step.
+    pub fn position(&self, row: Expr, step: Expr) -> Expr {
+        let StridedRows { first, stride, .. } = &self.rows;
+        let (far, near) = if self.transposed { (step, row) } else { (row, step) };
+        first.clone() + far * stride.clone() + near
+    }
+}
+
+/// `sum += a * b` by a warp.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Mma {
+    /// The thread's elements of the sum are [`EACH`](crate::mma::EACH) of this buffer, float32.
+    pub sum: Buffer,
+    /// Row-major position of the first of them.
+    pub first: Expr,
+    /// Rows of the first operand.
+    pub a: MmaOperand,
+    /// Columns of the second operand.
+    pub b: MmaOperand,
+    /// The thread's number in its warp.
+    pub lane: Expr,
+}
+
+impl Mma {
+    /// Its positions in memory.
+    pub fn exprs(&self) -> [&Expr; 6] {
+        let Mma { first, a, b, lane, .. } = self;
+        [first, &a.rows.first, &a.rows.stride, &b.rows.first, &b.rows.stride, lane]
+    }
 }
 
 /// An operation of a matrix unit.
@@ -135,9 +176,9 @@ impl TileOp {
                 TileOp::DotBf16 { sum: buffer(*sum), a: buffer(*a), b: buffer(*b) }
             }
             TileOp::Mma(mma) => {
-                let mut operand = |operand: &Operand| {
+                let mut operand = |operand: &MmaOperand| {
                     let rows = map_rows(&operand.rows, buffer, expr);
-                    Operand { rows, transposed: operand.transposed }
+                    MmaOperand { rows, transposed: operand.transposed }
                 };
                 let (a, b) = (operand(&mma.a), operand(&mma.b));
                 let (first, lane) = (expr(&mma.first), expr(&mma.lane));

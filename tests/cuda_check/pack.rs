@@ -199,7 +199,7 @@ impl Shape {
 }
 
 /// Models with the file of their inputs, and whether an interpreter runs them in a moment.
-const MODELS: [(&str, &str, bool); 7] = [
+pub const MODELS: [(&str, &str, bool); 7] = [
     ("surfaces_mlp", "surfaces_mlp.rows", true),
     ("silero_vad", "silero_vad.main", false),
     ("pplcnet_orient", "pplcnet_orient.main", false),

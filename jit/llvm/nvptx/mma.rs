@@ -4,7 +4,8 @@
 use inkwell::types::BasicTypeEnum;
 use inkwell::values::{BasicMetadataValueEnum, BasicValueEnum, IntValue};
 use reflex_tir::DType;
-use reflex_tir::mma::{EACH, Mma, Operand};
+use reflex_tir::mma::EACH;
+use reflex_tir::tile::{Mma, MmaOperand};
 
 use crate::emit::Emitter;
 use crate::emit::ir::result_of;
@@ -79,7 +80,7 @@ impl<'c> Emitter<'_, 'c> {
     /// steps; those of the second one: steps of the left columns, then of the right ones.
     fn fragment(
         &mut self,
-        operand: &Operand,
+        operand: &MmaOperand,
         lane: &reflex_tir::Expr,
         side: Side,
     ) -> Result<Vec<BasicValueEnum<'c>>> {

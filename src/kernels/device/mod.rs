@@ -25,7 +25,6 @@ pub(crate) mod ptxas;
 
 pub(crate) use code::{DeviceCodes, FunctionCode};
 use host_entry::HostEntry;
-use parallel::try_in_parallel;
 
 /// The kernels of a program for a GPU: those that run on it, and those for host memory.
 pub(crate) struct DeviceKernels {
@@ -99,8 +98,8 @@ impl DeviceKernels {
     }
 }
 
-/// The kernels of each function. The device compiles texts at once, by as many threads as the process
-/// has processors, and equal ones once.
+/// The kernels of each function; equal texts are loaded once. One after another: a driver's compiler takes
+/// longer for texts that several threads give it.
 fn load_all(
     functions: &[FunctionCode],
     device: &dyn Device,
@@ -115,8 +114,9 @@ fn load_all(
         })
     });
     let places: Vec<usize> = places.collect();
-    let loaded = try_in_parallel(&distinct, |(code, kernels)| device.load(code, kernels))?;
-    let loaded: Vec<Arc<dyn LoadedKernels>> = loaded.into_iter().map(Arc::from).collect();
+    let load = |(code, kernels): (_, Vec<_>)| device.load(&code, &kernels).map(Arc::from);
+    let loaded = distinct.into_iter().map(load);
+    let loaded = loaded.collect::<std::result::Result<Vec<Arc<dyn LoadedKernels>>, _>>()?;
     Ok(places.into_iter().map(|at| loaded[at].clone()).collect())
 }
 

@@ -3,9 +3,6 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The stack of a thread, as large as that of a process: a driver's compiler may recurse as deep.
-const STACK: usize = 8 << 20;
-
 /// The results of `work` on each item, in order; or the error of the first item in order that has one.
 /// After an error no further item is begun.
 pub(super) fn try_in_parallel<I: Sync, T: Send, E: Send>(
@@ -30,7 +27,7 @@ pub(super) fn try_in_parallel<I: Sync, T: Send, E: Send>(
     std::thread::scope(|scope| {
         for _ in 1..cores.min(items.len()) {
             // Threads that cannot be had are not needed.
-            let _ = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, run);
+            let _ = std::thread::Builder::new().spawn_scoped(scope, run);
         }
         run();
     });

@@ -3,8 +3,8 @@
 use super::error::EvalErrorKind;
 use super::scalar::{Scalar, dot_tile};
 use super::{Done, Evaluator};
-use crate::mma::{EACH, Half, Mma, Operand, SIDE, dot};
-use crate::tile::{StridedRows, TileOp};
+use crate::mma::{EACH, Half, SIDE, dot, element};
+use crate::tile::{Mma, MmaOperand, StridedRows, TileOp};
 use crate::{Buffer, Expr};
 
 impl Evaluator<'_> {
@@ -53,7 +53,7 @@ impl Evaluator<'_> {
         let half = Half::of(dtype)
             .ok_or_else(|| EvalErrorKind::Type(format!("tensor cores do not multiply {dtype}")))?;
         let (lane, first) = (self.int(&mma.lane)?, self.int(&mma.first)?);
-        let operand = |operand: &Operand| {
+        let operand = |operand: &MmaOperand| {
             let StridedRows { buffer, first, stride } = &operand.rows;
             let (first, stride) = (self.int(first)?, self.int(stride)?);
             let steps = if operand.transposed { [1, stride] } else { [stride, 1] };
@@ -61,7 +61,7 @@ impl Evaluator<'_> {
         };
         let (a, b) = (operand(&mma.a)?, operand(&mma.b)?);
         for n in 0..EACH {
-            let (row, column) = Mma::element(n);
+            let (row, column) = element(n);
             let (row, column) = (row + lane / 4, column + lane % 4 * 2);
             let bits =
                 |(buffer, first, [across, along]): (Buffer, i64, [i64; 2]), at, step| match self

@@ -9,8 +9,8 @@
 //! ```
 
 use super::lower_blocks::seq;
-use crate::mma::{EACH, FRACTION, Half, Mma, Operand, SIDE, ZERO_EXPONENT};
-use crate::tile::TileOp;
+use crate::mma::{EACH, FRACTION, Half, SIDE, ZERO_EXPONENT};
+use crate::tile::{Mma, MmaOperand, TileOp};
 use crate::{Buffer, DType, Expr, For, ForKind, Intrin, PrimFunc, Scope, Stmt, Var, VarData};
 
 /// Writes out every product of tensor cores.
@@ -107,7 +107,7 @@ impl Lower<'_> {
         let n = self.func.new_var("n");
         let at = mma.first.clone() + Expr::from(n);
         let of = |divisor: i64, modulus: i64| Expr::from(n).floordiv(divisor).floormod(modulus);
-        // As `Mma::element`.
+        // As `mma::element`.
         let row = mma.lane.clone().floordiv(4) + of(2, 2) * 8;
         let column = mma.lane.clone().floormod(4) * 2 + of(4, 2) * 8 + of(1, 2);
 
@@ -147,7 +147,7 @@ impl Lower<'_> {
     ) -> Stmt {
         let k = self.func.new_var("k");
         let mut names = Names { lets: vec![] };
-        let mut element = |name: &str, operand: &Operand, row: &Expr| {
+        let mut element = |name: &str, operand: &MmaOperand, row: &Expr| {
             let at = operand.position(row.clone(), k.into());
             let value = Expr::load(operand.rows.buffer, vec![at], dtype);
             let value = names.bind(self.func, name, value);

@@ -69,7 +69,7 @@ pub fn lower_gpu(func: &PrimFunc) -> PrimFunc {
     GPU_PASSES.iter().fold(lower(func), |func, (_, pass)| pass(&func))
 }
 
-/// What [`lower_gpu`] lowered, for a CPU that runs the threads of every launch one after the other.
+/// The result of [`lower_gpu`] for a CPU that runs the threads of every launch one after the other.
 pub fn serialise(func: &PrimFunc) -> PrimFunc {
     SERIAL_PASSES.iter().fold(func.clone(), |func, (_, pass)| pass(&func))
 }

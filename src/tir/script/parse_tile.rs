@@ -4,8 +4,7 @@ use ruff_python_ast::Expr as Py;
 use ruff_text_size::Ranged;
 
 use super::parse::{Name, Parser, Read, path};
-use crate::mma::{Mma, Operand};
-use crate::tile::{StridedRows, TileOp};
+use crate::tile::{Mma, MmaOperand, StridedRows, TileOp};
 use crate::{Buffer, Expr};
 
 impl Parser<'_> {
@@ -37,11 +36,11 @@ impl Parser<'_> {
         }))
     }
 
-    fn operand(&mut self, first: &Py, stride: &Py, transposed: &Py) -> Read<Operand> {
+    fn operand(&mut self, first: &Py, stride: &Py, transposed: &Py) -> Read<MmaOperand> {
         let Py::BooleanLiteral(transposed) = transposed else {
             return Err(self.unsupported(transposed));
         };
-        Ok(Operand { rows: self.rows(first, stride)?, transposed: transposed.value })
+        Ok(MmaOperand { rows: self.rows(first, stride)?, transposed: transposed.value })
     }
 
     pub fn named_buffer(&mut self, e: &Py) -> Read<Buffer> {

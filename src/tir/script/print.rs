@@ -5,8 +5,7 @@ use std::fmt::Write;
 
 use super::names::{Names, identifier};
 use crate::arith::Analyzer;
-use crate::mma::Operand;
-use crate::tile::{StridedRows, TileOp};
+use crate::tile::{MmaOperand, StridedRows, TileOp};
 use crate::{
     Block, BlockIter, Buffer, DType, Expr, ExprKind, For, ForKind, IterKind, Param, PrimFunc,
     Region, Scope, Stmt, Var, abi,
@@ -251,7 +250,7 @@ impl<'f> Printer<'f> {
                 format!("T.tile_dot_bf16({})", names.join(", "))
             }
             TileOp::Mma(mma) => {
-                let operand = |operand: &Operand| {
+                let operand = |operand: &MmaOperand| {
                     let transposed = if operand.transposed { "True" } else { "False" };
                     format!("{}, {transposed}", rows(&operand.rows))
                 };

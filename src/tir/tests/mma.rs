@@ -1,4 +1,4 @@
-//! Products of a warp on tensor cores: one meaning in all orders of threads and written out for a CPU;
+//! Products of a warp on tensor cores: one meaning in all orders of threads, and as integer arithmetic on a CPU;
 //! what is no product of a warp is refused.
 
 #[path = "common/mma_kernel.rs"]

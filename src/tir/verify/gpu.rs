@@ -4,9 +4,8 @@
 use super::{Fault, IrForm, verify};
 use crate::codegen::GpuTarget;
 use crate::launch::{Launch, Varying};
-use crate::mma::Mma;
 use crate::thread::{ThreadAxis, ThreadLevel, WARP};
-use crate::tile::{StridedRows, TileOp};
+use crate::tile::{Mma, StridedRows, TileOp};
 use crate::{Buffer, Expr, ExprKind, For, ForKind, PrimFunc, Scope, Stmt, Var};
 
 /// Checks `func`, which is lowered for `gpu`; the error lists every fault.
@@ -35,7 +34,7 @@ struct GpuVerifier<'f> {
 #[derive(Default)]
 struct Lanes {
     var: Option<Var>,
-    /// What differs between them.
+    /// The variables that differ between them.
     in_warp: Varying,
 }
 

@@ -1,8 +1,8 @@
 //! Statements on matrix registers.
 
 use super::Verifier;
-use crate::mma::{Half, Mma};
-use crate::tile::{SIDE, TileOp};
+use crate::mma::Half;
+use crate::tile::{Mma, SIDE, TileOp};
 use crate::{Buffer, DType, Scope};
 
 impl Verifier<'_> {

@@ -23,9 +23,9 @@
 //! Decision: docs/decisions/0082-tensor-cores.md
 
 use reflex_tir::arith::Analyzer;
-use reflex_tir::mma::{EACH, Mma, Operand as MmaOperand, SIDE};
+use reflex_tir::mma::{EACH, SIDE};
 use reflex_tir::thread::WARP;
-use reflex_tir::tile::{StridedRows, TileOp};
+use reflex_tir::tile::{Mma, MmaOperand, StridedRows, TileOp};
 use reflex_tir::{Buffer, DType, Expr, ExprKind, ForKind, Scope, Stmt};
 
 use crate::precision::BF16_ATTR;
@@ -350,7 +350,7 @@ impl Kernel<'_> {
         self.each(nest, &mut |nest, i, j| {
             nest.repeat(ForKind::Unrolled, "n", EACH / pair, |nest, n| {
                 let n = n * pair;
-                // As `Mma::element`.
+                // As `mma::element`.
                 let of = |divisor: i64, modulus: i64| n.clone().floordiv(divisor).floormod(modulus);
                 let down = lane.clone().floordiv(4) + of(2, 2) * 8;
                 let right = lane.clone().floormod(4) * 2 + of(4, 2) * 8 + of(1, 2);
