@@ -38,4 +38,4 @@ fused_mat_mul_add_max
   step  matmul, binary_1: bind k0_0_1 of matmul_half_3 to threadIdx.x
   step  matmul, binary_1: tree_reduce matmul k0_0_1 of matmul
   step  matmul, binary_1: bind i0 to blockIdx.x
-  stage matmul: row reduction; not transpose: no place for an epilogue; not map: no place for an epilogue; not gemm, split-k: both operands change along the rows of results; not gemm: both operands change along the rows of results
+  stage matmul: row reduction; not transpose: no place for an epilogue; not map: no place for an epilogue; not gemm, tensor cores: both operands change along the rows of results; not gemm, split-k: both operands change along the rows of results; not gemm: both operands change along the rows of results
