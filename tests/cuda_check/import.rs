@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::pack::MODELS;
 use crate::report::{FIRST_ANSWER, Kind, PartResult, Report, Status, VERSION};
 
-/// How an aim is measured.
+/// The way an aim is measured.
 #[derive(Clone, Copy)]
 enum Measured {
     /// Not yet.
