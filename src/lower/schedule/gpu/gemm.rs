@@ -262,7 +262,7 @@ impl<'s> Product<'s> {
         };
         let batch = known(&self.batch).unwrap_or(1);
         let enough = |t: &&Tiling| batch * t.tiles(m, n) >= ENOUGH_TILES;
-        // Indices of elements that are loaded one by one take registers, which the largest tiles have not.
+        // Indices of elements that are loaded one by one take registers, of which the largest tiles leave few.
         let whole = self.a.vector > 1 && self.b.vector > 1;
         TILINGS[usize::from(!whole)..].iter().find(enough).copied().unwrap_or(TILINGS[2])
     }
