@@ -32,7 +32,9 @@ use crate::schedule::core::affine::{linear, mentions};
 use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::stage::{Axis, Stage};
-use crate::schedule::gpu::grid::{Grid, THREADS, blocks, count, decoded, guarded, threads};
+use crate::schedule::gpu::grid::{
+    DoubleBuffered, Grid, THREADS, blocks, count, decoded, guarded, threads,
+};
 use crate::schedule::gpu::work::Work;
 
 /// Steps of the reduction between two barriers.
@@ -365,26 +367,9 @@ impl<'s> Product<'s> {
                 })
             })
         };
-        let groups = steps.groups.clone();
-        let odd = groups.as_int().is_some_and(|n| n % 2 == 1);
-        let pairs = if odd { groups.clone().floordiv(2) } else { groups.clone().ceildiv(2) };
-        let start = load(nest, Expr::i64(0));
-        let fill = self.fill(nest, tiles, 0);
-        let pairs = Analyzer::new().simplify(&pairs);
-        let body = nest.repeat(ForKind::Serial, "k0", pairs, |nest, k0| {
-            let half = |nest: &mut Nest<'_>, s: i64| {
-                let group = k0.clone() * 2 + s;
-                let load = load(nest, group.clone() + 1);
-                let multiply = multiply(nest, s as usize, group);
-                Stmt::Seq(vec![load, multiply, self.fill(nest, tiles, 1 - s as usize)])
-            };
-            Stmt::Seq(vec![half(nest, 0), half(nest, 1)])
-        });
-        let mut all = vec![start, fill, body];
-        if odd {
-            all.push(multiply(nest, 0, groups - 1));
-        }
-        Stmt::Seq(all)
+        let fill = |nest: &mut Nest<'_>, s: usize| self.fill(nest, tiles, s);
+        let parts = DoubleBuffered { load: &load, multiply: &multiply, fill: &fill };
+        parts.reduce(nest, &steps.groups)
     }
 
     /// The `n`-th access of a tile: the position across it and along the steps of its first element.

@@ -106,6 +106,41 @@ pub fn threads<'n>(
     bound(ThreadAxis::ThreadY, y, rows.into(), body)
 }
 
+/// The parts of a reduction in groups of steps, whose operands go through two buffers in turn.
+pub struct DoubleBuffered<'a> {
+    /// Loads a group's operands to registers.
+    pub load: &'a dyn Fn(&mut Nest<'_>, Expr) -> Stmt,
+    /// Adds the group that is in a buffer to the result.
+    pub multiply: &'a dyn Fn(&mut Nest<'_>, usize, Expr) -> Stmt,
+    /// Moves what was loaded to a buffer.
+    pub fill: &'a dyn Fn(&mut Nest<'_>, usize) -> Stmt,
+}
+
+impl DoubleBuffered<'_> {
+    /// The reduction: a group's operands are loaded while the one before is multiplied (software
+    /// pipelining). An odd number of groups that is not known has one more, which is nothing.
+    pub fn reduce(&self, nest: &mut Nest<'_>, groups: &Expr) -> Stmt {
+        let DoubleBuffered { load, multiply, fill } = self;
+        let odd = groups.as_int().is_some_and(|n| n % 2 == 1);
+        let groups = groups.clone();
+        let pairs = if odd { groups.clone().floordiv(2) } else { groups.clone().ceildiv(2) };
+        let pairs = Analyzer::new().simplify(&pairs);
+        let mut all = vec![load(nest, Expr::i64(0)), fill(nest, 0)];
+        all.push(nest.repeat(ForKind::Serial, "k0", pairs, |nest, k0| {
+            let half = |nest: &mut Nest<'_>, s: usize| {
+                let group = k0.clone() * 2 + s as i64;
+                let next = load(nest, group.clone() + 1);
+                Stmt::Seq(vec![next, multiply(nest, s, group), fill(nest, 1 - s)])
+            };
+            Stmt::Seq(vec![half(nest, 0), half(nest, 1)])
+        }));
+        if odd {
+            all.push(multiply(nest, 0, groups - 1));
+        }
+        Stmt::Seq(all)
+    }
+}
+
 /// A statement under a condition, if that is not always so.
 pub fn guarded(cond: Expr, then: Stmt) -> Stmt {
     let cond = Analyzer::new().simplify(&cond);

@@ -33,7 +33,7 @@ use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::stage::Axis;
 use crate::schedule::gpu::gemm::{ENOUGH_TILES, Operand, Position, Product};
-use crate::schedule::gpu::grid::{Grid, count, decoded, guarded, threads};
+use crate::schedule::gpu::grid::{DoubleBuffered, Grid, count, decoded, guarded, threads};
 use crate::schedule::gpu::work::Work;
 
 /// Steps of the reduction between two barriers.
@@ -223,26 +223,16 @@ impl Kernel<'_> {
             });
             let depth = count(&self.product.stage.reduce);
             let groups = Analyzer::new().simplify(&depth.ceildiv(DEPTH));
-            let odd = groups.as_int().is_some_and(|n| n % 2 == 1);
-            let pairs = if odd { groups.floordiv(2) } else { groups.ceildiv(2) };
-            let first = self.load(nest, &thread, &firsts, &Expr::i64(0));
-            let fill = self.fill(nest, tiles[0]);
-            let sums =
-                nest.repeat(ForKind::Serial, "k0", Analyzer::new().simplify(&pairs), |nest, k0| {
-                    let half = |nest: &mut Nest<'_>, s: i64| {
-                        let later = (k0.clone() * 2 + (s + 1)) * DEPTH;
-                        let load = self.load(nest, &thread, &firsts, &later);
-                        let multiply = self.multiply(nest, tiles[s as usize], &origin, &tx);
-                        let fill = self.fill(nest, tiles[1 - s as usize]);
-                        Stmt::Seq(vec![load, multiply, fill])
-                    };
-                    Stmt::Seq(vec![half(nest, 0), half(nest, 1)])
-                });
-            let mut all = vec![start, first, fill, sums];
-            if odd {
-                all.push(self.multiply(nest, tiles[0], &origin, &tx));
-            }
-            all.push(self.store(nest, &firsts, &origin, &tx));
+            let load = |nest: &mut Nest<'_>, group: Expr| {
+                self.load(nest, &thread, &firsts, &(group * DEPTH))
+            };
+            let multiply = |nest: &mut Nest<'_>, s: usize, _: Expr| {
+                self.multiply(nest, tiles[s], &origin, &tx)
+            };
+            let fill = |nest: &mut Nest<'_>, s: usize| self.fill(nest, tiles[s]);
+            let parts = DoubleBuffered { load: &load, multiply: &multiply, fill: &fill };
+            let sums = parts.reduce(nest, &groups);
+            let all = vec![start, sums, self.store(nest, &firsts, &origin, &tx)];
             [self.acc, self.next[0], self.next[1]].iter().fold(Stmt::Seq(all), |body, buffer| {
                 Stmt::Allocate { buffer: *buffer, body: Box::new(body) }
             })
