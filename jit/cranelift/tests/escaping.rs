@@ -1,10 +1,13 @@
 //! Objects that a program keeps are made by machine code, on whatever thread its session is.
 
+#[path = "common/alone.rs"]
+mod alone;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use alone::alone;
 use reflex_cranelift::{CompileMode, CraneliftTier, ForcedExits, TierOptions};
 use reflex_runtime::alloc::device::{CPU, DeviceAllocator, set_memory_limit};
 use reflex_runtime::alloc::pool::heap_allocations;
@@ -18,9 +21,6 @@ use reflex_vm::program::Program;
 use reflex_vm::session::{Options, Session};
 use reflex_vm::tier::Tier;
 use reflex_vm::verify::verify;
-
-/// The limit of memory is the process's.
-static ALONE: Mutex<()> = Mutex::new(());
 
 /// A list of `n` links, each a number and a tensor of its own.
 const LIST: &str = r#"
@@ -97,65 +97,75 @@ fn list(session: &mut Session, length: i64) -> Any {
 
 #[test]
 fn lists_are_made_of_free_blocks_on_any_thread() {
-    let _alone = ALONE.lock();
-    let runs = |session: &mut Session| {
-        // A list stays, so that its blocks are not free meanwhile.
-        let kept = list(session, 50);
-        (0..4).for_each(|_| drop(list(session, 100)));
-        let before = heap_allocations();
-        for _ in 0..10 {
-            assert_eq!(read(&list(session, 100)), wanted(100));
+    alone(|| {
+        let runs = |session: &mut Session| {
+            // A list stays, so that its blocks are not free meanwhile.
+            let kept = list(session, 50);
+            (0..4).for_each(|_| drop(list(session, 100)));
+            let before = heap_allocations();
+            for _ in 0..10 {
+                assert_eq!(read(&list(session, 100)), wanted(100));
+            }
+            assert_eq!(read(&kept), wanted(50));
+            assert_eq!(heap_allocations(), before, "blocks come from free lists");
+            kept
+        };
+        for mode in [Mode::Compiled, Mode::Tiered] {
+            let (mut session, tier, program) = session(mode, None);
+            let here = runs(&mut session);
+            let there = std::thread::spawn(move || (runs(&mut session), session));
+            let (there, mut session) = there.join().unwrap();
+            assert_eq!(read(&there), wanted(50));
+            // The blocks of the other thread come to this one.
+            drop((here, there));
+            runs(&mut session);
+            if mode == Mode::Tiered {
+                let traces = tier.traces(&program);
+                let fused = |text: &str| text.contains("on 8 bytes of its own");
+                assert!(traces.iter().any(|trace| fused(&trace.text()) && trace.runs() > 1000));
+            }
         }
-        assert_eq!(read(&kept), wanted(50));
-        assert_eq!(heap_allocations(), before, "blocks come from free lists");
-        kept
-    };
-    for mode in [Mode::Compiled, Mode::Tiered] {
-        let (mut session, tier, program) = session(mode, None);
-        let here = runs(&mut session);
-        let there = std::thread::spawn(move || (runs(&mut session), session));
-        let (there, mut session) = there.join().unwrap();
-        assert_eq!(read(&there), wanted(50));
-        // The blocks of the other thread come to this one.
-        drop((here, there));
-        runs(&mut session);
-        if mode == Mode::Tiered {
-            let traces = tier.traces(&program);
-            let fused = |text: &str| text.contains("on 8 bytes of its own");
-            assert!(traces.iter().any(|trace| fused(&trace.text()) && trace.runs() > 1000));
-        }
-    }
+    });
 }
 
 #[test]
 fn lists_are_the_same_whichever_guards_fail() {
-    let _alone = ALONE.lock();
-    for one_in in [1, 2, 5] {
-        for seed in 0..8 {
-            let (mut session, ..) = session(Mode::Tiered, Some((seed, one_in)));
-            for length in 1..20 {
-                assert_eq!(read(&list(&mut session, length)), wanted(length), "{seed}, {one_in}");
+    alone(|| {
+        for one_in in [1, 2, 5] {
+            for seed in 0..8 {
+                let (mut session, ..) = session(Mode::Tiered, Some((seed, one_in)));
+                for length in 1..20 {
+                    assert_eq!(
+                        read(&list(&mut session, length)),
+                        wanted(length),
+                        "{seed}, {one_in}"
+                    );
+                }
             }
         }
-    }
+    });
 }
 
 #[test]
 fn without_memory_every_mode_fails_alike() {
-    let _alone = ALONE.lock();
-    let outcome = |mode| {
-        // What a session keeps for its next tensor counts too.
-        let before = CPU.statistics().live;
-        let (mut session, ..) = session(mode, None);
-        (0..4).for_each(|_| drop(list(&mut session, 10)));
-        set_memory_limit(before + 7 * 64);
-        session.set_fuel(Some(1000));
-        let failed = session.call("main", &[10_i64.into()]).map_err(|error| error.to_string());
-        set_memory_limit(usize::MAX);
-        (failed.map(|list| read(&list)), session.fuel())
-    };
-    let expected = outcome(Mode::Bytecode);
-    assert!(expected.0.as_ref().is_err_and(|error| error.contains("MemoryError")), "{expected:?}");
-    assert_eq!(outcome(Mode::Compiled), expected);
-    assert_eq!(outcome(Mode::Tiered), expected);
+    alone(|| {
+        let outcome = |mode| {
+            // What a session keeps for its next tensor counts too.
+            let before = CPU.statistics().live;
+            let (mut session, ..) = session(mode, None);
+            (0..4).for_each(|_| drop(list(&mut session, 10)));
+            set_memory_limit(before + 7 * 64);
+            session.set_fuel(Some(1000));
+            let failed = session.call("main", &[10_i64.into()]).map_err(|error| error.to_string());
+            set_memory_limit(usize::MAX);
+            (failed.map(|list| read(&list)), session.fuel())
+        };
+        let expected = outcome(Mode::Bytecode);
+        assert!(
+            expected.0.as_ref().is_err_and(|error| error.contains("MemoryError")),
+            "{expected:?}"
+        );
+        assert_eq!(outcome(Mode::Compiled), expected);
+        assert_eq!(outcome(Mode::Tiered), expected);
+    });
 }

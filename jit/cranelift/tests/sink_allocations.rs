@@ -1,6 +1,8 @@
 //! Allocation sinking: side exits materialise the objects that the interpreter would have, with the
 //! data that kernels wrote, and memory is released.
 
+#[path = "common/alone.rs"]
+mod alone;
 #[path = "common/kernels.rs"]
 mod kernels;
 
@@ -8,6 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use alone::alone;
 use kernels::WithKernel;
 use parking_lot::Mutex;
 use reflex_cranelift::{CompileMode, CraneliftTier, ForcedExits, TierOptions};
@@ -22,9 +25,6 @@ use reflex_vm::program::Program;
 use reflex_vm::session::{Options, Session};
 use reflex_vm::tier::Tier;
 use reflex_vm::verify::verify;
-
-/// Memory is counted for the process.
-static ALONE: Mutex<()> = Mutex::new(());
 
 /// A loop whose body makes two tensors on storages of their own, one of them in a function; the
 /// branch is taken two times out of three, and a host function looks at a tensor now and then.
@@ -236,7 +236,6 @@ fn run(text: &str, mode: Mode, forced_exits: Option<(u64, u32)>, runs: i64) -> R
 /// Runs a program with guards that fail in many ways; the traces that leave objects out, and their
 /// exits.
 fn every_exit(text: &str) -> (usize, u64) {
-    let _alone = ALONE.lock();
     let expected = run(text, Mode::Bytecode, None, 30).seen;
     assert!(expected.iter().any(|line| line.contains("enough")), "{expected:?}");
     let (mut left_out, mut exits) = (0, 0);
@@ -253,38 +252,39 @@ fn every_exit(text: &str) -> (usize, u64) {
 
 #[test]
 fn exits_materialise_storages_and_tensors() {
-    let (left_out, exits) = every_exit(LOOP);
+    let (left_out, exits) = alone(|| every_exit(LOOP));
     assert!(left_out > 50 && exits > 5000, "{left_out} traces, {exits} exits");
 }
 
 #[test]
 fn exits_materialise_tuples_closures_and_views() {
-    let (left_out, exits) = every_exit(ITEMS);
+    let (left_out, exits) = alone(|| every_exit(ITEMS));
     assert!(left_out > 50 && exits > 5000, "{left_out} traces, {exits} exits");
 }
 
 #[test]
 fn exits_materialise_what_two_calls_hold() {
-    let (left_out, exits) = every_exit(PASSED_ON);
+    let (left_out, exits) = alone(|| every_exit(PASSED_ON));
     assert!(left_out > 50 && exits > 5000, "{left_out} traces, {exits} exits");
 }
 
 #[test]
 fn arenas_are_counted_and_released() {
-    let _alone = ALONE.lock();
-    run(LOOP, Mode::Tiered, Some((1, 2)), 20);
-    let before = CPU.statistics().live;
-    let found = run(LOOP, Mode::Tiered, Some((1, 2)), 20);
-    assert!(found.left_out > 0);
-    assert_eq!(CPU.statistics().live, before);
-    // Without memory for an arena, the interpreter finds out what there is memory for.
-    let limited = |mode| {
-        set_memory_limit(before + 64);
-        let found = run(LOOP, mode, None, 4);
-        set_memory_limit(usize::MAX);
-        found.seen
-    };
-    let expected = limited(Mode::Bytecode);
-    assert!(expected.iter().all(|line| !line.starts_with("Ok")), "{expected:?}");
-    assert_eq!(limited(Mode::Tiered), expected);
+    alone(|| {
+        run(LOOP, Mode::Tiered, Some((1, 2)), 20);
+        let before = CPU.statistics().live;
+        let found = run(LOOP, Mode::Tiered, Some((1, 2)), 20);
+        assert!(found.left_out > 0);
+        assert_eq!(CPU.statistics().live, before);
+        // Without memory for an arena, the interpreter finds out what there is memory for.
+        let limited = |mode| {
+            set_memory_limit(before + 64);
+            let found = run(LOOP, mode, None, 4);
+            set_memory_limit(usize::MAX);
+            found.seen
+        };
+        let expected = limited(Mode::Bytecode);
+        assert!(expected.iter().all(|line| !line.starts_with("Ok")), "{expected:?}");
+        assert_eq!(limited(Mode::Tiered), expected);
+    });
 }

@@ -7,8 +7,8 @@
 //! from reserves, and those that are left count as free: an allocation fails if and only if the bytes in
 //! use would exceed the limit.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 /// Largest block that reserves count.
 pub(super) const SMALL: usize = 1 << 10;
@@ -43,7 +43,7 @@ pub(super) fn limit() -> usize {
 
 /// The bytes in use; exact unless other threads allocate meanwhile.
 pub(super) fn total() -> usize {
-    in_use(COUNT.load(Ordering::Relaxed))
+    reserves().in_use()
 }
 
 /// At least the bytes in use: reserves are not subtracted.
@@ -61,15 +61,32 @@ pub(super) fn peak() -> usize {
 /// Counts bytes as in use, unless that exceeds the limit.
 #[inline]
 pub(super) fn add(bytes: usize) -> bool {
-    let count = COUNT.fetch_add(bytes, Ordering::Relaxed) + bytes;
     let limit = limit();
-    if count > limit && in_use(count) > limit {
-        subtract(bytes);
-        return false;
+    if limit != usize::MAX {
+        return add_within(bytes, limit);
     }
+    let count = COUNT.fetch_add(bytes, Ordering::Relaxed) + bytes;
     if count > peak() {
         PEAK.fetch_max(count, Ordering::Relaxed);
     }
+    true
+}
+
+/// Counts bytes unless those in use would exceed a limit; what fails is never counted, so it makes no
+/// other thread's allocation fail.
+#[cold]
+fn add_within(bytes: usize, limit: usize) -> bool {
+    let within = |held: usize| {
+        let sum = |count: usize| count.checked_add(bytes);
+        let fits = |sum: &usize| sum.saturating_sub(held) <= limit;
+        COUNT.try_update(Ordering::Relaxed, Ordering::Relaxed, |count| sum(count).filter(fits))
+    };
+    let added = within(0).or_else(|_| {
+        let reserves = reserves();
+        within(reserves.held())
+    });
+    let Ok(before) = added else { return false };
+    PEAK.fetch_max(before + bytes, Ordering::Relaxed);
     true
 }
 
@@ -79,14 +96,23 @@ pub(super) fn subtract(bytes: usize) {
     COUNT.fetch_sub(bytes, Ordering::Relaxed);
 }
 
-/// A count less all reserves.
-#[cold]
-fn in_use(count: usize) -> usize {
+/// The reserves of all threads. While they are borrowed, none is emptied into the count.
+fn reserves() -> MutexGuard<'static, Reserves> {
     // Nothing can panic while the lock is held but for want of memory, which leaves the lists whole.
-    let reserves = RESERVES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let held = |counter: &&AtomicUsize| counter.load(Ordering::Relaxed);
-    // A thread may have moved bytes from its reserve meanwhile.
-    count.saturating_sub(reserves.all.iter().map(held).sum())
+    RESERVES.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+impl Reserves {
+    /// The bytes in all of them.
+    fn held(&self) -> usize {
+        self.all.iter().map(|counter| counter.load(Ordering::Relaxed)).sum()
+    }
+
+    /// The count less all reserves.
+    fn in_use(&self) -> usize {
+        // A thread may have moved bytes from its reserve meanwhile.
+        COUNT.load(Ordering::Relaxed).saturating_sub(self.held())
+    }
 }
 
 /// The reserve of a thread.
@@ -120,6 +146,7 @@ impl Reserve {
         if held <= MOST {
             return counter.store(held, Ordering::Relaxed);
         }
+        let _none_counts = reserves();
         counter.store(0, Ordering::Relaxed);
         subtract(held);
     }
@@ -128,15 +155,16 @@ impl Reserve {
 impl Drop for Reserve {
     fn drop(&mut self) {
         let Some(counter) = self.0.take() else { return };
+        let mut reserves = reserves();
         subtract(counter.swap(0, Ordering::Relaxed));
-        RESERVES.lock().unwrap_or_else(std::sync::PoisonError::into_inner).unused.push(counter);
+        reserves.unused.push(counter);
     }
 }
 
 /// A counter for this thread, which is 0.
 #[cold]
 fn counter() -> &'static AtomicUsize {
-    let mut reserves = RESERVES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut reserves = reserves();
     if let Some(counter) = reserves.unused.pop() {
         return counter;
     }
