@@ -87,6 +87,11 @@ impl GpuTarget {
     /// Threads of a block along `threadIdx.z`.
     pub const MAX_THREADS_Z: i64 = 64;
 
+    /// Whether warpgroups multiply together (`wgmma`).
+    pub fn has_warpgroups(&self) -> bool {
+        self.name == "cuda:sm_90a"
+    }
+
     /// The GPUs that are known, by the architecture's first product.
     pub fn known() -> [GpuTarget; 2] {
         let gpu = |name: &str, sms, shared_kib: u32, l2_mib: u64| GpuTarget {

@@ -1,29 +1,108 @@
-//! Matrix multiply-accumulate of a warp: the tensor cores of a GPU (`ldmatrix`, `mma.sync`).
+//! Matrix multiply-accumulate of a warp or a warpgroup: the tensor cores of a GPU (`ldmatrix` and `mma.sync`,
+//! `wgmma`).
 //!
 //! A warp adds the product of a 16 x 16 matrix and a 16 x 16 matrix, both of 16-bit floats in shared
-//! memory, to a 16 x 16 matrix of float32 that its threads keep, eight elements each. The meaning is
+//! memory, to a 16 x 16 matrix of float32 that its threads keep, eight elements each; a warpgroup, of four warps, adds
+//! that of a 64 x 16 and a 16 x `n` matrix. The meaning is
 //! that of one thread: it reads the rows and columns that its elements need. So schedules, barriers and
 //! races are those of any other statement; only [`verify_gpu`](crate::verify::verify_gpu) asks that
-//! all threads of the warp come, with the same operands.
+//! all threads of the warp or warpgroup come, with the same operands.
 //!
-//! Sources: NVIDIA, "Parallel Thread Execution ISA", version 8.0, for the fragments of `m16n8k16`; MMA-Sim
-//! (arXiv 2511.10909) for the sum.
+//! Operands of a warpgroup lie in panels: rows of [`PANEL`] elements, 128 bytes, whose eight vectors of 16 bytes
+//! change places ([`swizzled`]), so that eight rows of a column are in different banks.
 //!
-//! Decision: docs/decisions/0082-tensor-cores.md
+//! Sources: NVIDIA, "Parallel Thread Execution ISA", version 8.0, for the fragments of `m16n8k16` and `wgmma`, and the swizzling of
+//! 128 bytes; MMA-Sim (arXiv 2511.10909) for the sum.
+//!
+//! Decisions: docs/decisions/0082-tensor-cores.md, docs/decisions/0085-warpgroups.md
 
 use reflex_runtime::dtype::DType;
+use serde::{Deserialize, Serialize};
 
-/// Rows, columns and steps of a product.
+use crate::thread::WARP;
+use crate::{Expr, Intrin};
+
+/// Steps of a product; rows and columns of one of a warp.
 pub const SIDE: i64 = 16;
-/// Elements of the sum that a thread keeps.
-pub const EACH: i64 = 8;
+/// Elements in a row of a panel.
+pub const PANEL: i64 = 64;
+/// Elements of 16 bytes, the vectors that a panel's row is made of.
+const VECTOR: i64 = 8;
+
+/// The threads that multiply together, and the shape of their product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Team {
+    /// 32 threads: 16 rows, 16 columns.
+    Warp,
+    /// 128 threads: 64 rows, and so many columns.
+    Warpgroup {
+        /// A multiple of 8 up to 256.
+        columns: i64,
+    },
+}
+
+impl Team {
+    /// Threads.
+    pub fn threads(self) -> i64 {
+        match self {
+            Team::Warp => WARP,
+            Team::Warpgroup { .. } => 4 * WARP,
+        }
+    }
+
+    /// Rows of the product.
+    pub fn rows(self) -> i64 {
+        self.threads() / WARP * SIDE
+    }
+
+    /// Columns of the product.
+    pub fn columns(self) -> i64 {
+        match self {
+            Team::Warp => SIDE,
+            Team::Warpgroup { columns } => columns,
+        }
+    }
+
+    /// Elements of the sum that a thread keeps.
+    pub fn each(self) -> i64 {
+        self.rows() * self.columns() / self.threads()
+    }
+
+    /// Row and column of the first element that a thread keeps.
+    pub fn origin(self, lane: &Expr) -> [Expr; 2] {
+        let row = match self {
+            Team::Warp => lane.clone().floordiv(4),
+            Team::Warpgroup { .. } => {
+                lane.clone().floordiv(WARP) * SIDE + lane.clone().floormod(WARP).floordiv(4)
+            }
+        };
+        [row, lane.clone().floormod(4) * 2]
+    }
+}
+
+/// Where a panel keeps the element at a row-major position: its vector is that of the position, xor its row
+/// modulo eight.
+pub fn swizzled(position: i64) -> i64 {
+    position ^ position.div_euclid(PANEL).rem_euclid(VECTOR) * VECTOR
+}
+
+/// [`swizzled`] of an element in a row: where that row keeps it.
+pub fn swizzled_in_row(row: &Expr, vector: Expr) -> Expr {
+    Expr::call(Intrin::BitXor, vec![vector, row.clone().floormod(VECTOR)]) * VECTOR
+}
+
+/// [`swizzled`] as an expression.
+pub fn swizzled_position(position: &Expr) -> Expr {
+    let row = position.clone().floordiv(PANEL).floormod(VECTOR) * VECTOR;
+    Expr::call(Intrin::BitXor, vec![position.clone(), row])
+}
+
 /// Fraction bits that the aligned terms of a sum keep, on Hopper.
 pub const FRACTION: i32 = 25;
 /// The exponent that a zero takes part with.
 pub const ZERO_EXPONENT: i32 = -126;
 
-/// Row and column of the `n`-th element that the first thread of a warp keeps. A thread's are
-/// `lane / 4` rows and `lane % 4 * 2` columns further.
+/// Row and column of the `n`-th element that a thread keeps, from its first one ([`Team::origin`]).
 pub fn element(n: i64) -> (i64, i64) {
     (n / 2 % 2 * 8, n / 4 * 8 + n % 2)
 }

@@ -114,5 +114,9 @@ impl BarrierScope {
     }
 }
 
+/// The annotation of a vector loop that copies from global to shared memory, and may go on while its thread does
+/// something else, until a barrier or until the thread touches what is copied. Code generation waits there.
+pub const ASYNC_COPY: &str = "reflex.async_copy";
+
 /// Threads of a warp.
 pub const WARP: i64 = 32;

@@ -10,6 +10,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::mma::{PANEL, Team, swizzled_position};
 use crate::{Buffer, Expr};
 
 /// Matrix registers of the unit.
@@ -28,29 +29,42 @@ pub struct StridedRows {
     pub stride: Expr,
 }
 
-/// An operand of tensor cores in shared memory: 16 rows of the first operand, or 16 columns of the second one, of 16
+/// An operand of tensor cores in shared memory: rows of the first operand, or columns of the second one, of 16
 /// steps.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MmaOperand {
-    /// Where it is: a row for each row or column, or for each step if `transposed`.
+    /// Where it is: a row for each row or column, or for each step if `transposed`. Those of a warpgroup are in
+    /// panels, whose rows follow each other; the stride is the distance of panels, of which the operand has
+    /// several if it is `transposed`. Positions are those before vectors change places.
     pub rows: StridedRows,
     /// Whether neighbours in memory are neighbouring rows or columns, not neighbouring steps.
     pub transposed: bool,
 }
 
 impl MmaOperand {
-    /// Row-major position of a row's (or column's) element of a step.
-    pub fn position(&self, row: Expr, step: Expr) -> Expr {
+    /// Where the buffer has a row's (or column's) element of a step.
+    pub fn position(&self, team: Team, row: Expr, step: Expr) -> Expr {
         let StridedRows { first, stride, .. } = &self.rows;
-        let (far, near) = if self.transposed { (step, row) } else { (row, step) };
-        first.clone() + far * stride.clone() + near
+        match (team, self.transposed) {
+            (Team::Warp, false) => first.clone() + row * stride.clone() + step,
+            (Team::Warp, true) => first.clone() + step * stride.clone() + row,
+            (Team::Warpgroup { .. }, false) => {
+                swizzled_position(&(first.clone() + row * PANEL + step))
+            }
+            (Team::Warpgroup { .. }, true) => {
+                let panel = row.clone().floordiv(PANEL) * stride.clone();
+                swizzled_position(&(first.clone() + panel + step * PANEL + row.floormod(PANEL)))
+            }
+        }
     }
 }
 
-/// `sum += a * b` by a warp.
+/// `sum += a * b` by a warp or a warpgroup.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Mma {
-    /// The thread's elements of the sum are [`EACH`](crate::mma::EACH) of this buffer, float32.
+    /// Who multiplies.
+    pub team: Team,
+    /// The thread's elements of the sum are [`each`](Team::each) of this buffer, float32.
     pub sum: Buffer,
     /// Row-major position of the first of them.
     pub first: Expr,
@@ -58,7 +72,7 @@ pub struct Mma {
     pub a: MmaOperand,
     /// Columns of the second operand.
     pub b: MmaOperand,
-    /// The thread's number in its warp.
+    /// The thread's number in its warp or warpgroup.
     pub lane: Expr,
 }
 
@@ -105,7 +119,7 @@ pub enum TileOp {
         /// `[k / 2, columns]` VNNI pairs as uint32.
         b: Buffer,
     },
-    /// Matrix multiply-accumulate by the warp of a GPU.
+    /// Matrix multiply-accumulate by a warp or warpgroup of a GPU.
     Mma(Box<Mma>),
 }
 
@@ -182,7 +196,14 @@ impl TileOp {
                 };
                 let (a, b) = (operand(&mma.a), operand(&mma.b));
                 let (first, lane) = (expr(&mma.first), expr(&mma.lane));
-                TileOp::Mma(Box::new(Mma { sum: buffer(mma.sum), first, a, b, lane }))
+                TileOp::Mma(Box::new(Mma {
+                    team: mma.team,
+                    sum: buffer(mma.sum),
+                    first,
+                    a,
+                    b,
+                    lane,
+                }))
             }
         }
     }

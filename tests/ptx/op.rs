@@ -211,7 +211,16 @@ pub enum Warpgroup {
     /// `wgmma.wait_group`.
     Wait { left: u32 },
     /// `wgmma.mma_async` with m64 and k16.
-    Mma { format: Format, d: Box<[u32]>, a: GroupMatrix, b: Src, scale: Src, negate: [bool; 2] },
+    Mma {
+        format: Format,
+        d: Box<[u32]>,
+        a: GroupMatrix,
+        b: Src,
+        scale: Src,
+        negate: [bool; 2],
+        /// Whether neighbours in memory are neighbouring rows of the first, or columns of the second matrix.
+        transposed: [bool; 2],
+    },
 }
 
 /// An operation.

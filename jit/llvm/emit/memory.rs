@@ -19,12 +19,19 @@ use crate::error::{CodegenError, Result};
 /// Bytes of the widest access of a GPU's thread.
 const WIDEST: u32 = 16;
 
+/// The terms of a sum.
+fn terms(e: &Expr) -> Vec<&Expr> {
+    match e.kind() {
+        ExprKind::Binary { op: BinOp::Add, a, b } => [terms(a), terms(b)].concat(),
+        _ => vec![e],
+    }
+}
+
 impl<'c> Emitter<'_, 'c> {
     /// `buffer[indices]`
     pub(super) fn load(&mut self, buffer: Buffer, indices: &[Expr]) -> Result<LaneValue<'c>> {
         let dtype = self.func.buffers[buffer].dtype;
-        let offset = self.offset(buffer, indices)?;
-        let base = self.base(buffer)?;
+        let (base, offset) = self.address(buffer, indices)?;
         let stored = match offset {
             LaneValue::Uniform(offset) => {
                 let at = self.element(base, offset.into_int_value(), dtype)?;
@@ -53,8 +60,7 @@ impl<'c> Emitter<'_, 'c> {
             let (from, name) = (value.dtype(), &self.func.buffers[buffer].name);
             return Err(CodegenError::new(format!("store of {from} to {name}, which is {dtype}")));
         }
-        let offset = self.offset(buffer, indices)?;
-        let base = self.base(buffer)?;
+        let (base, offset) = self.address(buffer, indices)?;
         let value = self.expr(value)?;
         match (offset, value) {
             (LaneValue::Uniform(offset), LaneValue::Uniform(value)) => {
@@ -106,6 +112,31 @@ impl<'c> Emitter<'_, 'c> {
             None => self.buffers.remove(&buffer),
         };
         Ok(())
+    }
+
+    /// An address, and the element offset from it.
+    pub(crate) fn address(
+        &mut self,
+        buffer: Buffer,
+        indices: &[Expr],
+    ) -> Result<(PointerValue<'c>, LaneValue<'c>)> {
+        let Some((memory, mut known)) = self.placed.get(&buffer).copied() else {
+            return Ok((self.base(buffer)?, self.offset(buffer, indices)?));
+        };
+        // What is constant here comes last.
+        let flat = Analyzer::new().simplify(&self.position(buffer, indices));
+        let mut offset = LaneValue::Uniform(self.ir.i64(0).into());
+        for term in terms(&flat) {
+            let term = self.expr(term)?;
+            match term {
+                LaneValue::Uniform(BasicValueEnum::IntValue(n)) if n.is_constant_int() => {
+                    known += n.get_sign_extended_constant().unwrap_or(0);
+                }
+                _ => offset = self.index_binary(InstructionOpcode::Add, offset, term)?,
+            }
+        }
+        let known = LaneValue::Uniform(self.ir.i64(known).into());
+        Ok((memory, self.index_binary(InstructionOpcode::Add, offset, known)?))
     }
 
     /// Row-major element offset; a single index into another rank than 1 is one already.
@@ -210,7 +241,7 @@ impl<'c> Emitter<'_, 'c> {
 
     /// The bytes that the address of the first lane is a multiple of. CPUs take vectors anywhere; a GPU
     /// only where they are aligned, so that others are split.
-    fn alignment(&self, buffer: Buffer, indices: &[Expr]) -> u32 {
+    pub(crate) fn alignment(&self, buffer: Buffer, indices: &[Expr]) -> u32 {
         let data = &self.func.buffers[buffer];
         let element = data.dtype.itemsize() as u32;
         let Some(VectorLoop { var, min: Some(min), count, .. }) = self.lanes else {

@@ -31,6 +31,8 @@ use inkwell::values::{FunctionValue, PointerValue, VectorValue};
 use reflex_tir::{Buffer, DType, PrimFunc, Var};
 
 use crate::error::{CodegenError, Result};
+use crate::nvptx::copy_waits::CopyWaits;
+use crate::nvptx::wgmma::InFlight;
 use int8_instructions::Int8Dots;
 use ir::Ir;
 use value::LaneValue;
@@ -76,6 +78,9 @@ pub struct Emitter<'a, 'c> {
     pub vars: HashMap<Var, LaneValue<'c>>,
     /// Addresses of element 0.
     pub buffers: HashMap<Buffer, PointerValue<'c>>,
+    /// Memory that buffers share, and the number of their first element in it. Numbers in a sum of offsets are
+    /// added up, and are part of the access.
+    pub placed: HashMap<Buffer, (PointerValue<'c>, i64)>,
     /// The vector loop around, if any.
     pub lanes: Option<VectorLoop<'c>>,
     /// Matrix registers by number, while some are allocated.
@@ -84,6 +89,15 @@ pub struct Emitter<'a, 'c> {
     pub workspaces: Vec<PointerValue<'c>>,
     /// Whether this function already is one part of a parallel loop.
     pub in_parallel: bool,
+    /// Products of warpgroups that were issued and not waited for.
+    pub in_flight: Vec<InFlight<'c>>,
+    /// Where copies are waited for.
+    pub copy_waits: CopyWaits,
+    /// Whether products are waited for where they are issued. Without optimisation, registers in flight would be
+    /// copied.
+    pub synchronous: bool,
+    /// Whether tensor cores of warpgroups read shared memory.
+    pub async_proxy: bool,
     /// Holds the allocas; ends in a branch to the body once finished.
     pub entry: BasicBlock<'c>,
 }
@@ -108,10 +122,15 @@ impl<'a, 'c> Emitter<'a, 'c> {
             function,
             vars: HashMap::new(),
             buffers: HashMap::new(),
+            placed: HashMap::new(),
             lanes: None,
             registers: HashMap::new(),
             workspaces: vec![],
             in_parallel: false,
+            in_flight: vec![],
+            copy_waits: CopyWaits::default(),
+            synchronous: false,
+            async_proxy: false,
             entry,
         }
     }

@@ -38,20 +38,29 @@ impl TripCount {
 impl<'c> Emitter<'_, 'c> {
     /// Emits `stmt`.
     pub fn stmt(&mut self, stmt: &Stmt) -> Result<()> {
+        if self.settles(stmt) {
+            self.settle()?;
+        }
+        self.wait_for_copies(stmt)?;
         match stmt {
-            Stmt::For(l) => self.for_loop(l),
+            Stmt::For(l) => {
+                self.for_loop(l)?;
+                self.end_of_copies(stmt)
+            }
             Stmt::Block(b) => {
                 let text = format!("block {} is still there: the function is not lowered", b.name);
                 Err(CodegenError::new(text))
             }
             Stmt::Store { buffer, indices, value } => self.store(*buffer, indices, value),
-            Stmt::If { cond, then, otherwise } => self.if_stmt(cond, then, otherwise.as_deref()),
+            Stmt::If { cond, then, otherwise } => {
+                self.control(|e| e.if_stmt(cond, then, otherwise.as_deref()))
+            }
             Stmt::Let { var, value, body } => {
                 let value = self.expr(value)?;
                 self.bound(*var, value, |e| e.stmt(body))
             }
             Stmt::Allocate { buffer, body } => self.allocate(*buffer, body),
-            Stmt::While { cond, body } => self.while_loop(cond, body),
+            Stmt::While { cond, body } => self.control(|e| e.while_loop(cond, body)),
             Stmt::Tile(TileOp::Mma(mma)) if self.unit == Unit::Gpu => self.mma(mma),
             Stmt::Tile(tile) if self.unit == Unit::Cpu => self.tile(tile),
             Stmt::Tile(_) => Err(CodegenError::new("a CPU's matrix registers on a GPU")),
@@ -59,6 +68,20 @@ impl<'c> Emitter<'_, 'c> {
             Stmt::Barrier(_) => Err(CodegenError::new("a barrier on a CPU")),
             Stmt::Seq(all) => all.iter().try_for_each(|s| self.stmt(s)),
         }
+    }
+
+    /// Emits a loop or a condition. Products that are in flight go on, and are no business of its parts.
+    fn control(&mut self, emit: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let outer = std::mem::take(&mut self.in_flight);
+        emit(self)?;
+        self.in_flight = outer;
+        Ok(())
+    }
+
+    /// Emits what runs again, or perhaps: its products are waited for at its end.
+    fn part(&mut self, stmt: &Stmt) -> Result<()> {
+        self.stmt(stmt)?;
+        self.settle()
     }
 
     fn allocate(&mut self, buffer: Buffer, body: &Stmt) -> Result<()> {
@@ -76,7 +99,7 @@ impl<'c> Emitter<'_, 'c> {
     }
 
     /// Runs `body` with `var` bound to `value`.
-    fn bound(
+    pub(crate) fn bound(
         &mut self,
         var: Var,
         value: LaneValue<'c>,
@@ -93,9 +116,10 @@ impl<'c> Emitter<'_, 'c> {
 
     fn for_loop(&mut self, l: &For) -> Result<()> {
         match &l.kind {
-            ForKind::Serial => self.serial(l),
+            ForKind::Serial => self.control(|e| e.serial(l)),
             ForKind::Unrolled => self.unrolled(l),
-            ForKind::Vectorized => self.vectorized(l),
+            ForKind::Vectorized if self.async_copy(l)? => Ok(()),
+            ForKind::Vectorized => self.control(|e| e.vectorized(l)),
             // Parts of a parallel loop and lanes of a vector already run at once.
             ForKind::Parallel if self.in_parallel || self.lanes.is_some() => self.serial(l),
             ForKind::Parallel if self.unit == Unit::Cpu => self.parallel(l),
@@ -171,8 +195,8 @@ impl<'c> Emitter<'_, 'c> {
         let end = self.ir.builder.build_int_add(min, extent, "")?;
         match l.extent.as_int() {
             Some(n) if n <= 0 => Ok(()),
-            Some(1) => self.bound(l.var, LaneValue::Uniform(min.into()), |e| e.stmt(&l.body)),
-            known => self.counted(l.var, min, end, TripCount::of(known), |e| e.stmt(&l.body)),
+            Some(1) => self.bound(l.var, LaneValue::Uniform(min.into()), |e| e.part(&l.body)),
+            known => self.counted(l.var, min, end, TripCount::of(known), |e| e.part(&l.body)),
         }
     }
 
@@ -229,7 +253,7 @@ impl<'c> Emitter<'_, 'c> {
         let cond = self.uniform_int(cond, "while condition")?;
         self.ir.builder.build_conditional_branch(cond, inside, after)?;
         self.ir.builder.position_at_end(inside);
-        self.stmt(body)?;
+        self.part(body)?;
         self.ir.builder.build_unconditional_branch(top)?;
         self.ir.builder.position_at_end(after);
         Ok(())
@@ -250,8 +274,8 @@ impl<'c> Emitter<'_, 'c> {
     fn branch(&mut self, cond: IntValue<'c>, then: &Stmt, otherwise: Option<&Stmt>) -> Result<()> {
         if let Some(known) = cond.get_zero_extended_constant() {
             return match (known != 0, otherwise) {
-                (true, _) => self.stmt(then),
-                (false, Some(otherwise)) => self.stmt(otherwise),
+                (true, _) => self.part(then),
+                (false, Some(otherwise)) => self.part(otherwise),
                 (false, None) => Ok(()),
             };
         }
@@ -263,11 +287,11 @@ impl<'c> Emitter<'_, 'c> {
         };
         self.ir.builder.build_conditional_branch(cond, on_true, on_false)?;
         self.ir.builder.position_at_end(on_true);
-        self.stmt(then)?;
+        self.part(then)?;
         self.ir.builder.build_unconditional_branch(after)?;
         if let Some(otherwise) = otherwise {
             self.ir.builder.position_at_end(on_false);
-            self.stmt(otherwise)?;
+            self.part(otherwise)?;
             self.ir.builder.build_unconditional_branch(after)?;
         }
         self.ir.builder.position_at_end(after);

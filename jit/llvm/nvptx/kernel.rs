@@ -7,7 +7,7 @@ use inkwell::types::BasicMetadataTypeEnum;
 use inkwell::values::{
     BasicMetadataValueEnum, BasicValueEnum, FunctionValue, IntValue, PointerValue,
 };
-use reflex_tir::codegen::DeviceKernel;
+use reflex_tir::codegen::{DeviceKernel, OptLevel};
 use reflex_tir::launch::Launch;
 use reflex_tir::thread::{BarrierScope, ThreadAxis, ThreadLevel};
 use reflex_tir::{Buffer, Expr, For, ForKind, PrimFunc, Scope, Stmt, Var};
@@ -16,6 +16,8 @@ use crate::emit::ir::result_of;
 use crate::emit::value::LaneValue;
 use crate::emit::{Emitter, Unit, is_unaliased};
 use crate::error::{CodegenError, Result};
+use crate::nvptx::copy_waits::CopyWaits;
+use crate::nvptx::wgmma::{PANELS_ALIGN, has_warpgroups};
 use reflex_tir::uses::Uses;
 
 /// Address spaces of LLVM's NVPTX back end.
@@ -33,6 +35,7 @@ pub fn build<'c>(
     func: &PrimFunc,
     launch: &Launch<'_>,
     name: String,
+    opt: OptLevel,
 ) -> Result<DeviceKernel> {
     let outer = Outer::of(func, launch);
     let global = context.ptr_type(AddressSpace::from(GLOBAL));
@@ -55,6 +58,9 @@ pub fn build<'c>(
         let value = e.scalar_from_word(word, func.vars[*var].dtype)?;
         e.vars.insert(*var, LaneValue::Uniform(value));
     }
+    e.synchronous = opt == OptLevel::O0;
+    e.copy_waits = CopyWaits::of(func, launch);
+    e.async_proxy = has_warpgroups(launch);
     let shared_bytes = e.shared_memory(&launch.shared)?;
     let (mut grid, mut block) = (std::array::from_fn(|_| Expr::i64(1)), [1; 3]);
     for l in launch.blocks.iter().chain(&launch.threads) {
@@ -178,7 +184,11 @@ impl<'c> Emitter<'_, 'c> {
         if buffers.is_empty() {
             return Ok(0);
         }
-        let memory = self.dynamic_shared_memory();
+        let align = if self.async_proxy { PANELS_ALIGN } else { SHARED_ALIGN };
+        let mut memory = self.dynamic_shared_memory(align);
+        if self.async_proxy {
+            memory = self.opaque(memory)?;
+        }
         let mut size = 0_u32;
         for buffer in buffers {
             let data = &self.func.buffers[*buffer];
@@ -191,22 +201,40 @@ impl<'c> Emitter<'_, 'c> {
             })?;
             let offset = self.ir.i64(i64::from(size));
             let address = self.ir.offset_bytes(memory, offset)?;
+            if self.async_proxy {
+                let first = i64::from(size) / data.dtype.itemsize() as i64;
+                self.placed.insert(*buffer, (memory, first));
+            }
             self.buffers.insert(*buffer, address);
-            size = end.next_multiple_of(SHARED_ALIGN);
+            size = end.next_multiple_of(align);
         }
         Ok(size)
     }
 
-    fn dynamic_shared_memory(&self) -> PointerValue<'c> {
+    /// An address that LLVM does not know to be constant. It keeps sums of a constant and an offset in registers of
+    /// their own, one for each access, but adds numbers to a register in the access.
+    fn opaque(&self, address: PointerValue<'c>) -> Result<PointerValue<'c>> {
+        let context = self.ir.context;
+        let ty = address.get_type();
+        let function = ty.fn_type(&[ty.into()], false);
+        let (text, constraints) = ("mov.u64 $0, $1;".to_owned(), "=l,l".to_owned());
+        let code =
+            context.create_inline_asm(function, text, constraints, false, false, None, false);
+        let call = self.ir.builder.build_indirect_call(function, code, &[address.into()], "")?;
+        Ok(result_of(call)?.into_pointer_value())
+    }
+
+    fn dynamic_shared_memory(&self, align: u32) -> PointerValue<'c> {
         const NAME: &str = "shared_memory";
         let module = self.ir.module;
         let global = module.get_global(NAME).unwrap_or_else(|| {
             let bytes = self.ir.context.i8_type().array_type(0);
             let global = module.add_global(bytes, Some(AddressSpace::from(SHARED)), NAME);
             global.set_linkage(Linkage::External);
-            global.set_alignment(SHARED_ALIGN);
             global
         });
+        // Kernels of a module share it.
+        global.set_alignment(global.get_alignment().max(align));
         global.as_pointer_value()
     }
 
@@ -214,6 +242,9 @@ impl<'c> Emitter<'_, 'c> {
     pub(crate) fn barrier(&self, scope: BarrierScope) -> Result<()> {
         match scope {
             BarrierScope::Block => {
+                if self.async_proxy {
+                    self.fence_proxy()?;
+                }
                 self.ir.intrinsic("llvm.nvvm.barrier0", &[], &[])?;
             }
             BarrierScope::Warp => {

@@ -1,10 +1,10 @@
 //! Products of a warp on tensor cores: fragments by `ldmatrix`, `mma.sync.m16n8k16` for each half of the
-//! columns.
+//! columns. Those of a warpgroup are `wgmma`'s.
 
 use inkwell::types::BasicTypeEnum;
 use inkwell::values::{BasicMetadataValueEnum, BasicValueEnum, IntValue};
 use reflex_tir::DType;
-use reflex_tir::mma::EACH;
+use reflex_tir::mma::Team;
 use reflex_tir::tile::{Mma, MmaOperand};
 
 use crate::emit::Emitter;
@@ -25,15 +25,19 @@ impl<'c> Emitter<'_, 'c> {
         if self.lanes.is_some() {
             return Err(CodegenError::new("a product of tensor cores in a vector loop"));
         }
+        if let Team::Warpgroup { columns } = mma.team {
+            return self.issue(mma, columns);
+        }
         let dtype = self.func.buffers[mma.a.rows.buffer].dtype;
         let a = self.fragment(&mma.a, &mma.lane, Side::A)?;
         let b = self.fragment(&mma.b, &mma.lane, Side::B)?;
         let sum = self.base(mma.sum)?;
         let first = self.uniform_int(&mma.first, "the first element of a sum")?;
+        let each = mma.team.each();
         let f32_type: BasicTypeEnum<'c> = self.ir.context.f32_type().into();
         for half in 0..2 {
-            let places = (0..EACH / 2).map(|n| {
-                let at = self.ir.i64(EACH / 2 * half + n);
+            let places = (0..each / 2).map(|n| {
+                let at = self.ir.i64(each / 2 * half + n);
                 let at = self.ir.builder.build_int_add(first, at, "")?;
                 self.element(sum, at, DType::F32)
             });

@@ -9,9 +9,12 @@
 //!
 //! Decision: docs/decisions/0053-ptx-from-launches.md
 
+mod async_copy;
+pub(crate) mod copy_waits;
 mod kernel;
 mod mma;
 mod target_machine;
+pub(crate) mod wgmma;
 
 use inkwell::context::Context;
 use inkwell::module::Module;
@@ -27,7 +30,7 @@ use crate::passes;
 pub fn compile(func: &PrimFunc, target: &GpuTarget, opt: OptLevel) -> Result<DeviceCode> {
     let context = Context::create();
     let machine = target_machine::create(target, opt)?;
-    let (module, kernels) = build_module(&context, func, target)?;
+    let (module, kernels) = build_module(&context, func, target, opt)?;
     passes::optimise(&module, &machine, opt)?;
     let ptx = passes::assembly(&module, &machine)?;
     Ok(DeviceCode { ptx, kernels })
@@ -36,13 +39,14 @@ pub fn compile(func: &PrimFunc, target: &GpuTarget, opt: OptLevel) -> Result<Dev
 /// The LLVM IR of a function's kernels before optimisation, for people.
 pub fn llvm_ir(func: &PrimFunc, target: &GpuTarget) -> Result<String> {
     let context = Context::create();
-    Ok(build_module(&context, func, target)?.0.print_to_string().to_string())
+    Ok(build_module(&context, func, target, OptLevel::O3)?.0.print_to_string().to_string())
 }
 
 fn build_module<'c>(
     context: &'c Context,
     func: &PrimFunc,
     target: &GpuTarget,
+    opt: OptLevel,
 ) -> Result<(Module<'c>, Vec<DeviceKernel>)> {
     verify_gpu(func, target).map_err(|faults| {
         let list: Vec<String> = faults.iter().map(ToString::to_string).collect();
@@ -56,7 +60,7 @@ fn build_module<'c>(
             1 => func.name.clone(),
             _ => format!("{}_{number}", func.name),
         };
-        kernel::build(context, &module, func, launch, name)
+        kernel::build(context, &module, func, launch, name, opt)
     });
     let kernels = kernels.collect::<Result<Vec<_>>>()?;
     Ok((module, kernels))

@@ -7,7 +7,7 @@ mod gpu;
 mod mma_kernel;
 
 use gpu::{REVERSED, corpus, gpus, kernel};
-use mma_kernel::{mma_bits, mma_kernel};
+use mma_kernel::{mma_arguments, mma_kernel, wgmma_kernel};
 use reflex_llvm::nvptx::compile;
 use reflex_ptx::{Arch, Device, LaunchOptions, Limits, Module, Order, Params};
 use reflex_tir::codegen::{DeviceCode, OptLevel};
@@ -67,6 +67,17 @@ fn interpreted(
     args: &[EvalTensor],
     order: Order,
 ) -> EvalTensor {
+    let result = try_interpreted(func, code, args, order);
+    result.unwrap_or_else(|fault| panic!("{fault}\n{}", code.ptx))
+}
+
+/// The result, or what the interpreter finds wrong.
+fn try_interpreted(
+    func: &PrimFunc,
+    code: &DeviceCode,
+    args: &[EvalTensor],
+    order: Order,
+) -> Result<EvalTensor, String> {
     let module = Module::parse(&code.ptx).unwrap_or_else(|e| panic!("{e}\n{}", code.ptx));
     let mut device = Device::new(Limits::default());
     let addresses: Vec<u64> = args
@@ -98,11 +109,11 @@ fn interpreted(
             &params.bytes,
             &options,
         );
-        launched.unwrap_or_else(|fault| panic!("{fault}\n{}", code.ptx));
+        launched.map_err(|fault| fault.to_string())?;
     }
     let last = args.last().expect("an output");
     let bytes = device.read(*addresses.last().expect("an output"), last.bytes.len());
-    EvalTensor { bytes: bytes.expect("inside"), ..last.clone() }
+    Ok(EvalTensor { bytes: bytes.expect("inside"), ..last.clone() })
 }
 
 fn arguments(func: &PrimFunc) -> Vec<EvalTensor> {
@@ -159,33 +170,94 @@ fn ptx_has_the_evaluators_bits() {
 
 #[test]
 fn tensor_cores_have_the_evaluators_bits() {
-    let hopper = gpus().into_iter().find(|gpu| gpu.name == "cuda:sm_90a").expect("it is known");
-    let tensor = |dtype, bytes| EvalTensor { dtype, shape: vec![256], bytes };
-    for (dtype, name) in [(DType::F16, "float16"), (DType::BF16, "bfloat16")] {
+    for name in ["float16", "bfloat16"] {
         for transposed in [[false, false], [false, true], [true, false], [true, true]] {
             let text = mma_kernel(name, transposed);
-            let func = reflex_tir::script::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-            for seed in 1..6 {
-                let halves = |seed| mma_bits(seed).0.iter().flat_map(|x| x.to_le_bytes()).collect();
-                let sums = mma_bits(seed).1.iter().flat_map(|x| x.to_le_bytes()).collect();
-                let args = [
-                    tensor(dtype, halves(seed)),
-                    tensor(dtype, halves(seed + 100)),
-                    tensor(DType::F32, sums),
-                    tensor(DType::F32, vec![0; 1024]),
-                ];
-                let mut evaluated: Vec<EvalArg> =
-                    args.iter().cloned().map(EvalArg::Tensor).collect();
-                eval_threads(&func, &mut evaluated, ThreadOrder::Index)
-                    .unwrap_or_else(|e| panic!("{e}\n{text}"));
-                let wanted = elements(evaluated[3].tensor());
-                for opt in [OptLevel::O0, OptLevel::O3] {
-                    let code = compile(&func, &hopper, opt).unwrap_or_else(|e| panic!("{e}"));
-                    assert!(code.ptx.contains("mma.sync.aligned.m16n8k16"), "{}", code.ptx);
-                    let found = elements(&interpreted(&func, &code, &args, Order::Reverse));
-                    assert_eq!(found, wanted, "{name} {transposed:?} {seed} {opt:?}\n{}", code.ptx);
-                }
-            }
+            has_the_evaluators_bits(&text, 1..6, "mma.sync.aligned.m16n8k16");
+            let text = wgmma_kernel(name, transposed, 24);
+            has_the_evaluators_bits(&text, 2..3, "wgmma.mma_async.sync.aligned.m64n24k16");
+        }
+    }
+    // Several panels of columns.
+    let text = wgmma_kernel("float16", [false, true], 136);
+    has_the_evaluators_bits(&text, 3..4, "wgmma.mma_async.sync.aligned.m64n136k16");
+}
+
+/// Kernels as rules schedule them and passes lower them: copies are on their way while tensor cores multiply.
+#[test]
+fn pipelined_products_have_the_evaluators_bits() {
+    for (text, instructions) in [
+        (lowered(WARPS, 0), ["mma.sync.aligned.m16n8k16", "cp.async.wait_group 2"]),
+        (
+            lowered(WARPGROUPS, 0),
+            ["wgmma.mma_async.sync.aligned.m64n64k16", "cp.async.wait_group 4"],
+        ),
+        (
+            lowered(WARPGROUPS, 1),
+            ["wgmma.mma_async.sync.aligned.m64n64k16", "cp.async.wait_group 4"],
+        ),
+    ] {
+        for instruction in instructions {
+            has_the_evaluators_bits(&text, 2..4, instruction);
+        }
+    }
+}
+
+const WARPS: &str = include_str!("../../../tests/filetests/lower/gpu_tensor_core_lowered.py");
+const WARPGROUPS: &str = include_str!("../../../tests/filetests/lower/gpu_wgmma_lowered.py");
+
+/// The kernel in a file; of warpgroups, whose blocks are many, the first block alone, or the `last` one, which is not
+/// whole.
+fn lowered(file: &str, last: i64) -> String {
+    let mut text = file[file.find("@T.prim_func").expect("a kernel")..].to_owned();
+    for (extent, axis, name) in [(11, "blockIdx.y", "by"), (13, "blockIdx.x", "bx")] {
+        let of = |n| format!("T.thread_binding(T.int64({n}), thread=\"{axis}\")");
+        if text.contains(&of(extent)) {
+            let first = format!("T.int64({}) *", last * (extent - 1));
+            text = text.replace(&of(extent), &of(1)).replace(&format!("{name} *"), &first);
+        }
+    }
+    text
+}
+
+/// The interpreter sees it where threads do not wait long enough.
+#[test]
+fn products_and_copies_that_nobody_waits_for_are_found() {
+    let hopper = &gpus()[1];
+    for (file, from, to) in [
+        (WARPGROUPS, "cp.async.wait_group 4", "cp.async.wait_group 5"),
+        (WARPGROUPS, "fence.proxy.async.shared::cta;", ""),
+        (WARPGROUPS, "wgmma.wait_group.sync.aligned 0;", "wgmma.wait_group.sync.aligned 4;"),
+        (WARPGROUPS, "bar.sync \t0;", ""),
+        (WARPS, "cp.async.wait_group 2", "cp.async.wait_group 3"),
+        (WARPS, "bar.sync \t0;", ""),
+    ] {
+        let func = reflex_tir::script::parse(&lowered(file, 0)).expect("it was printed");
+        let args = mma_arguments(&func, 2);
+        let mut code = compile(&func, hopper, OptLevel::O3).expect("code");
+        let wanted = elements(&interpreted(&func, &code, &args, Order::Seeded(3)));
+        assert!(code.ptx.contains(from), "{from}: {}", code.ptx);
+        code.ptx = code.ptx.replace(from, to);
+        let found = try_interpreted(&func, &code, &args, Order::Seeded(3));
+        assert!(found.is_err() || elements(&found.expect("no fault")) != wanted, "{from}");
+    }
+}
+
+/// The code of a product, in which an instruction is, has the evaluator's bits.
+fn has_the_evaluators_bits(text: &str, seeds: std::ops::Range<u64>, instruction: &str) {
+    let hopper = gpus().into_iter().find(|gpu| gpu.name == "cuda:sm_90a").expect("it is known");
+    let func = reflex_tir::script::parse(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    for seed in seeds {
+        let args = mma_arguments(&func, seed);
+        let mut evaluated: Vec<EvalArg> = args.iter().cloned().map(EvalArg::Tensor).collect();
+        eval_threads(&func, &mut evaluated, ThreadOrder::Index)
+            .unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let wanted = elements(evaluated.last().expect("a result").tensor());
+        for opt in [OptLevel::O0, OptLevel::O3] {
+            let code = compile(&func, &hopper, opt).unwrap_or_else(|e| panic!("{e}"));
+            assert!(code.ptx.contains(instruction), "{}", code.ptx);
+            let found = elements(&interpreted(&func, &code, &args, Order::Reverse));
+            assert_eq!(found, wanted, "{seed} {opt:?}\n{text}\n{}", code.ptx);
         }
     }
 }

@@ -3,7 +3,8 @@
 use super::error::EvalErrorKind;
 use super::scalar::{Scalar, dot_tile};
 use super::{Done, Evaluator};
-use crate::mma::{EACH, Half, SIDE, dot, element};
+use crate::mma::{Half, PANEL, SIDE, Team, dot, element, swizzled};
+use crate::thread::WARP;
 use crate::tile::{Mma, MmaOperand, StridedRows, TileOp};
 use crate::{Buffer, Expr};
 
@@ -56,22 +57,27 @@ impl Evaluator<'_> {
         let operand = |operand: &MmaOperand| {
             let StridedRows { buffer, first, stride } = &operand.rows;
             let (first, stride) = (self.int(first)?, self.int(stride)?);
-            let steps = if operand.transposed { [1, stride] } else { [stride, 1] };
-            Ok((*buffer, first, steps))
+            let (team, transposed) = (mma.team, operand.transposed);
+            let position = move |row: i64, step: i64| match (team, transposed) {
+                (Team::Warp, false) => first + row * stride + step,
+                (Team::Warp, true) => first + step * stride + row,
+                (Team::Warpgroup { .. }, false) => swizzled(first + row * PANEL + step),
+                (Team::Warpgroup { .. }, true) => {
+                    swizzled(first + row / PANEL * stride + step * PANEL + row % PANEL)
+                }
+            };
+            Ok((*buffer, position))
         };
         let (a, b) = (operand(&mma.a)?, operand(&mma.b)?);
-        for n in 0..EACH {
+        for n in 0..mma.team.each() {
             let (row, column) = element(n);
-            let (row, column) = (row + lane / 4, column + lane % 4 * 2);
-            let bits =
-                |(buffer, first, [across, along]): (Buffer, i64, [i64; 2]), at, step| match self
-                    .get(buffer, &[first + at * across + step * along])?
-                {
-                    Scalar::F16(x) => Ok(x.to_bits()),
-                    Scalar::Bf16(x) => Ok(x.to_bits()),
-                    _ => Err(EvalErrorKind::Type("an operand of other than 16 bits".into())),
-                };
-            let pair = |step| Ok((bits(a, row, step)?, bits(b, column, step)?));
+            let (row, column) = (row + lane / WARP * SIDE + lane % WARP / 4, column + lane % 4 * 2);
+            let bits = |buffer: Buffer, position: i64| match self.get(buffer, &[position])? {
+                Scalar::F16(x) => Ok(x.to_bits()),
+                Scalar::Bf16(x) => Ok(x.to_bits()),
+                _ => Err(EvalErrorKind::Type("an operand of other than 16 bits".into())),
+            };
+            let pair = |step| Ok((bits(a.0, (a.1)(row, step))?, bits(b.0, (b.1)(column, step))?));
             let pairs = (0..SIDE).map(pair).collect::<Result<Vec<_>, EvalErrorKind>>()?;
             self.fuel = self.fuel.checked_sub(SIDE as u64).ok_or(EvalErrorKind::Fuel)?;
             let at = [first + n];

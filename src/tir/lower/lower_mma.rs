@@ -9,7 +9,7 @@
 //! ```
 
 use super::lower_blocks::seq;
-use crate::mma::{EACH, FRACTION, Half, SIDE, ZERO_EXPONENT};
+use crate::mma::{FRACTION, Half, SIDE, ZERO_EXPONENT};
 use crate::tile::{Mma, MmaOperand, TileOp};
 use crate::{Buffer, DType, Expr, For, ForKind, Intrin, PrimFunc, Scope, Stmt, Var, VarData};
 
@@ -107,9 +107,10 @@ impl Lower<'_> {
         let n = self.func.new_var("n");
         let at = mma.first.clone() + Expr::from(n);
         let of = |divisor: i64, modulus: i64| Expr::from(n).floordiv(divisor).floormod(modulus);
+        let [row, column] = mma.team.origin(&mma.lane);
         // As `mma::element`.
-        let row = mma.lane.clone().floordiv(4) + of(2, 2) * 8;
-        let column = mma.lane.clone().floormod(4) * 2 + of(4, 2) * 8 + of(1, 2);
+        let (row, right) = (row + of(2, 2) * 8, Expr::from(n).floordiv(4) * 8);
+        let column = column + right + of(1, 2);
 
         let old = Expr::load(mma.sum, vec![at.clone()], DType::F32);
         let bits = old.clone().reinterpret(DType::U32).cast(DType::I64);
@@ -133,7 +134,7 @@ impl Lower<'_> {
         let store = result.1.around(Stmt::store(mma.sum, vec![at], result.0));
         let body = seq(vec![first, products, find, add, store]);
         [term, exponent, total, largest, plain].iter().fold(
-            Stmt::serial(n, int(EACH), body),
+            Stmt::serial(n, int(mma.team.each()), body),
             |body, buffer| Stmt::Allocate { buffer: *buffer, body: Box::new(body) },
         )
     }
@@ -148,7 +149,7 @@ impl Lower<'_> {
         let k = self.func.new_var("k");
         let mut names = Names { lets: vec![] };
         let mut element = |name: &str, operand: &MmaOperand, row: &Expr| {
-            let at = operand.position(row.clone(), k.into());
+            let at = operand.position(mma.team, row.clone(), k.into());
             let value = Expr::load(operand.rows.buffer, vec![at], dtype);
             let value = names.bind(self.func, name, value);
             let bits = value.clone().reinterpret(DType::U16).cast(DType::I64);

@@ -1,9 +1,10 @@
 //! Statements on matrix registers from text.
 
-use ruff_python_ast::Expr as Py;
+use ruff_python_ast::{Expr as Py, ExprCall};
 use ruff_text_size::Ranged;
 
 use super::parse::{Name, Parser, Read, path};
+use crate::mma::Team;
 use crate::tile::{Mma, MmaOperand, StridedRows, TileOp};
 use crate::{Buffer, Expr};
 
@@ -26,14 +27,25 @@ impl Parser<'_> {
                 a: self.named_buffer(a)?,
                 b: self.named_buffer(b)?,
             },
-            ("mma", [sum, a, a_stride, a_transposed, b, b_stride, b_transposed, lane]) => {
-                let StridedRows { buffer: sum, first, .. } = self.rows(sum, lane)?;
-                let a = self.operand(a, a_stride, a_transposed)?;
-                let b = self.operand(b, b_stride, b_transposed)?;
-                TileOp::Mma(Box::new(Mma { sum, first, a, b, lane: self.index(lane)? }))
+            ("mma", product) => self.product(Team::Warp, product, call)?,
+            ("wgmma", [columns, product @ ..]) => {
+                let columns = self.index(columns)?.as_int();
+                let columns = columns.ok_or_else(|| self.unsupported(call))?;
+                self.product(Team::Warpgroup { columns }, product, call)?
             }
             _ => return Err(self.unsupported(call)),
         }))
+    }
+
+    /// The product of eight arguments: the sum, three for each operand, the thread's number.
+    fn product(&mut self, team: Team, arguments: &[Py], call: &ExprCall) -> Read<TileOp> {
+        let [sum, a, a_stride, a_transposed, b, b_stride, b_transposed, lane] = arguments else {
+            return Err(self.unsupported(call));
+        };
+        let StridedRows { buffer: sum, first, .. } = self.rows(sum, lane)?;
+        let a = self.operand(a, a_stride, a_transposed)?;
+        let b = self.operand(b, b_stride, b_transposed)?;
+        Ok(TileOp::Mma(Box::new(Mma { team, sum, first, a, b, lane: self.index(lane)? })))
     }
 
     fn operand(&mut self, first: &Py, stride: &Py, transposed: &Py) -> Read<MmaOperand> {

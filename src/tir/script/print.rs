@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use super::names::{Names, identifier};
 use crate::arith::Analyzer;
+use crate::mma::Team;
 use crate::tile::{MmaOperand, StridedRows, TileOp};
 use crate::{
     Block, BlockIter, Buffer, DType, Expr, ExprKind, For, ForKind, IterKind, Param, PrimFunc,
@@ -256,7 +257,11 @@ impl<'f> Printer<'f> {
                 };
                 let (sum, first) = (self.buffer(mma.sum), self.expr(&mma.first));
                 let (a, b, lane) = (operand(&mma.a), operand(&mma.b), self.expr(&mma.lane));
-                format!("T.tile_mma({sum}[{first}], {a}, {b}, {lane})")
+                let team = match mma.team {
+                    Team::Warp => "mma(".to_owned(),
+                    Team::Warpgroup { columns } => format!("wgmma({columns}, "),
+                };
+                format!("T.tile_{team}{sum}[{first}], {a}, {b}, {lane})")
             }
         };
         self.line(&line);

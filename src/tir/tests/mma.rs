@@ -1,32 +1,19 @@
-//! Products of a warp on tensor cores: one meaning in all orders of threads, and as integer arithmetic on a CPU;
+//! Products of a warp and of a warpgroup on tensor cores: one meaning in all orders of threads, and as integer arithmetic on a CPU;
 //! what is no product of a warp is refused.
 
 #[path = "common/mma_kernel.rs"]
 mod mma_kernel;
 
-use mma_kernel::{mma_bits, mma_kernel};
+use mma_kernel::{mma_arguments, mma_kernel, wgmma_kernel};
+use reflex_tir::PrimFunc;
 use reflex_tir::codegen::GpuTarget;
-use reflex_tir::eval::{EvalArg, EvalTensor, ThreadOrder, eval, eval_threads};
+use reflex_tir::eval::{EvalArg, ThreadOrder, eval, eval_threads};
 use reflex_tir::lower::serialise;
 use reflex_tir::script::{parse, print};
 use reflex_tir::verify::{IrForm, verify, verify_gpu};
-use reflex_tir::{DType, PrimFunc};
 
 fn kernel(text: &str) -> PrimFunc {
     parse(text).unwrap_or_else(|e| panic!("{e}\n{text}"))
-}
-
-fn arguments(dtype: DType, seed: u64) -> Vec<EvalArg> {
-    let tensor =
-        |dtype, bytes: Vec<u8>| EvalArg::Tensor(EvalTensor { dtype, shape: vec![256], bytes });
-    let halves = |seed| mma_bits(seed).0.iter().flat_map(|bits| bits.to_le_bytes()).collect();
-    let sums = mma_bits(seed).1.iter().flat_map(|bits| bits.to_le_bytes()).collect();
-    vec![
-        tensor(dtype, halves(seed)),
-        tensor(dtype, halves(seed + 100)),
-        tensor(DType::F32, sums),
-        tensor(DType::F32, vec![0; 1024]),
-    ]
 }
 
 /// Bits of the results, every NaN the same.
@@ -35,35 +22,49 @@ fn bits(args: &[EvalArg]) -> Vec<u32> {
     results.iter().map(|x| if x.is_nan() { u32::MAX } else { x.to_bits() }).collect()
 }
 
+fn arguments(func: &PrimFunc, seed: u64) -> Vec<EvalArg> {
+    mma_arguments(func, seed).into_iter().map(EvalArg::Tensor).collect()
+}
+
+/// Threads in all orders, and the CPU's loops, have the same bits.
+fn has_one_meaning(text: &str, seeds: std::ops::Range<u64>) {
+    let func = kernel(text);
+    assert_eq!(verify_gpu(&func, &GpuTarget::known()[1]), Ok(()), "{}", print(&func));
+    assert_eq!(print(&kernel(&print(&func))), print(&func), "it is printed as it is read");
+    let serial = serialise(&func);
+    assert_eq!(verify(&serial, IrForm::Lowered), Ok(()), "{}", print(&serial));
+    for seed in seeds {
+        let mut args = arguments(&func, seed);
+        eval(&serial, &mut args).unwrap_or_else(|e| panic!("{e}\n{}", print(&serial)));
+        let wanted = bits(&args);
+        for order in ThreadOrder::ALL {
+            let mut args = arguments(&func, seed);
+            eval_threads(&func, &mut args, order)
+                .unwrap_or_else(|e| panic!("{e}\n{}", print(&func)));
+            assert_eq!(bits(&args), wanted, "{seed} {order:?}\n{text}");
+        }
+    }
+}
+
+const BOTH: [bool; 2] = [false, true];
+
 #[test]
 fn threads_in_every_order_and_loops_have_the_same_bits() {
-    for (dtype, name) in [(DType::F16, "float16"), (DType::BF16, "bfloat16")] {
-        for transposed in [[false, false], [false, true], [true, false], [true, true]] {
-            let func = kernel(&mma_kernel(name, transposed));
-            assert_eq!(verify_gpu(&func, &GpuTarget::known()[0]), Ok(()), "{}", print(&func));
-            assert_eq!(print(&kernel(&print(&func))), print(&func), "it is printed as it is read");
-            let serial = serialise(&func);
-            assert_eq!(verify(&serial, IrForm::Lowered), Ok(()), "{}", print(&serial));
-            for seed in 1..6 {
-                let mut args = arguments(dtype, seed);
-                eval(&serial, &mut args).unwrap_or_else(|e| panic!("{e}\n{}", print(&serial)));
-                let wanted = bits(&args);
-                for order in ThreadOrder::ALL {
-                    let mut args = arguments(dtype, seed);
-                    eval_threads(&func, &mut args, order)
-                        .unwrap_or_else(|e| panic!("{e}\n{}", print(&func)));
-                    assert_eq!(bits(&args), wanted, "{name} {transposed:?} {seed} {order:?}");
-                }
-            }
+    for name in ["float16", "bfloat16"] {
+        for (a, b) in BOTH.into_iter().flat_map(|a| BOTH.map(|b| (a, b))) {
+            has_one_meaning(&mma_kernel(name, [a, b]), 1..6);
         }
+    }
+    for (name, transposed) in [("float16", [false, true]), ("bfloat16", [true, false])] {
+        has_one_meaning(&wgmma_kernel(name, transposed, 24), 2..3);
     }
 }
 
 #[test]
 fn a_sum_is_near_that_of_float64() {
-    for (dtype, name) in [(DType::F16, "float16"), (DType::BF16, "bfloat16")] {
+    for name in ["float16", "bfloat16"] {
         let func = kernel(&mma_kernel(name, [false, true]));
-        let mut args = arguments(dtype, 1);
+        let mut args = arguments(&func, 1);
         eval_threads(&func, &mut args, ThreadOrder::Index).unwrap();
         let list = |n: usize| args[n].tensor().to_f32();
         let (x, w, z, y) = (list(0), list(1), list(2), list(3));
@@ -109,4 +110,46 @@ fn what_is_no_product_of_a_warp_is_refused() {
     let wide = text.replace("T.thread_binding(T.int64(32)", "T.thread_binding(T.int64(64)");
     let faults = verify_gpu(&kernel(&wide), &GpuTarget::known()[0]).expect_err("two warps");
     assert!(faults.iter().any(|f| f.to_string().contains("threadIdx.x")), "{faults:?}");
+}
+
+#[test]
+fn a_warpgroup_adds_products_of_panels() {
+    for transposed in BOTH.into_iter().flat_map(|a| BOTH.map(|b| [a, b])) {
+        // Two panels of columns and a part of a third.
+        let columns = 136;
+        let func = kernel(&wgmma_kernel("float16", transposed, columns));
+        let mut args = arguments(&func, 1);
+        eval_threads(&func, &mut args, ThreadOrder::Index).unwrap();
+        let list = |n: usize| args[n].tensor().to_f32();
+        let (x, w, z, y) = (list(0), list(1), list(2), list(3));
+        let at = |transposed: bool, width: usize, row: usize, step: usize| match transposed {
+            false => row * 64 + step,
+            true => step * width + row,
+        };
+        for (i, j) in (0..64).flat_map(|i| (0..columns as usize).map(move |j| (i, j))) {
+            let product = |k: usize| {
+                let (a, b) = (x[at(transposed[0], 64, i, k)], w[at(transposed[1], 192, j, k)]);
+                f64::from(a) * f64::from(b)
+            };
+            let sum = i * columns as usize + j;
+            let want = (0..64).map(product).sum::<f64>() + f64::from(z[sum]);
+            let error = (f64::from(y[sum]) - want).abs();
+            assert!(error < 1e-4, "{transposed:?} {i} {j}: {want}, {error}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_product_of_a_warpgroup_is_refused() {
+    let text = wgmma_kernel("float16", [false, true], 64);
+    let faults = |text: &str, gpu: usize| {
+        let faults = verify_gpu(&kernel(text), &GpuTarget::known()[gpu]).expect_err(text);
+        faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    };
+    assert!(faults(&text, 0).contains("a warpgroup, which cuda:sm_80 does not have"));
+    let narrow = text.replace("T.thread_binding(T.int64(128)", "T.thread_binding(T.int64(32)");
+    assert!(faults(&narrow, 1).contains("not those along threadIdx.x, 128"));
+    let odd = text.replace("T.tile_wgmma(64,", "T.tile_wgmma(60,");
+    let fault = parse(&odd).expect_err("60 columns").to_string();
+    assert!(fault.contains("8, 16, .. or 256 columns, not 60"), "{fault}");
 }

@@ -4,6 +4,7 @@
 use super::{Fault, IrForm, verify};
 use crate::codegen::GpuTarget;
 use crate::launch::{Launch, Varying};
+use crate::mma::Team;
 use crate::thread::{ThreadAxis, ThreadLevel, WARP};
 use crate::tile::{Mma, StridedRows, TileOp};
 use crate::{Buffer, Expr, ExprKind, For, ForKind, PrimFunc, Scope, Stmt, Var};
@@ -30,20 +31,23 @@ struct GpuVerifier<'f> {
     lanes: Lanes,
 }
 
-/// The threads of a warp, where they are those along threadIdx.x.
+/// The threads of a warp or a warpgroup, where they are those along threadIdx.x.
 #[derive(Default)]
 struct Lanes {
     var: Option<Var>,
+    /// How many there are.
+    count: i64,
     /// The variables that differ between them.
-    in_warp: Varying,
+    in_team: Varying,
 }
 
 impl Lanes {
     fn of(launch: &Launch<'_>) -> Lanes {
-        let warp = launch.thread(ThreadAxis::ThreadX).filter(|l| l.extent.as_int() == Some(WARP));
-        let threads = warp.into_iter().collect();
+        let team = launch.thread(ThreadAxis::ThreadX);
+        let threads = team.into_iter().collect();
         let launch = Launch { threads, ..launch.clone() };
-        Lanes { var: warp.map(|l| l.var), in_warp: Varying::of(&launch) }
+        let count = team.and_then(|l| l.extent.as_int()).unwrap_or(0);
+        Lanes { var: team.map(|l| l.var), count, in_team: Varying::of(&launch) }
     }
 }
 
@@ -137,23 +141,35 @@ impl<'f> GpuVerifier<'f> {
         self.thread(launch.body, &Varying::of(launch), None);
     }
 
-    /// A product of tensor cores: all threads of a warp come, with the same operands in shared memory.
+    /// A product of tensor cores: all threads of a warp or warpgroup come, with the same operands in shared memory.
     fn mma(&mut self, mma: &Mma, varying: &Varying, parted: Option<&'static str>) {
+        let (team, threads) = match mma.team {
+            Team::Warp => ("warp", WARP),
+            Team::Warpgroup { .. } => ("warpgroup", 4 * WARP),
+        };
+        if mma.team != Team::Warp && !self.gpu.has_warpgroups() {
+            self.fault(format!("a product of a warpgroup, which {} does not have", self.gpu.name));
+        }
         if let Some(part) = parted {
-            self.fault(format!("a product of a warp in {part} that differs between threads"));
+            self.fault(format!("a product of a {team} in {part} that differs between threads"));
         }
-        if self.lanes.var.is_none() || mma.lane.as_var() != self.lanes.var {
-            self.fault("a product of a warp whose threads are not those along threadIdx.x, 32");
+        let whole = self.lanes.count == threads && self.lanes.var.is_some();
+        if !whole || mma.lane.as_var() != self.lanes.var {
+            self.fault(format!(
+                "a product of a {team} whose threads are not those along threadIdx.x, {threads}"
+            ));
         }
-        let differs = |e: &Expr| self.lanes.in_warp.varies(self.func, e);
+        let differs = |e: &Expr| self.lanes.in_team.varies(self.func, e);
         let operands = [&mma.a.rows, &mma.b.rows];
         let apart = operands.iter().any(|rows| differs(&rows.first) || differs(&rows.stride));
         let outside = |rows: &&StridedRows| self.func.buffers[rows.buffer].scope != Scope::Shared;
         if apart || operands.iter().any(outside) {
-            self.fault("operands of a product that differ in a warp, or are not in shared memory");
+            self.fault(format!(
+                "operands of a product that differ in a {team}, or are not in shared memory"
+            ));
         }
         if varying.varies(self.func, &mma.first) {
-            self.fault("a sum of a warp at a place that differs between threads");
+            self.fault(format!("a sum of a {team} at a place that differs between threads"));
         }
     }
 
@@ -175,7 +191,7 @@ impl<'f> GpuVerifier<'f> {
     fn thread(&mut self, stmt: &'f Stmt, varying: &Varying, parted: Option<&'static str>) {
         let mut inside = varying.clone();
         inside.enter(self.func, stmt);
-        self.lanes.in_warp.enter(self.func, stmt);
+        self.lanes.in_team.enter(self.func, stmt);
         let here = match stmt {
             Stmt::For(_) => "a loop",
             Stmt::While { .. } => "a `while`",

@@ -58,6 +58,10 @@ impl Verifier<'_> {
     /// A product of tensor cores: what it reads and adds to.
     fn mma(&mut self, mma: &Mma) {
         self.stored(mma.sum);
+        let columns = mma.team.columns();
+        self.require((8..=256).contains(&columns) && columns % 8 == 0, || {
+            format!("a warpgroup multiplies 8, 16, .. or 256 columns, not {columns}")
+        });
         let data = |b: Buffer| self.func.buffers.get(b).map(|data| (data.dtype, data.scope));
         let operands = [&mma.a, &mma.b].map(|operand| data(operand.rows.buffer));
         let sum = data(mma.sum);

@@ -143,10 +143,16 @@ pub fn all() -> Vec<Collective> {
         }
         for columns in [8, 64, 128, 256] {
             for swizzle in Swizzle::ALL {
-                all.push(wgmma(format, columns, swizzle, false));
+                all.push(wgmma(format, columns, swizzle, Place::Rows, false));
             }
-            all.push(wgmma(format, columns, Swizzle::Bytes128, true));
+            all.push(wgmma(format, columns, Swizzle::Bytes128, Place::Registers, false));
         }
+        for columns in [64, 128, 256] {
+            for place in [Place::Rows, Place::Columns, Place::Registers] {
+                all.push(wgmma(format, columns, Swizzle::Bytes128, place, true));
+            }
+        }
+        all.push(wgmma(format, 64, Swizzle::Bytes128, Place::Columns, false));
     }
     for count in [1, 2, 4] {
         for transposed in [false, true] {
@@ -237,12 +243,39 @@ impl Swizzle {
     }
 }
 
+/// Where the first operand of a product is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Registers,
+    /// In shared memory, by rows.
+    Rows,
+    /// In shared memory, by columns.
+    Columns,
+}
+
 /// A product of 64 rows by a warpgroup, from shared memory that is filled as it comes: twice, at every
-/// second step of 16 columns that a row has room for, the first time without the sums before.
-fn wgmma(format: Format, columns: usize, swizzle: Swizzle, in_registers: bool) -> Collective {
+/// second step of 16 columns that a row has room for, the first time without the sums before. What is `transposed` is in
+/// panels of 64 rows (or columns) by 64 steps.
+fn wgmma(
+    format: Format,
+    columns: usize,
+    swizzle: Swizzle,
+    place: Place,
+    transposed: bool,
+) -> Collective {
+    let in_registers = place == Place::Registers;
     let name = format.name();
     let instruction = format!("wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{name}.{name}");
     let (pitch, layout) = swizzle.layout();
+    /// Bytes of a panel.
+    const PANEL: u64 = 64 * 128;
+    let turns = [place == Place::Columns, transposed];
+    let [layout_a, layout_b] = turns.map(|turned| match turned {
+        true => layout & !(0x3fff << 16) | PANEL >> 4 << 16,
+        false => layout,
+    });
+    // Units of 16 bytes of 16 steps.
+    let [step_a, step_b] = turns.map(|turned| if turned { 128 } else { 2 });
     let (sums, a_bytes, b_bytes) = (columns / 2, 64 * pitch, columns as u64 * pitch);
     let mut body = String::new();
     // Sums of all threads come first in the input, then fragments, then both matrices.
@@ -283,8 +316,9 @@ bar.sync 0;
 shr.u32 %w3, %w3, 4;
 and.b32 %w3, %w3, 16383;
 cvt.u64.u32 %d8, %w3;
-or.b64 %d9, %d8, {layout};
-add.s64 %d10, %d9, {};
+or.b64 %d9, %d8, {layout_a};
+add.s64 %d10, %d8, {};
+or.b64 %d10, %d10, {layout_b};
 wgmma.fence.sync.aligned;
 ",
         a_bytes / 16
@@ -294,7 +328,7 @@ wgmma.fence.sync.aligned;
         let a = match in_registers {
             true => list("a", 4),
             false => {
-                let _ = writeln!(body, "add.s64 %d11, %d9, {};", 2 * step);
+                let _ = writeln!(body, "add.s64 %d11, %d9, {};", step_a * step);
                 "%d11".to_owned()
             }
         };
@@ -305,18 +339,27 @@ wgmma.fence.sync.aligned;
 setp.ne.u32 %p1, {n}, 0;
 {instruction} {}, {a}, %d12, %p1, {sign_a}, {sign_b}{};
 ",
-            2 * step,
+            step_b * step,
             list("f", sums),
-            if in_registers { ", 0" } else { ", 0, 0" }
+            match turns.map(u8::from) {
+                [_, b] if in_registers => format!(", {b}"),
+                [a, b] => format!(", {a}, {b}"),
+            }
         );
     }
     body += "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n";
     for n in 0..sums {
         let _ = writeln!(body, "st.global.f32 [%d1+{}], %f{n};", 4 * n);
     }
-    let place = if in_registers { "registers" } else { "shared memory" };
+    let from = if in_registers { "registers" } else { "shared memory" };
+    let columns = match turns {
+        [false, false] => "",
+        [true, false] => ", A transposed",
+        [false, true] => ", B transposed",
+        [true, true] => ", both transposed",
+    };
     Collective {
-        form: format!("{instruction}, A in {place}, rows of {pitch} bytes, {swizzle:?}"),
+        form: format!("{instruction}, A in {from}, rows of {pitch} bytes, {swizzle:?}{columns}"),
         body,
         target: "sm_90a",
         arch: Some(Arch::Sm90a),

@@ -111,15 +111,17 @@ impl<'a> Context<'_, 'a> {
                     Operand::Integer(value) => Some(*value as i64),
                     _ => None,
                 });
-                match numbers.collect::<Option<Vec<i64>>>().as_deref() {
-                    Some([x @ (1 | -1), y @ (1 | -1), transposes @ ..])
-                        if transposes.iter().all(|t| *t == 0) =>
-                    {
-                        let negate = [*x == -1, *y == -1];
-                        Ok(Warpgroup::Mma { format, d, a, b, scale, negate })
-                    }
-                    _ => self.error("wgmma of transposed matrices is not supported"),
+                let numbers = numbers.collect::<Option<Vec<i64>>>();
+                let (signs, turns) = match (&a, numbers.as_deref()) {
+                    (GroupMatrix::Shared(_), Some([x, y, s, t])) => ([*x, *y], [*s, *t]),
+                    (GroupMatrix::Registers(_), Some([x, y, t])) => ([*x, *y], [0, *t]),
+                    _ => return self.error("this form of wgmma is not supported"),
+                };
+                if signs.iter().any(|s| s.abs() != 1) || turns.iter().any(|t| *t & !1 != 0) {
+                    return self.error("wgmma takes signs of 1 or -1 and transposes of 0 or 1");
                 }
+                let (negate, transposed) = (signs.map(|s| s == -1), turns.map(|t| t == 1));
+                Ok(Warpgroup::Mma { format, d, a, b, scale, negate, transposed })
             }
             _ => self.error("this form of wgmma is not supported"),
         }

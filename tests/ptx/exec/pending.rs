@@ -170,6 +170,7 @@ pub struct Product {
     pub b: u64,
     pub keep: bool,
     pub negate: [bool; 2],
+    pub transposed: [bool; 2],
 }
 
 /// The products of a warpgroup.

@@ -57,7 +57,7 @@ impl Machine<'_> {
                 state.groups.push_back((clock, open));
             }
             Warpgroup::Wait { left } => self.retire(site, group, *left as usize)?,
-            Warpgroup::Mma { format, d, a, b, scale, negate } => {
+            Warpgroup::Mma { format, d, a, b, scale, negate, transposed } => {
                 let a = match a {
                     GroupMatrix::Shared(descriptor) => {
                         First::Shared(self.read(site.warp, *descriptor)[0])
@@ -66,8 +66,10 @@ impl Machine<'_> {
                 };
                 let b = self.read(site.warp, *b)[0];
                 let keep = self.read(site.warp, *scale)[0] & 1 == 1;
-                let (format, d, negate) = (*format, d.clone(), *negate);
-                self.issue_product(group, Product { site, format, d, a, b, keep, negate })?;
+                let (format, d) = (*format, d.clone());
+                let (negate, transposed) = (*negate, *transposed);
+                let product = Product { site, format, d, a, b, keep, negate, transposed };
+                self.issue_product(group, product)?;
             }
         }
         for warp in warps {
@@ -147,9 +149,10 @@ impl Machine<'_> {
 
     fn product(&mut self, group: usize, product: &Product) -> Result<(), Fault> {
         let columns = product.d.len() * 2;
-        let b = self.matrix_of(product, product.b, columns)?;
+        let [turn_a, turn_b] = product.transposed;
+        let b = self.matrix_of(product, product.b, columns, turn_b)?;
         let a = match &product.a {
-            First::Shared(descriptor) => self.matrix_of(product, *descriptor, ROWS)?,
+            First::Shared(descriptor) => self.matrix_of(product, *descriptor, ROWS, turn_a)?,
             First::Registers(warps) => from_registers(warps),
         };
         let flip = |matrix: Vec<Vec<u64>>, negate: bool| -> Vec<Vec<u64>> {
@@ -189,13 +192,18 @@ impl Machine<'_> {
     fn touch(&mut self, group: usize, product: &Product) -> Result<(), Fault> {
         let engine = self.block.threads + 1 + group as u32;
         let seen = self.seen_by_all(group);
-        let mut matrices = vec![(product.b, product.d.len() as u64 * 2)];
+        let [turn_a, turn_b] = product.transposed;
+        let mut matrices = vec![(product.b, product.d.len() as u64 * 2, turn_b)];
         if let First::Shared(descriptor) = product.a {
-            matrices.push((descriptor, ROWS as u64));
+            matrices.push((descriptor, ROWS as u64, turn_a));
         }
-        for (descriptor, rows) in matrices {
-            for (row, chunk) in (0..rows).flat_map(|row| [(row, 0), (row, 1)]) {
-                let at = self.chunk(product, chunk_address(descriptor, row, chunk))?;
+        for (descriptor, rows, transposed) in matrices {
+            // Each has eight neighbours in memory.
+            let chunks = (0..rows / 8).flat_map(|group| (0..DEPTH as u64).map(move |n| (group, n)));
+            for (group, n) in chunks {
+                let [row, k] =
+                    if transposed { [group * 8, n] } else { [group * 8 + n / 2, n % 2 * 8] };
+                let at = self.chunk(product, address(descriptor, row, k, transposed))?;
                 self.fenced(product.site, at, 16)?;
                 self.engine(product.site, Space::Shared, at, 16, READ, engine, &seen)?;
             }
@@ -229,33 +237,44 @@ impl Machine<'_> {
         product: &Product,
         descriptor: u64,
         rows: usize,
+        transposed: bool,
     ) -> Result<Vec<Vec<u64>>, Fault> {
         let mut matrix = vec![vec![0; DEPTH]; rows];
         for (row, values) in matrix.iter_mut().enumerate() {
-            for (chunk, values) in values.chunks_mut(8).enumerate() {
-                let address = chunk_address(descriptor, row as u64, chunk as u64);
-                let at = self.chunk(product, address)? as usize;
-                for (value, at) in values.iter_mut().zip((at..).step_by(2)) {
-                    *value = self.block.shared.load(at, 2);
-                }
+            for (k, value) in values.iter_mut().enumerate() {
+                let [row, k] = [row as u64, k as u64];
+                let within = if transposed { row } else { k } % 8 * 2;
+                let [row, k] = if transposed { [row / 8 * 8, k] } else { [row, k / 8 * 8] };
+                let at = self.chunk(product, address(descriptor, row, k, transposed))?;
+                *value = self.block.shared.load((at + within) as usize, 2);
             }
         }
         Ok(matrix)
     }
 }
 
-/// The address of eight neighbours of a row by a descriptor.
-fn chunk_address(descriptor: u64, row: u64, chunk: u64) -> u64 {
+/// The address of an element's vector of 16 bytes by a descriptor: of eight neighbours along the sum, or,
+/// `transposed`, of eight neighbouring rows (or columns).
+///
+/// Source: NVIDIA, "Parallel Thread Execution ISA", "Strides" of matrices in shared memory; CUTLASS,
+/// `mma_sm90_desc.hpp`, "canonical layouts".
+fn address(descriptor: u64, row: u64, k: u64, transposed: bool) -> u64 {
     let field = |at: u32| (descriptor >> at & 0x3fff) << 4;
     let (start, leading, stride) = (field(0), field(16), field(32));
-    let group = start + row / 8 * stride;
-    let (swizzle, pitch) = match descriptor >> 62 {
-        0 => return group + chunk * leading + row % 8 * 16,
-        1 => (Swizzle::Bytes128, 128),
-        2 => (Swizzle::Bytes64, 64),
+    let (swizzle, pitch) = match (descriptor >> 62, transposed) {
+        (0, false) => return start + row / 8 * stride + k / 8 * leading + row % 8 * 16,
+        (0, true) => return start + row / 8 * stride + k / 8 * leading + k % 8 * 16,
+        (1, _) => (Swizzle::Bytes128, 128),
+        (2, _) => (Swizzle::Bytes64, 64),
         _ => (Swizzle::Bytes32, 32),
     };
-    swizzle.apply(group + row % 8 * pitch + chunk * 16)
+    swizzle.apply(match transposed {
+        false => start + row / 8 * stride + row % 8 * pitch + k / 8 * 16,
+        true => {
+            let panel = pitch / 2;
+            start + row / panel * leading + k / 8 * stride + k % 8 * pitch + row % panel / 8 * 16
+        }
+    })
 }
 
 /// Rows of a matrix of 64 by 16 from fragments.

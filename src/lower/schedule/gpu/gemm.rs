@@ -295,7 +295,7 @@ impl<'s> Product<'s> {
         store: Store<'_>,
     ) -> Stmt {
         let (rows, columns) = (count(&self.rows), count(&self.columns));
-        let grid = Grid { batch, rows, columns, tile: tiles.tiling.tile };
+        let grid = Grid { batch, rows, columns, tile: [tiles.tiling.tile; 2] };
         grid.launch(nest, &tiles.shared.concat(), |nest, y, x| {
             self.block(nest, tiles, (y, x), steps, store)
         })

@@ -59,7 +59,7 @@ fn with_shared(shared: &[Buffer], body: Stmt) -> Stmt {
     shared.iter().rev().fold(body, allocate)
 }
 
-/// A grid of square tiles.
+/// A grid of tiles.
 pub struct Grid<'a> {
     /// Axes that choose a matrix.
     pub batch: &'a [Axis],
@@ -68,7 +68,7 @@ pub struct Grid<'a> {
     /// Its columns.
     pub columns: Expr,
     /// Rows and columns of a tile.
-    pub tile: i64,
+    pub tile: [i64; 2],
 }
 
 impl Grid<'_> {
@@ -84,9 +84,10 @@ impl Grid<'_> {
         let matrix = decoded(self.batch, &z.into());
         let body = body(nest, &y.into(), &x.into()).substitute(&|v| matrix.get(&v).cloned());
         let body = with_shared(shared, body);
-        let tiles = |n: &Expr| Analyzer::new().simplify(&n.clone().ceildiv(self.tile));
-        let body = bound(ThreadAxis::BlockX, x, tiles(&self.columns), body);
-        let body = bound(ThreadAxis::BlockY, y, tiles(&self.rows), body);
+        let tiles = |n: &Expr, tile: i64| Analyzer::new().simplify(&n.clone().ceildiv(tile));
+        let [down, right] = self.tile;
+        let body = bound(ThreadAxis::BlockX, x, tiles(&self.columns, right), body);
+        let body = bound(ThreadAxis::BlockY, y, tiles(&self.rows, down), body);
         match self.batch.is_empty() {
             true => body,
             false => bound(ThreadAxis::BlockZ, z, count(self.batch), body),

@@ -24,6 +24,7 @@ mod fallback;
 mod gemm;
 mod grid;
 mod map;
+mod pipelined;
 mod row_blocks;
 mod row_reduction;
 mod rows;

@@ -1,30 +1,31 @@
 //! Contractions of 16-bit floats on tensor cores: a block computes a tile of results from tiles of both
-//! operands in shared memory, each warp a part of it by `mma.sync`.
+//! operands in shared memory, each team of threads a part of it: a warpgroup by `wgmma` where the GPU has that, or a
+//! warp by `mma.sync`.
 //!
 //! ```text
 //! for by, bx in blocks:                       tiles of 128 x 128 results
-//!     for ty, tx in threads(8, 32):           a warp for each ty
-//!         acc[4, 2, 8] = 0                    64 x 32 results of the warp
-//!         next = each thread's share of the first tiles of both operands
-//!         a_tile[0], b_tile[0] = next
-//!         for k0 in steps of 2 * 32:
-//!             for s in 2:                     two buffers: one is filled while the other one is read
-//!                 next = the share of the tiles behind those
+//!     for ty, tx in threads(2, 128):          a warpgroup for each ty
+//!         acc[1, 1, 64] = 0                   64 x 128 results of the warpgroup
+//!         a_tile[..2], b_tile[..2] = the first tiles of both operands
+//!         for k0 in steps of 3 * 64:
+//!             for s in 3:                     three buffers: one is filled while the others are read or full
 //!                 acc += a_tile[s] * b_tile[s]
-//!                 a_tile[1 - s], b_tile[1 - s] = next
+//!                 a_tile[(s + 2) % 3], b_tile[(s + 2) % 3] = the tiles two further
 //!         y[..] = acc
 //! ```
 //!
-//! Loads from global memory are on their way while tensor cores multiply (software pipelining). Tiles lie
-//! as the operand's memory does, so that both sides of a copy are 16 bytes; `ldmatrix` transposes.
-//! Sums are those of the device's tensor cores. Operands of float32 are rounded to bfloat16 on the way
+//! Copies from global memory are on their way while tensor cores multiply (software pipelining), and a warpgroup's
+//! products go on while its threads begin others. Operands that are more than a load go through registers. Tiles lie as the operand's memory does, so that both
+//! sides of a copy are 16 bytes; `ldmatrix` and `wgmma` transpose. A warp's have padded rows, a
+//! warpgroup's are panels with swizzled rows (`reflex_tir::mma`). Sums are those of the device's tensor cores. Operands of float32 are rounded to bfloat16 on the way
 //! where the kernel's precision says so.
 //!
-//! Decision: docs/decisions/0082-tensor-cores.md
+//! Decisions: docs/decisions/0082-tensor-cores.md, docs/decisions/0085-warpgroups.md
 
 use reflex_tir::arith::Analyzer;
-use reflex_tir::mma::{EACH, SIDE};
-use reflex_tir::thread::WARP;
+use reflex_tir::codegen::Target;
+use reflex_tir::mma::{PANEL, SIDE, Team, swizzled_in_row};
+use reflex_tir::thread::ASYNC_COPY;
 use reflex_tir::tile::{Mma, MmaOperand, StridedRows, TileOp};
 use reflex_tir::{Buffer, DType, Expr, ExprKind, ForKind, Scope, Stmt};
 
@@ -33,92 +34,127 @@ use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::stage::Axis;
 use crate::schedule::gpu::gemm::{ENOUGH_TILES, Operand, Position, Product};
-use crate::schedule::gpu::grid::{DoubleBuffered, Grid, count, decoded, guarded, threads};
+use crate::schedule::gpu::grid::{Grid, count, decoded, guarded, threads};
+use crate::schedule::gpu::pipelined::{Pipelined, stages_of};
 use crate::schedule::gpu::work::Work;
 
-/// Steps of the reduction between two barriers.
-const DEPTH: i64 = 32;
 /// Elements of 16 bytes, the widest access.
 const VECTOR: i64 = 8;
 
-/// The tile of a block, and its warps along rows and columns.
+/// The tile of a block, rows and columns, and its teams along both.
 #[derive(Clone, Copy, Debug)]
 struct Tiling {
-    tile: i64,
-    warps: [i64; 2],
+    tile: [i64; 2],
+    teams: [i64; 2],
+    team: Team,
+    /// Tiles of each operand in shared memory.
+    stages: usize,
 }
 
-/// The largest first.
-const TILINGS: [Tiling; 3] = [
-    Tiling { tile: 128, warps: [2, 4] },
-    Tiling { tile: 64, warps: [2, 2] },
-    Tiling { tile: 32, warps: [2, 1] },
-];
+const fn warps(tile: i64, teams: [i64; 2], stages: usize) -> Tiling {
+    Tiling { tile: [tile; 2], teams, team: Team::Warp, stages }
+}
+
+const fn warpgroups(rows: i64, columns: i64, stages: usize) -> Tiling {
+    let team = Team::Warpgroup { columns };
+    Tiling { tile: [rows, columns], teams: [rows / 64, 1], team, stages }
+}
+
+/// The largest first; for contractions of unknown extents, the last but one.
+const OF_WARPS: [Tiling; 3] = [warps(128, [2, 4], 3), warps(64, [2, 2], 3), warps(32, [2, 1], 3)];
+const OF_WARPGROUPS: [Tiling; 3] =
+    [warpgroups(128, 128, 3), warpgroups(64, 64, 4), warps(32, [2, 1], 3)];
 
 impl Tiling {
     /// The largest tiles that are enough for a GPU; where that is not known, those of medium size.
-    fn of(product: &Product<'_>) -> Tiling {
+    fn of(product: &Product<'_>, target: &Target) -> Tiling {
+        let all: &[Tiling] = match target {
+            Target::Gpu(gpu) if gpu.has_warpgroups() => &OF_WARPGROUPS,
+            _ => &OF_WARPS,
+        };
         let known = |axes: &[Axis]| count(axes).as_int();
         let (Some(m), Some(n)) = (known(&product.rows), known(&product.columns)) else {
-            return TILINGS[1];
+            return all[all.len() - 2];
         };
         let batch = known(&product.batch).unwrap_or(1);
         let tiles = |n: i64, tile: i64| (n + tile - 1) / tile;
-        let enough = |t: &&Tiling| batch * tiles(m, t.tile) * tiles(n, t.tile) >= ENOUGH_TILES;
-        *TILINGS.iter().find(enough).unwrap_or(&TILINGS[2])
+        let enough =
+            |t: &&Tiling| batch * tiles(m, t.tile[0]) * tiles(n, t.tile[1]) >= ENOUGH_TILES;
+        *all.iter().find(enough).unwrap_or(&all[all.len() - 1])
     }
 
-    fn warps(self) -> i64 {
-        self.warps[0] * self.warps[1]
+    /// Steps of the reduction between two barriers.
+    fn depth(self) -> i64 {
+        match self.team {
+            Team::Warp => 32,
+            Team::Warpgroup { .. } => PANEL,
+        }
     }
 
-    /// Products of 16 by 16 of a warp, along rows and columns.
+    /// Groups of steps of a reduction.
+    fn groups(self, product: &Product<'_>) -> Expr {
+        let steps = count(&product.stage.reduce);
+        Analyzer::new().simplify(&steps.ceildiv(self.depth()))
+    }
+
+    /// The threads of a block: teams, and those of a team.
+    fn block(self) -> [i64; 2] {
+        [self.teams[0] * self.teams[1], self.team.threads()]
+    }
+
+    /// Rows and columns of a team.
+    fn part(self) -> [i64; 2] {
+        [self.tile[0] / self.teams[0], self.tile[1] / self.teams[1]]
+    }
+
+    /// Products of a team, along rows and columns.
     fn products(self) -> [i64; 2] {
-        self.warps.map(|warps| self.tile / warps / SIDE)
+        let [rows, columns] = self.part();
+        [rows / self.team.rows(), columns / self.team.columns()]
     }
 }
 
 /// The launch of a contraction of 16-bit floats, or of what is rounded to them, with its epilogue where results are stored.
 pub fn tensor_core(nest: &mut Nest<'_>, work: &Work) -> Result<Stmt, Refusal> {
     let product = Product::of(nest, &work.stage)?;
-    let tiling = Tiling::of(&product);
+    let tiling = Tiling::of(&product, nest.target);
     let rounds = nest.func.attrs.contains_key(BF16_ATTR);
-    let a = Source::of(&product, &product.a, &product.rows, rounds)?;
-    let b = Source::of(&product, &product.b, &product.columns, rounds)?;
+    let a = Source::of(&product, &product.a, &product.rows, (tiling, 0), rounds)?;
+    let b = Source::of(&product, &product.b, &product.columns, (tiling, 1), rounds)?;
     if a.dtype != b.dtype {
         return Err(Refusal::ElementType);
     }
     let [down, right] = tiling.products();
-    let Tiling { tile, warps } = tiling;
+    let ([teams, threads], [rows, columns]) = (tiling.block(), tiling.part());
+    let team = if tiling.team == Team::Warp { "warps" } else { "warpgroups" };
     nest.steps.push(format!(
-        "{}: tensor cores, tiles of {tile} x {tile} in shared memory, {DEPTH} steps at once, \
-         {} warps of {} x {} results",
+        "{}: tensor cores, tiles of {} x {} in shared memory, {} steps at once, \
+         {teams} {team} of {rows} x {columns} results",
         work.stage.name,
-        warps[0] * warps[1],
-        down * SIDE,
-        right * SIDE
+        tiling.tile[0],
+        tiling.tile[1],
+        tiling.depth(),
     ));
     let mut shared = |source: &Source<'_>, name| {
-        [0, 1].map(|_| {
-            let shape = source.shape(tile).map(Expr::i64).to_vec();
-            nest.func.new_buffer(name, source.dtype, shape, Scope::Shared)
-        })
+        let shape = source.shape().map(Expr::i64).to_vec();
+        nest.func.new_buffer(name, source.dtype, shape, Scope::Shared)
     };
-    let (a_tiles, b_tiles) = (shared(&a, "a_tile"), shared(&b, "b_tile"));
-    let each = tile * DEPTH / (tiling.warps() * WARP);
-    let acc = nest.local("acc", DType::F32, &[down, right, EACH]);
-    let next = [("next_a", a.dtype), ("next_b", b.dtype)]
-        .map(|(name, dtype)| nest.local(name, dtype, &[each]));
+    let stages = stages_of(tiling.stages, &tiling.groups(&product));
+    let tiles: Vec<[Buffer; 2]> =
+        (0..stages).map(|_| [shared(&a, "a_tile"), shared(&b, "b_tile")]).collect();
+    let acc = nest.local("acc", DType::F32, &[down, right, tiling.team.each()]);
+    let next = [("next_a", &a), ("next_b", &b)].map(|(name, source)| {
+        let each = source.extent * tiling.depth() / (teams * threads);
+        nest.local(name, source.dtype, &[each])
+    });
     let kernel = Kernel { work, product: &product, tiling, sources: [a, b], acc, next };
     let grid = Grid {
         batch: &product.batch,
         rows: count(&product.rows),
         columns: count(&product.columns),
-        tile,
+        tile: tiling.tile,
     };
-    let buffers = [a_tiles[0], b_tiles[0], a_tiles[1], b_tiles[1]];
-    let tiles = [[a_tiles[0], b_tiles[0]], [a_tiles[1], b_tiles[1]]];
-    Ok(grid.launch(nest, &buffers, |nest, y, x| kernel.block(nest, tiles, [y, x])))
+    Ok(grid.launch(nest, &tiles.concat(), |nest, y, x| kernel.block(nest, &tiles, [y, x])))
 }
 
 /// An operand as tiles are filled from it.
@@ -129,8 +165,14 @@ struct Source<'p> {
     dtype: DType,
     own: &'p [Axis],
     steps: &'p [Axis],
+    /// Rows (or columns) of a tile, and its steps.
+    extent: i64,
+    depth: i64,
+    team: Team,
     /// Elements of an access.
     vector: i64,
+    /// Whether accesses are copied to shared memory, not loaded to registers and stored.
+    copied: bool,
 }
 
 impl<'p> Source<'p> {
@@ -138,6 +180,7 @@ impl<'p> Source<'p> {
         product: &'p Product<'_>,
         operand: &'p Operand,
         own: &'p [Axis],
+        (tiling, side): (Tiling, usize),
         rounds: bool,
     ) -> Result<Source<'p>, Refusal> {
         let is_half = |e: &Expr| matches!(e.dtype(), DType::F16 | DType::BF16);
@@ -153,22 +196,47 @@ impl<'p> Source<'p> {
         let whole = |axis: &Axis| axis.extent.as_int().is_some_and(|n| n % VECTOR == 0);
         let plain = matches!(plain.kind(), ExprKind::Load { .. });
         let vector = if plain && along.last().is_some_and(whole) { VECTOR } else { 1 };
-        Ok(Source { operand, value, dtype, own, steps, vector })
+        let (extent, depth, team) = (tiling.tile[side], tiling.depth(), tiling.team);
+        let copied = vector == VECTOR && matches!(value.kind(), ExprKind::Load { .. });
+        Ok(Source { operand, value, dtype, own, steps, extent, depth, team, vector, copied })
     }
 
-    /// The shape of a tile. Rows are 16 bytes longer, so that the eight rows of a matrix lie in
-    /// different banks.
-    fn shape(&self, tile: i64) -> [i64; 2] {
-        match self.operand.across {
-            true => [DEPTH, tile + VECTOR],
-            false => [tile, DEPTH + VECTOR],
+    /// Rows of a tile as the operand has them, and the elements of a row.
+    fn rows(&self) -> [i64; 2] {
+        let Source { extent, depth, .. } = *self;
+        if self.operand.across { [depth, extent] } else { [extent, depth] }
+    }
+
+    /// The shape of a tile. A warp's rows are 16 bytes longer, so that the eight rows of a matrix lie in
+    /// different banks; those of a warpgroup are cut in panels.
+    fn shape(&self) -> [i64; 2] {
+        let [far, near] = self.rows();
+        match self.team {
+            Team::Warp => [far, near + VECTOR],
+            Team::Warpgroup { .. } => [near / PANEL * far, PANEL],
         }
     }
 
-    /// Indices of a tile for the `n`-th access of a tile: that of its first element.
-    fn access(&self, n: &Expr, tile: i64) -> [Expr; 2] {
-        let row = if self.operand.across { tile } else { DEPTH } / self.vector;
+    /// Row and element of the `n`-th access of a tile: that of its first element.
+    fn access(&self, n: &Expr) -> [Expr; 2] {
+        let row = self.rows()[1] / self.vector;
         [n.clone().floordiv(row), n.clone().floormod(row) * self.vector]
+    }
+
+    /// Where a tile keeps the element `lane` of the `n`-th access.
+    fn place(&self, n: &Expr, lane: Expr) -> Vec<Expr> {
+        let [far, near] = self.rows();
+        if self.team == Team::Warp {
+            let [far, near] = self.access(n);
+            return vec![far, near + lane];
+        }
+        // Accesses of a row of a panel, and of each vector.
+        let (row, vector) = (PANEL / self.vector, VECTOR / self.vector);
+        let (at, within) = (n.clone().floordiv(near / self.vector), n.clone().floormod(row));
+        let panel = n.clone().floordiv(row).floormod(near / PANEL);
+        let first = swizzled_in_row(&at, within.clone().floordiv(vector));
+        let lane = within.floormod(vector) * self.vector + lane;
+        vec![panel * far + at, first + lane]
     }
 
     /// The element at indices of the tile whose first row (or column) and step are given; 0 outside
@@ -188,11 +256,22 @@ impl<'p> Source<'p> {
     }
 
     /// The operand of a product of 16 steps from `step` on, of the rows (or columns) from `across` on.
-    fn of_tile(&self, tile: Buffer, extent: i64, across: Expr, step: Expr) -> MmaOperand {
-        let stride = self.shape(extent)[1];
+    fn of_tile(&self, tile: Buffer, across: Expr, step: Expr) -> MmaOperand {
         let transposed = self.operand.across;
         let (far, near) = if transposed { (step, across) } else { (across, step) };
-        let rows = StridedRows { buffer: tile, first: far * stride + near, stride: stride.into() };
+        let (first, stride) = match self.team {
+            Team::Warp => {
+                let stride = self.shape()[1];
+                (far * stride + near, stride)
+            }
+            // Teams begin with a panel.
+            Team::Warpgroup { .. } if transposed => {
+                let panel = self.depth * PANEL;
+                (near.floordiv(PANEL) * panel + far * PANEL, panel)
+            }
+            Team::Warpgroup { .. } => (far * PANEL + near, 0),
+        };
+        let rows = StridedRows { buffer: tile, first, stride: stride.into() };
         MmaOperand { rows, transposed }
     }
 }
@@ -209,44 +288,50 @@ struct Kernel<'p> {
 
 impl Kernel<'_> {
     /// The statement of the block of a row tile and a column tile.
-    fn block(&self, nest: &mut Nest<'_>, tiles: [[Buffer; 2]; 2], at: [&Expr; 2]) -> Stmt {
-        let tile = self.tiling.tile;
-        let firsts = at.map(|n| n.clone() * tile);
-        threads(nest, [self.tiling.warps(), WARP], &mut |nest, ty, tx| {
-            let thread = ty.clone() * WARP + tx.clone();
+    fn block(&self, nest: &mut Nest<'_>, tiles: &[[Buffer; 2]], at: [&Expr; 2]) -> Stmt {
+        let [down, right] = self.tiling.tile;
+        let firsts = [at[0].clone() * down, at[1].clone() * right];
+        let (block, depth) = (self.tiling.block(), self.tiling.depth());
+        threads(nest, block, &mut |nest, ty, tx| {
+            let thread = ty.clone() * block[1] + tx.clone();
             let origin = self.origin(&ty);
             let init = self.product.stage.init.clone().expect("a contraction");
             let start = self.each(nest, &mut |nest, i, j| {
-                nest.repeat(ForKind::Unrolled, "n", EACH, |_, n| {
+                nest.repeat(ForKind::Unrolled, "n", self.tiling.team.each(), |_, n| {
                     Stmt::store(self.acc, vec![i, j, n], init.clone())
                 })
             });
-            let depth = count(&self.product.stage.reduce);
-            let groups = Analyzer::new().simplify(&depth.ceildiv(DEPTH));
+            let groups = self.tiling.groups(self.product);
+            let copy = |nest: &mut Nest<'_>, s: usize, group: Expr| {
+                self.copy(nest, tiles[s], &firsts, &(group * depth))
+            };
             let load = |nest: &mut Nest<'_>, group: Expr| {
-                self.load(nest, &thread, &firsts, &(group * DEPTH))
+                self.load(nest, &thread, &firsts, &(group * depth))
             };
-            let multiply = |nest: &mut Nest<'_>, s: usize, _: Expr| {
-                self.multiply(nest, tiles[s], &origin, &tx)
-            };
+            let multiply =
+                |nest: &mut Nest<'_>, s: usize| self.multiply(nest, tiles[s], &origin, &tx);
             let fill = |nest: &mut Nest<'_>, s: usize| self.fill(nest, tiles[s]);
-            let parts = DoubleBuffered { load: &load, multiply: &multiply, fill: &fill };
+            let stages = tiles.len();
+            let parts =
+                Pipelined { stages, copy: &copy, load: &load, fill: &fill, multiply: &multiply };
             let sums = parts.reduce(nest, &groups);
             let all = vec![start, sums, self.store(nest, &firsts, &origin, &tx)];
-            [self.acc, self.next[0], self.next[1]].iter().fold(Stmt::Seq(all), |body, buffer| {
-                Stmt::Allocate { buffer: *buffer, body: Box::new(body) }
+            let next = self.sides(false).into_iter().map(|side| self.next[side]);
+            [self.acc].into_iter().chain(next).fold(Stmt::Seq(all), |body, buffer| Stmt::Allocate {
+                buffer,
+                body: Box::new(body),
             })
         })
     }
 
-    /// The first row and column of a warp in the tile.
-    fn origin(&self, warp: &Expr) -> [Expr; 2] {
-        let Tiling { tile, warps: [down, right] } = self.tiling;
-        let (row, column) = (warp.clone().floordiv(right), warp.clone().floormod(right));
-        [row * (tile / down), column * (tile / right)]
+    /// The first row and column of a team in the tile.
+    fn origin(&self, team: &Expr) -> [Expr; 2] {
+        let right = self.tiling.teams[1];
+        let [rows, columns] = self.tiling.part();
+        [team.clone().floordiv(right) * rows, team.clone().floormod(right) * columns]
     }
 
-    /// Loops over the products of a warp.
+    /// Loops over the products of a team.
     fn each(
         &self,
         nest: &mut Nest<'_>,
@@ -267,40 +352,84 @@ impl Kernel<'_> {
         thread: &Expr,
         body: &dyn Fn(&Expr, Expr, Expr) -> Stmt,
     ) -> Stmt {
-        let threads = self.tiling.warps() * WARP;
-        let accesses = self.tiling.tile * DEPTH / source.vector / threads;
+        let [teams, threads] = self.tiling.block();
+        let threads = teams * threads;
+        let accesses = source.extent * source.depth / source.vector / threads;
         nest.repeat(ForKind::Unrolled, "e", accesses, |nest, e| {
             let n = e.clone() * threads + thread.clone();
-            nest.lanes_of(source.vector, |_, lane| body(&n, e * source.vector, lane))
+            let mut all = nest.lanes_of(source.vector, |_, lane| body(&n, e * source.vector, lane));
+            if let Stmt::For(l) = &mut all
+                && source.copied
+            {
+                l.annotations.insert(ASYNC_COPY.to_owned(), "1".to_owned());
+            }
+            all
         })
     }
 
-    /// Loads the share of both operands' tiles from step `step` on.
+    /// Copies both operands' tiles from step `step` on, where they need no register on the way.
+    fn copy(
+        &self,
+        nest: &mut Nest<'_>,
+        tiles: [Buffer; 2],
+        firsts: &[Expr; 2],
+        step: &Expr,
+    ) -> Stmt {
+        let sides = self.sides(true);
+        if sides.is_empty() {
+            return Stmt::Seq(vec![]);
+        }
+        let block = self.tiling.block();
+        threads(nest, block, &mut |nest, ty, tx| {
+            let thread = ty * block[1] + tx;
+            let mut copies = vec![];
+            for side in &sides {
+                let source = &self.sources[*side];
+                copies.push(self.accesses(nest, source, &thread, &|n, _, lane| {
+                    let element = source.element(source.access(n), &lane, &firsts[*side], step);
+                    Stmt::store(tiles[*side], source.place(n, lane), element)
+                }));
+            }
+            Stmt::Seq(copies)
+        })
+    }
+
+    /// The operands that are copied, or those that go through registers.
+    fn sides(&self, copied: bool) -> Vec<usize> {
+        [0, 1].into_iter().filter(|side| self.sources[*side].copied == copied).collect()
+    }
+
+    /// Loads the share of the other operands' tiles from step `step` on.
     fn load(&self, nest: &mut Nest<'_>, thread: &Expr, firsts: &[Expr; 2], step: &Expr) -> Stmt {
-        let loads = [0, 1].map(|side| {
+        let loads = self.sides(false).into_iter().map(|side| {
             let (source, next) = (&self.sources[side], self.next[side]);
             self.accesses(nest, source, thread, &|n, to, lane| {
-                let at = source.access(n, self.tiling.tile);
+                let at = source.access(n);
                 let element = source.element(at, &lane, &firsts[side], step);
                 Stmt::store(next, vec![to + lane], element)
             })
         });
-        Stmt::Seq(loads.to_vec())
+        Stmt::Seq(loads.collect())
     }
 
-    /// Stores the share into both tiles.
+    /// Stores the share into their tiles.
     fn fill(&self, nest: &mut Nest<'_>, tiles: [Buffer; 2]) -> Stmt {
-        threads(nest, [self.tiling.warps(), WARP], &mut |nest, ty, tx| {
-            let thread = ty * WARP + tx;
-            let stores = [0, 1].map(|side| {
+        let sides = self.sides(false);
+        if sides.is_empty() {
+            return Stmt::Seq(vec![]);
+        }
+        let block = self.tiling.block();
+        threads(nest, block, &mut |nest, ty, tx| {
+            let thread = ty * block[1] + tx;
+            let stores = sides.iter().map(|side| {
+                let side = *side;
                 let (source, next) = (&self.sources[side], self.next[side]);
                 self.accesses(nest, source, &thread, &|n, from, lane| {
-                    let [far, near] = source.access(n, self.tiling.tile);
                     let value = Expr::load(next, vec![from + lane.clone()], source.dtype);
-                    Stmt::store(tiles[side], vec![far, near + lane], value)
+                    Stmt::store(tiles[side], source.place(n, lane), value)
                 })
             });
-            Stmt::Seq(stores.to_vec())
+            Stmt::Seq(stores.collect())
         })
     }
 
@@ -312,21 +441,21 @@ impl Kernel<'_> {
         [row, column]: &[Expr; 2],
         lane: &Expr,
     ) -> Stmt {
-        let (tile, right) = (self.tiling.tile, self.tiling.products()[1]);
-        nest.repeat(ForKind::Unrolled, "kk", DEPTH / SIDE, |nest, kk| {
+        let (team, right) = (self.tiling.team, self.tiling.products()[1]);
+        nest.repeat(ForKind::Unrolled, "kk", self.tiling.depth() / SIDE, |nest, kk| {
             let step = kk * SIDE;
             self.each(nest, &mut |_, i, j| {
-                let first = (i.clone() * right + j.clone()) * EACH;
+                let first = (i.clone() * right + j.clone()) * team.each();
                 let [a, b] = &self.sources;
-                let a = a.of_tile(tiles[0], tile, row.clone() + i * SIDE, step.clone());
-                let b = b.of_tile(tiles[1], tile, column.clone() + j * SIDE, step.clone());
-                let mma = Mma { sum: self.acc, first, a, b, lane: lane.clone() };
+                let a = a.of_tile(tiles[0], row.clone() + i * team.rows(), step.clone());
+                let b = b.of_tile(tiles[1], column.clone() + j * team.columns(), step.clone());
+                let mma = Mma { team, sum: self.acc, first, a, b, lane: lane.clone() };
                 Stmt::Tile(TileOp::Mma(Box::new(mma)))
             })
         })
     }
 
-    /// Stores the warp's results: two neighbours of a row at once, where rows are pairs.
+    /// Stores the team's results: two neighbours of a row at once, where rows are pairs.
     fn store(
         &self,
         nest: &mut Nest<'_>,
@@ -337,15 +466,18 @@ impl Kernel<'_> {
         let Product { rows, columns, .. } = self.product;
         let even = |axis: &Axis| axis.extent.as_int().is_some_and(|n| n % 2 == 0);
         let pair = if columns.last().is_some_and(even) { 2 } else { 1 };
+        let team = self.tiling.team;
         self.each(nest, &mut |nest, i, j| {
-            nest.repeat(ForKind::Unrolled, "n", EACH / pair, |nest, n| {
+            nest.repeat(ForKind::Unrolled, "n", team.each() / pair, |nest, n| {
                 let n = n * pair;
                 // As `mma::element`.
                 let of = |divisor: i64, modulus: i64| n.clone().floordiv(divisor).floormod(modulus);
-                let down = lane.clone().floordiv(4) + of(2, 2) * 8;
-                let right = lane.clone().floormod(4) * 2 + of(4, 2) * 8 + of(1, 2);
-                let row = first_row.clone() + row.clone() + i.clone() * SIDE + down;
-                let column = first_column.clone() + column.clone() + j.clone() * SIDE + right;
+                let [down, right] = team.origin(lane);
+                let down = down + of(2, 2) * 8;
+                let right = right + n.clone().floordiv(4) * 8 + of(1, 2);
+                let row = first_row.clone() + row.clone() + i.clone() * team.rows() + down;
+                let column =
+                    first_column.clone() + column.clone() + j.clone() * team.columns() + right;
                 let cond = row.clone().lt(count(rows)).and(column.clone().lt(count(columns)));
                 let store = nest.lanes_of(pair, |_, lane| {
                     let at = vec![i.clone(), j.clone(), n.clone() + lane.clone()];

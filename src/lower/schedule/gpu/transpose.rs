@@ -35,7 +35,7 @@ pub fn transpose(nest: &mut Nest<'_>, work: &Work) -> Result<Stmt, Refusal> {
     let tile = nest.func.new_buffer("tile", dtype, shape, Scope::Shared);
     nest.steps.push(format!("{}: tiles of {TILE} x {TILE} in shared memory", stage.name));
     let (rows, columns) = (i.extent.clone(), j.extent.clone());
-    let grid = Grid { batch: &batch, rows, columns, tile: TILE };
+    let grid = Grid { batch: &batch, rows, columns, tile: [TILE; 2] };
     let load = |at_i: &Expr, at_j: &Expr| at(&stage.value, [&i, &j], [at_i, at_j]);
     let store = |at_i: &Expr, at_j: &Expr| -> Vec<Expr> {
         stage.indices.iter().map(|e| at(e, [&i, &j], [at_i, at_j])).collect()

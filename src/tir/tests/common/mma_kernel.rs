@@ -1,4 +1,7 @@
-//! A product of a warp, as text.
+//! Products of a warp and of a warpgroup, as text.
+
+use reflex_tir::eval::EvalTensor;
+use reflex_tir::{Expr, Param, PrimFunc};
 
 /// `y = x w` by tensor cores, of 16 by 16 matrices: `x` by rows or, `transposed`, by columns; `w` by
 /// columns or, `transposed`, by rows. `y` begins as the sum of before.
@@ -30,9 +33,56 @@ def kernel(x: T.Buffer((T.int64(256),), \"{dtype}\"), w: T.Buffer((T.int64(256),
     )
 }
 
-/// Bits of 256 floats of 16 bits, and of 256 of 32: many of like size, and, from `seed` 2 on (of each hundred), some that
+/// `y = x w` by tensor cores of a warpgroup, of a 64 x 64 matrix and one of 64 steps and `columns`: `x` by rows or,
+/// `transposed`, by columns; `w` by columns or, `transposed`, by rows, which are whole panels. `y` begins as the sum of
+/// before.
+pub fn wgmma_kernel(dtype: &str, [a, b]: [bool; 2], columns: i64) -> String {
+    let flag = |transposed: bool| if transposed { "True" } else { "False" };
+    let panels = (columns + 63) / 64;
+    let [x, w] = [(64, 1), if b { (64, panels) } else { (columns, 1) }];
+    // The element `e` of an operand goes to its panel, where the eight vectors of a row change places.
+    let fill = |tile: &str, from: &str, (rows, panels): (i64, i64)| {
+        let width = panels * 64;
+        format!(
+            "            for i in range(T.int64({})):
+                {tile}[(i * 128 + t) % {width} // 64 * {rows} + (i * 128 + t) // {width}, ((i * 128 + t) % 64 // 8 ^ \
+         (i * 128 + t) // {width} % 8) * 8 + t % 8] = {from}[i * 128 + t]\n",
+            rows * width / 128
+        )
+    };
+    let (fill_a, fill_b) = (fill("s", "x", x), fill("u", "w", w));
+    let (step_a, step_b) = (if a { 1024 } else { 16 }, if b { 1024 } else { 16 });
+    let (a, b, each) = (flag(a), flag(b), columns / 2);
+    let element = format!(
+        "(t // 32 * 16 + t % 32 // 4 + n // 2 % 2 * 8) * {columns} + t % 4 * 2 + n // 4 * 8 + n % 2"
+    );
+    format!(
+        "@T.prim_func(s_tir=True)
+def kernel(x: T.Buffer((T.int64(4096),), \"{dtype}\"), w: T.Buffer((T.int64({w_size}),), \"{dtype}\"), \
+         z: T.Buffer((T.int64({sums}),), \"float32\"), y: T.Buffer((T.int64({sums}),), \"float32\")):
+    T.func_attr({{\"tirx.noalias\": True}})
+    for block in T.thread_binding(T.int64(1), thread=\"blockIdx.x\"):
+        s = T.alloc_shared((T.int64(64), T.int64(64)), \"{dtype}\")
+        u = T.alloc_shared((T.int64({b_rows}), T.int64(64)), \"{dtype}\")
+        for t in T.thread_binding(T.int64(128), thread=\"threadIdx.x\"):
+            acc = T.alloc_local((T.int64({each}),))
+{fill_a}{fill_b}            T.tvm_storage_sync(\"shared\")
+            for n in T.unroll(T.int64({each})):
+                acc[n] = z[{element}]
+            for k in T.unroll(T.int64(4)):
+                T.tile_wgmma({columns}, acc[0], s[k * {step_a}], 0, {a}, u[k * {step_b}], 4096, {b}, t)
+            for n in T.unroll(T.int64({each})):
+                y[{element}] = acc[n]
+",
+        w_size = w.0 * w.1 * 64,
+        b_rows = w.0 * w.1,
+        sums = 64 * columns,
+    )
+}
+
+/// Bits of so many floats of 16 bits, and of as many of 32: most of like size, and, from `seed` 2 on (of each hundred), some that
 /// are zero, subnormal, large, infinite or not numbers.
-pub fn mma_bits(seed: u64) -> (Vec<u16>, Vec<u32>) {
+fn mma_bits(seed: u64, count: usize) -> (Vec<u16>, Vec<u32>) {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = move || {
         state ^= state << 13;
@@ -44,7 +94,7 @@ pub fn mma_bits(seed: u64) -> (Vec<u16>, Vec<u32>) {
         [0_u16, 0x8000, 1, 0x8003, 0x3c00, 0x3f80, 0x7b00, 0x7f00, 0x7c00, 0x7f80, 0xff80, 0x7fff];
     let mut half = Vec::new();
     let mut single = Vec::new();
-    for _ in 0..256 {
+    for _ in 0..count {
         let r = next();
         // Signs, exponents near one, any fraction: in both types.
         half.push(
@@ -60,4 +110,22 @@ pub fn mma_bits(seed: u64) -> (Vec<u16>, Vec<u32>) {
         });
     }
     (half, single)
+}
+
+/// Numbers for the parameters of a kernel: two operands, sums if there are any, and zeros for the results.
+pub fn mma_arguments(func: &PrimFunc, seed: u64) -> Vec<EvalTensor> {
+    let argument = |(n, param): (usize, &Param)| {
+        let Param::Buffer(buffer) = param else { panic!("a kernel of tensors") };
+        let data = &func.buffers[*buffer];
+        let shape: Vec<i64> = data.shape.iter().filter_map(Expr::as_int).collect();
+        let count = shape.iter().product::<i64>() as usize;
+        let (halves, sums) = mma_bits(seed + if n == 1 { 100 } else { 0 }, count);
+        let bytes = match n {
+            0 | 1 => halves.iter().flat_map(|bits| bits.to_le_bytes()).collect(),
+            _ if n + 1 == func.params.len() => vec![0; data.dtype.itemsize() * count],
+            _ => sums.iter().flat_map(|bits| bits.to_le_bytes()).collect(),
+        };
+        EvalTensor { dtype: data.dtype, shape, bytes }
+    };
+    func.params.iter().enumerate().map(argument).collect()
 }
