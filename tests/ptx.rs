@@ -1,5 +1,6 @@
 //! PTX of whole models: every kernel of ONNX's node cases that pass has some, or is refused for a
-//! function that has no code for a GPU; the interpreter reads it, and NVIDIA's assembler takes it.
+//! function that has no code for a GPU; the interpreter reads it, and NVIDIA's assembler takes it. Products on tensor
+//! cores of Hopper assemble to what their schedule means.
 
 #[path = "common/skip.rs"]
 mod skip;
@@ -75,4 +76,47 @@ fn every_kernel_of_the_node_cases_has_ptx() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{}: {said}\n{ptx}", model.display());
     });
+}
+
+/// Products of 16-bit floats on Hopper go on while threads copy: the assembler neither waits for each nor spills.
+#[test]
+fn products_of_warpgroups_are_not_serialised() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = Engine::builder().schedule_for("cuda:sm_90a").build().expect("an engine");
+    for (number, (m, n, k, dtype)) in
+        [(2048, 2048, 2048, "bfloat16"), (2000, 2056, 1000, "float16"), (768, 704, 256, "bfloat16")]
+            .into_iter()
+            .enumerate()
+    {
+        let tensor =
+            |rows: i64, columns: i64| format!("R.Tensor(({rows}, {columns}), dtype=\"{dtype}\")");
+        let text = format!(
+            "from tvm.script import ir as I
+from tvm.script import relax as R
+
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: {}, w: {}) -> {y}:
+        y: {y} = R.matmul(x, w)
+        return y
+",
+            tensor(m, k),
+            tensor(k, n),
+            y = tensor(m, n)
+        );
+        let model = folder.path().join(format!("{number}.py"));
+        std::fs::write(&model, text).expect("writes");
+        let [(_, ptx)] = &engine.ptx(&model, None).expect("PTX")[..] else { panic!("one kernel") };
+        assert!(ptx.contains("wgmma.mma_async") && ptx.contains("cp.async.wait_group"), "{ptx}");
+        let Some(ptxas) = skip::variable("REFLEX_PTXAS") else { return };
+        let source = folder.path().join(format!("{number}.ptx"));
+        std::fs::write(&source, ptx).expect("writes");
+        let mut command = Command::new(&ptxas);
+        let output = command.args(["-arch=sm_90a", "-v", "-o", "/dev/null"]).arg(&source).output();
+        let output = output.expect("ptxas starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let clean = said.contains("0 bytes spill stores") && !said.contains("serialized");
+        assert!(output.status.success() && clean, "{said}\n{ptx}");
+    }
 }

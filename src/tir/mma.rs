@@ -83,7 +83,7 @@ impl Team {
 /// Where a panel keeps the element at a row-major position: its vector is that of the position, xor its row
 /// modulo eight.
 pub fn swizzled(position: i64) -> i64 {
-    position ^ position.div_euclid(PANEL).rem_euclid(VECTOR) * VECTOR
+    position ^ (position.div_euclid(PANEL).rem_euclid(VECTOR) * VECTOR)
 }
 
 /// [`swizzled`] of an element in a row: where that row keeps it.
