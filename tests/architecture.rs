@@ -254,9 +254,9 @@ const LAYOUTS: [Layout; 20] = [
     Layout {
         dir: "src/tir",
         layers: &[
-            "half_float",
+            "half_float thread",
             "mma",
-            "abi arith builder expr flops launch thread tile uses visit",
+            "abi arith builder expr flops launch tile uses visit",
             "codegen eval func lower verify",
             "host level schedule script tensor_intrin",
             "fuzzgen schedule_trace",

@@ -20,14 +20,13 @@ use reflex_runtime::dtype::DType;
 use serde::{Deserialize, Serialize};
 
 use crate::thread::WARP;
-use crate::{Expr, Intrin};
 
 /// Steps of a product; rows and columns of one of a warp.
 pub const SIDE: i64 = 16;
 /// Elements in a row of a panel.
 pub const PANEL: i64 = 64;
 /// Elements of 16 bytes, the vectors that a panel's row is made of.
-const VECTOR: i64 = 8;
+pub const VECTOR: i64 = 8;
 
 /// The threads that multiply together, and the shape of their product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -67,34 +66,12 @@ impl Team {
     pub fn each(self) -> i64 {
         self.rows() * self.columns() / self.threads()
     }
-
-    /// Row and column of the first element that a thread keeps.
-    pub fn origin(self, lane: &Expr) -> [Expr; 2] {
-        let row = match self {
-            Team::Warp => lane.clone().floordiv(4),
-            Team::Warpgroup { .. } => {
-                lane.clone().floordiv(WARP) * SIDE + lane.clone().floormod(WARP).floordiv(4)
-            }
-        };
-        [row, lane.clone().floormod(4) * 2]
-    }
 }
 
 /// Where a panel keeps the element at a row-major position: its vector is that of the position, xor its row
 /// modulo eight.
 pub fn swizzled(position: i64) -> i64 {
     position ^ (position.div_euclid(PANEL).rem_euclid(VECTOR) * VECTOR)
-}
-
-/// [`swizzled`] of an element in a row: where that row keeps it.
-pub fn swizzled_in_row(row: &Expr, vector: Expr) -> Expr {
-    Expr::call(Intrin::BitXor, vec![vector, row.clone().floormod(VECTOR)]) * VECTOR
-}
-
-/// [`swizzled`] as an expression.
-pub fn swizzled_position(position: &Expr) -> Expr {
-    let row = position.clone().floordiv(PANEL).floormod(VECTOR) * VECTOR;
-    Expr::call(Intrin::BitXor, vec![position.clone(), row])
 }
 
 /// Fraction bits that the aligned terms of a sum keep, on Hopper.

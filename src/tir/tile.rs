@@ -10,8 +10,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::mma::{PANEL, Team, swizzled_position};
-use crate::{Buffer, Expr};
+use crate::mma::{PANEL, Team, VECTOR};
+use crate::thread::WARP;
+use crate::{Buffer, Expr, Intrin};
 
 /// Matrix registers of the unit.
 pub const REGISTERS: usize = 8;
@@ -27,6 +28,30 @@ pub struct StridedRows {
     pub first: Expr,
     /// Elements from the beginning of a row to that of the next.
     pub stride: Expr,
+}
+
+impl Team {
+    /// Row and column of the first element that a thread keeps.
+    pub fn origin(self, lane: &Expr) -> [Expr; 2] {
+        let row = match self {
+            Team::Warp => lane.clone().floordiv(4),
+            Team::Warpgroup { .. } => {
+                lane.clone().floordiv(WARP) * SIDE + lane.clone().floormod(WARP).floordiv(4)
+            }
+        };
+        [row, lane.clone().floormod(4) * 2]
+    }
+}
+
+/// [`swizzled`](crate::mma::swizzled) of an element in a row: where that row keeps it.
+pub fn swizzled_in_row(row: &Expr, vector: Expr) -> Expr {
+    Expr::call(Intrin::BitXor, vec![vector, row.clone().floormod(VECTOR)]) * VECTOR
+}
+
+/// [`swizzled`](crate::mma::swizzled) as an expression.
+pub fn swizzled_position(position: &Expr) -> Expr {
+    let row = position.clone().floordiv(PANEL).floormod(VECTOR) * VECTOR;
+    Expr::call(Intrin::BitXor, vec![position.clone(), row])
 }
 
 /// An operand of tensor cores in shared memory: rows of the first operand, or columns of the second one, of 16

@@ -12,6 +12,7 @@ mod bf16_dot;
 mod call;
 mod convert;
 mod expr;
+pub mod in_flight;
 mod int8_dot;
 pub mod int8_instructions;
 pub mod ir;
@@ -30,9 +31,8 @@ use inkwell::types::{BasicType, BasicTypeEnum};
 use inkwell::values::{FunctionValue, PointerValue, VectorValue};
 use reflex_tir::{Buffer, DType, PrimFunc, Var};
 
+use crate::emit::in_flight::{CopyWaits, InFlight};
 use crate::error::{CodegenError, Result};
-use crate::nvptx::copy_waits::CopyWaits;
-use crate::nvptx::wgmma::InFlight;
 use int8_instructions::Int8Dots;
 use ir::Ir;
 use value::LaneValue;

@@ -8,49 +8,29 @@
 //! are on their way, the most recent first. Where paths meet, groups of the same age are one; loops are
 //! repeated until nothing changes.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use reflex_tir::launch::Launch;
 use reflex_tir::uses::Uses;
 use reflex_tir::{Buffer, Expr, ExprKind, PrimFunc, Scope, Stmt};
 
+use crate::emit::in_flight::CopyWaits;
 use crate::nvptx::async_copy::is_copy;
 
-/// The waits of a launch.
-#[derive(Debug, Default)]
-pub struct CopyWaits {
-    /// Before a statement: the most recent groups that go on.
-    left: HashMap<*const Stmt, usize>,
-    /// Loops behind which a group is committed.
-    groups: HashSet<*const Stmt>,
-}
-
-impl CopyWaits {
-    /// The waits that a launch's copies need.
-    pub fn of(func: &PrimFunc, launch: &Launch<'_>) -> CopyWaits {
-        let waits = CopyWaits::default();
-        let mut pass = Pass { func, behind: HashMap::new(), waits };
-        if !destinations(launch.body).is_empty() {
-            pass.before(launch.body, Buffers::new());
-            pass.run(launch.body, Groups::new());
-        }
-        pass.waits
+/// The waits that a launch's copies need.
+pub fn copy_waits(func: &PrimFunc, launch: &Launch<'_>) -> CopyWaits {
+    let waits = CopyWaits::default();
+    let mut pass = Pass { func, behind: HashMap::new(), waits };
+    if !destinations(launch.body).is_empty() {
+        pass.before(launch.body, Buffers::new());
+        pass.run(launch.body, Groups::new());
     }
-
-    /// The groups that may go on at a statement, if it has to wait for others.
-    pub fn left(&self, s: &Stmt) -> Option<usize> {
-        self.left.get(&std::ptr::from_ref(s)).copied()
-    }
-
-    /// Whether a statement ends a group of copies.
-    pub fn is_group(&self, s: &Stmt) -> bool {
-        self.groups.contains(&std::ptr::from_ref(s))
-    }
+    pass.waits
 }
 
 type Buffers = BTreeSet<Buffer>;
 
-/// What is being copied: groups, the most recent first.
+/// Groups that are being copied, the most recent first.
 type Groups = VecDeque<Buffers>;
 
 /// Both, where two paths meet.
@@ -135,7 +115,7 @@ impl Pass<'_> {
         }
     }
 
-    /// What is being copied behind a statement. Notes the waits.
+    /// The groups that are being copied behind a statement. Notes the waits.
     fn run(&mut self, s: &Stmt, mut groups: Groups) -> Groups {
         match s {
             Stmt::Barrier(_) => {

@@ -16,7 +16,7 @@ use crate::emit::ir::result_of;
 use crate::emit::value::LaneValue;
 use crate::emit::{Emitter, Unit, is_unaliased};
 use crate::error::{CodegenError, Result};
-use crate::nvptx::copy_waits::CopyWaits;
+use crate::nvptx::copy_waits::copy_waits;
 use crate::nvptx::wgmma::{PANELS_ALIGN, has_warpgroups};
 use reflex_tir::uses::Uses;
 
@@ -59,7 +59,7 @@ pub fn build<'c>(
         e.vars.insert(*var, LaneValue::Uniform(value));
     }
     e.synchronous = opt == OptLevel::O0;
-    e.copy_waits = CopyWaits::of(func, launch);
+    e.copy_waits = copy_waits(func, launch);
     e.async_proxy = has_warpgroups(launch);
     let shared_bytes = e.shared_memory(&launch.shared)?;
     let (mut grid, mut block) = (std::array::from_fn(|_| Expr::i64(1)), [1; 3]);

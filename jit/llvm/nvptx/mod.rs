@@ -10,11 +10,11 @@
 //! Decision: docs/decisions/0053-ptx-from-launches.md
 
 mod async_copy;
-pub(crate) mod copy_waits;
+mod copy_waits;
 mod kernel;
 mod mma;
 mod target_machine;
-pub(crate) mod wgmma;
+mod wgmma;
 
 use inkwell::context::Context;
 use inkwell::module::Module;

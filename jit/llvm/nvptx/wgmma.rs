@@ -20,6 +20,7 @@ use reflex_tir::uses::Uses;
 use reflex_tir::{Buffer, DType, Expr, ExprKind, ForKind, Stmt};
 
 use crate::emit::Emitter;
+use crate::emit::in_flight::{InFlight, Sums};
 use crate::emit::ir::result_of;
 use crate::error::{CodegenError, Result};
 
@@ -32,23 +33,6 @@ const SWIZZLED: i64 = 1 << 62 | (PANELS_ALIGN as i64 >> 4) << 32;
 /// Makes registers that were written ready for products.
 const FENCE: &str = "wgmma.fence.sync.aligned;";
 const WAIT: &str = "wgmma.wait_group.sync.aligned 0;";
-
-/// Sums of products that were issued.
-#[derive(Debug, Clone)]
-pub struct InFlight<'c> {
-    sums: Sums<'c>,
-    /// The registers, which nothing may read before they are waited for.
-    values: Vec<BasicValueEnum<'c>>,
-}
-
-/// Where the sums of a product are in the thread's memory, which LLVM turns into registers.
-#[derive(Debug, Clone)]
-struct Sums<'c> {
-    buffer: Buffer,
-    /// The number of the first of them in the buffer.
-    first: u64,
-    places: Vec<PointerValue<'c>>,
-}
 
 /// Whether warpgroups multiply in a launch.
 pub fn has_warpgroups(launch: &Launch<'_>) -> bool {

@@ -35,7 +35,7 @@ struct GpuVerifier<'f> {
 #[derive(Default)]
 struct Lanes {
     var: Option<Var>,
-    /// How many there are.
+    /// Their number.
     count: i64,
     /// The variables that differ between them.
     in_team: Varying,

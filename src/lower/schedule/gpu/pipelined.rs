@@ -8,7 +8,7 @@
 //!     fill buffer (g - 1) % stages with group g + stages - 1
 //! ```
 //!
-//! The loop is written out for each buffer in turn. What is copied (`cp.async`) is on its way for `stages - 1`
+//! The loop has a copy of its body for each buffer. What is copied (`cp.async`) is on its way for `stages - 1`
 //! groups; what goes through registers is loaded one group before it is stored to a buffer. Products come first,
 //! since warpgroups' go on while threads issue copies; so the barrier is where it would not have to be yet.
 

@@ -24,9 +24,9 @@
 
 use reflex_tir::arith::Analyzer;
 use reflex_tir::codegen::Target;
-use reflex_tir::mma::{PANEL, SIDE, Team, swizzled_in_row};
+use reflex_tir::mma::{PANEL, SIDE, Team};
 use reflex_tir::thread::ASYNC_COPY;
-use reflex_tir::tile::{Mma, MmaOperand, StridedRows, TileOp};
+use reflex_tir::tile::{Mma, MmaOperand, StridedRows, TileOp, swizzled_in_row};
 use reflex_tir::{Buffer, DType, Expr, ExprKind, ForKind, Scope, Stmt};
 
 use crate::precision::BF16_ATTR;
