@@ -107,6 +107,7 @@ pub(crate) const BITS: &[(Intrin, &str)] = &[
 /// Intrinsics, by the operators of TVM; those that it lacks are calls of external functions.
 pub(crate) const INTRINSICS: &[(Intrin, &str)] = &[
     (Intrin::IfThenElse, "prim.if_then_else"),
+    (Intrin::Fma, "tirx.fma"),
     (Intrin::Exp, "tirx.exp"),
     (Intrin::Log, "tirx.log"),
     (Intrin::Sqrt, "tirx.sqrt"),
@@ -136,7 +137,6 @@ pub(crate) const INTRINSICS: &[(Intrin, &str)] = &[
 
 /// Intrinsics that TVM lacks: names of external functions, which the text has after `T.`.
 pub(crate) const EXTERNAL: &[(Intrin, &str)] = &[
-    (Intrin::Fma, "fma"),
     (Intrin::DotBf16, "dot_bf16"),
     (Intrin::PairBf16, "pair_bf16"),
     (Intrin::DotI8 { a: Sign::Unsigned, b: Sign::Unsigned }, "dot_u8u8"),

@@ -7,6 +7,7 @@ For every OUT/NAME.json, a module as Reflex saved it, and OUT/NAME.py, the same 
 prints a line, the name and
 
   equal    TVM loads the nodes, and they are structurally equal to what it reads of the text
+  free     the same, where free variables are mapped; what it reads of the text twice is not equal without
   loaded   TVM loads the nodes, and does not read the text
 
 or what is wrong.
@@ -36,11 +37,13 @@ def compare(path):
     if not isinstance(nodes, tvm.ir.IRModule):
         return f"no module but {type(nodes)}"
     try:
-        text = tvm.script.from_source(load(f"{path}.py"), check_well_formed=False)
+        text, again = (tvm.script.from_source(load(f"{path}.py"), check_well_formed=False) for _ in range(2))
     except Exception as error:  # noqa: BLE001
         return f"loaded {words(error)}"
     if tvm_ffi.structural_equal(nodes, text):
         return "equal"
+    if tvm_ffi.structural_equal(nodes, text, map_free_vars=True) and not tvm_ffi.structural_equal(again, text):
+        return "free"
     return f"differs {words(tvm_ffi.get_first_structural_mismatch(nodes, text))}"
 
 

@@ -322,7 +322,7 @@ impl<'c, 'm> FuncExporter<'c, 'm> {
     /// A loop is a call of `reflex.loop`: the function of one iteration, the most iterations, the condition, the
     /// tuple of what is carried. The function gives the next condition, what is carried next, and what is stacked.
     fn run_loop(&mut self, l: &'m Loop, outputs: &[Value]) -> Result<(), ReflectError> {
-        let mut optional = |p: &mut Self, value: Option<Value>| match value {
+        let optional = |p: &mut Self, value: Option<Value>| match value {
             Some(value) => p.value(value),
             None => Ok(p.null()),
         };

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use reflex_graph::{Module, script};
+use reflex_graph::{FuncData, Module, script};
 
 /// The modules of all texts of the tests that are modules, by their paths.
 pub fn modules() -> Vec<(String, Module)> {
@@ -19,9 +19,12 @@ pub fn modules() -> Vec<(String, Module)> {
         if let Ok(module) = script::parse(&text, &name) {
             modules.push((name, module));
         } else if let Ok(kernels) = reflex_tir::script::parse_module(&text) {
-            let mut module = Module::default();
-            module.funcs.extend(kernels.into_iter().map(reflex_graph::FuncData::Prim));
-            modules.push((name, module));
+            // Before and after a schedule, under one name.
+            for (number, kernel) in kernels.into_iter().enumerate() {
+                let mut module = Module::default();
+                module.funcs.push(FuncData::Prim(kernel));
+                modules.push((format!("{name}.{number}"), module));
+            }
         }
     }
     modules
