@@ -13,7 +13,7 @@ use super::output::println;
 /// Arguments of `inspect`.
 #[derive(Args)]
 pub struct InspectArgs {
-    /// Model: .onnx, .py (TVMScript), .so, or .ro (Relay).
+    /// Model: .onnx, .py (TVMScript), .json (nodes), .so, or .ro (Relay).
     model: PathBuf,
     #[command(flatten)]
     engine: EngineArgs,
@@ -25,7 +25,8 @@ pub struct InspectArgs {
     /// With `--tiers`: execution mode of these runs.
     #[arg(long, default_value = "tiered", value_name = "bytecode|compiled|tiered")]
     mode: Mode,
-    /// With `--tiers` or `--tiers-code`: print JSON.
+    /// With `--tiers` or `--tiers-code`: print JSON. Alone or with `--after`: the module as nodes, in the JSON of
+    /// tvm.ir.save_json.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -81,10 +82,21 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode> {
         true => args.engine.engine()?,
         false => args.engine.settled_builder()?.build()?,
     };
-    if args.json && !(args.view.tiers || args.view.tiers_code) {
-        return Err(Error::input("--json goes with --tiers or --tiers-code"));
+    let is_other = |view: &View| {
+        let texts = [&view.schedule, &view.asm].iter().any(|name| name.is_some());
+        texts || view.ptx.is_some() || view.text || view.python || view.rust || view.stats
+            || view.kernel_tiers || view.script
+    };
+    if args.json && is_other(&args.view) {
+        return Err(Error::input("--json goes alone, or with --after, --tiers or --tiers-code"));
     }
     let text = match &args.view {
+        View { after: Some(pass), .. } if args.json => {
+            reflex::ir::save(&engine.nodes_after(&args.model, pass)?)
+        }
+        View { tiers: false, tiers_code: false, .. } if args.json => {
+            reflex::ir::save(&Engine::nodes(&args.model)?)
+        }
         View { after: Some(pass), .. } => engine.dump_after(&args.model, pass)?,
         View { schedule: Some(func), .. } => engine.dump_schedule(&args.model, func)?,
         View { asm: Some(func), .. } => engine.assembly(&args.model, func)?,

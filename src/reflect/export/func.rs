@@ -22,6 +22,8 @@ pub(super) struct FuncExporter<'c, 'm> {
     values: SecondaryMap<Value, Option<NodeId>>,
     consts: HashMap<Value, Const>,
     used: HashSet<Value>,
+    /// Number of values that were named without a hint.
+    anonymous: usize,
     /// Bindings of the body that is open.
     bindings: Vec<NodeId>,
 }
@@ -89,7 +91,7 @@ impl<'c, 'm> FuncExporter<'c, 'm> {
             used.insert(value);
         });
         let values = SecondaryMap::new();
-        FuncExporter { cx, func, names, values, consts, used, bindings: vec![] }
+        FuncExporter { cx, func, names, values, consts, used, anonymous: 0, bindings: vec![] }
     }
 
     /// The function itself.
@@ -191,8 +193,13 @@ impl<'c, 'm> FuncExporter<'c, 'm> {
     fn define(&mut self, value: Value) -> NodeId {
         let data = &self.func.values[value];
         let ty = self.ty(&data.ty);
-        let hint = if data.name.is_empty() { "gv" } else { &data.name };
-        let var = prim::var(&mut self.cx.b, hint, ty);
+        let hint = match (data.name.is_empty(), self.anonymous) {
+            (false, _) => data.name.clone(),
+            (true, 0) => "gv".to_owned(),
+            (true, number) => format!("gv{number}"),
+        };
+        self.anonymous += usize::from(data.name.is_empty());
+        let var = prim::var(&mut self.cx.b, &hint, ty);
         self.values[value] = Some(var);
         var
     }

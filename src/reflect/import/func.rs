@@ -23,7 +23,7 @@ impl Writer<'_> {
     fn definition(&mut self, name: &str, id: NodeId, is_member: bool) -> Read<()> {
         let params = self.nodes.list(id, "params")?;
         for param in &params {
-            self.nodes.expect(*param, "ir.Var")?;
+            self.nodes.expect_var(*param)?;
             let hint = self.nodes.child_text(*param, "name")?;
             self.names.define(*param, hint);
         }
@@ -117,7 +117,7 @@ impl Writer<'_> {
     fn binding(&mut self, binding: NodeId) -> Read<()> {
         let (var, value) =
             (self.nodes.child(binding, "var")?, self.nodes.child(binding, "value")?);
-        self.nodes.expect(var, "ir.Var")?;
+        self.nodes.expect_var(var)?;
         if self.nodes.key(binding) == "relax.expr.MatchCast" {
             let (value, ty) = (self.expr(value)?, self.nodes.child(binding, "ty")?);
             let ty = self.ty(ty, Position::Body)?;
@@ -227,7 +227,7 @@ impl Writer<'_> {
         let params = self.nodes.list(step, "params")?;
         let (mut names, mut types) = (vec![], vec![]);
         for (at, param) in params.iter().enumerate() {
-            self.nodes.expect(*param, "ir.Var")?;
+            self.nodes.expect_var(*param)?;
             names.push(self.define(*param)?);
             if at >= 2 {
                 let ty = self.nodes.child(*param, "ty")?;
@@ -278,7 +278,7 @@ impl Writer<'_> {
 
     fn expr_inside(&mut self, id: NodeId) -> Read<String> {
         Ok(match self.nodes.key(id) {
-            "ir.Var" => self.name_of(id)?,
+            "ir.Var" | "relax.expr.DataflowVar" => self.name_of(id)?,
             "ir.GlobalVar" => {
                 let name = self.nodes.child_text(id, "name_hint")?;
                 format!("Module.{}", reflex_tir::script::identifier(name))
@@ -297,7 +297,6 @@ impl Writer<'_> {
             "relax.expr.ShapeExpr" => self.shape(id)?,
             "ir.StringImm" => format!("R.str({})", string(self.nodes.child_text(id, "value")?)),
             "ir.Call" if !self.is_scalar_call(id) => self.call(id)?,
-            "ir.FloatImm" => format!("R.prim_value({})", self.nodes.immediate(id)?),
             _ => self.prim(id)?,
         })
     }

@@ -1,6 +1,7 @@
 //! One kernel as text: signature, statements, blocks.
 
 use reflex_node::graph::NodeId;
+use reflex_tir::DType;
 use reflex_tir::script::string;
 
 use super::Writer;
@@ -47,7 +48,13 @@ impl Writer<'_> {
         attrs.retain(|(key, _)| !matches!(key.as_str(), "global_symbol" | "s_tir"));
         let private = if is_private { "private=True, " } else { "" };
         self.line(&format!("@T.prim_func({private}s_tir=True)"));
-        self.line(&format!("def {name}({}):", texts.join(", ")));
+        let result = match self.nodes.optional(id, "ret_type")? {
+            Some(ty) if self.nodes.key(ty) == "ir.PrimType" => {
+                format!(" -> T.{}", self.nodes.dtype(ty)?)
+            }
+            _ => String::new(),
+        };
+        self.line(&format!("def {name}({}){result}:", texts.join(", ")));
         self.indented(|w| {
             if !attrs.is_empty() {
                 let attrs = w.dict(&attrs)?;
@@ -185,6 +192,12 @@ impl Writer<'_> {
                 let buffer = self.nodes.child(id, "buffer")?;
                 self.allocation("alloc_buffer", buffer)
             }
+            "tirx.Return" => {
+                let value = self.nodes.child(id, "value")?;
+                let value = self.prim(value)?;
+                self.line(&format!("return {value}"));
+                Ok(())
+            }
             "tirx.Evaluate" => {
                 let value = self.nodes.child(id, "value")?;
                 self.evaluate(value)
@@ -207,12 +220,48 @@ impl Writer<'_> {
                 self.line(&format!("T.tvm_storage_sync({scope})"));
                 Ok(())
             }
+            ("tirx.tvm_call_packed", args) => {
+                let args: Vec<String> =
+                    args.iter().map(|arg| self.packed_arg(*arg)).collect::<Read<_>>()?;
+                self.line(&format!("T.call_packed({})", args.join(", ")));
+                Ok(())
+            }
             ("tirx.call_pure_extern", args) => {
                 let (name, args) = self.external(args)?;
                 self.statement_of_ours(name, &args)
             }
             (op, _) => Err(format!("a call of `{op:.64}`")),
         }
+    }
+
+    /// An argument of a packed function: a buffer as it came, or a plain value.
+    fn packed_arg(&mut self, arg: NodeId) -> Read<String> {
+        if self.nodes.key(arg) != "ir.Call" {
+            return match self.nodes.dtype_of(arg) {
+                Ok(DType::I32) => Ok(self.nodes.int(arg)?.to_string()),
+                _ => self.prim(arg),
+            };
+        }
+        let op = |w: &Self, id: NodeId| {
+            w.nodes.child(id, "op").ok().and_then(|op| w.nodes.node(op).text())
+        };
+        let args = self.nodes.list(arg, "args")?;
+        let (Some("tirx.tvm_stack_make_array"), [data, shape, strides, rank, dtype, offset]) =
+            (op(self, arg), &args[..])
+        else {
+            return Err("an argument of a packed function that is no buffer".to_owned());
+        };
+        let (data, dims) = (self.nodes.list(*data, "args")?, self.nodes.list(*shape, "args")?);
+        let [buffer] = data[..] else { return Err("a buffer without data".to_owned()) };
+        let (buffer, dims) = (self.prim(buffer)?, self.prims(&dims)?);
+        let rest: Vec<String> = [strides, rank, dtype, offset]
+            .iter()
+            .map(|arg| self.packed_arg(**arg))
+            .collect::<Read<_>>()?;
+        Ok(format!(
+            "T.tvm_stack_make_array({buffer}.data, T.tvm_stack_make_shape({dims}), {})",
+            rest.join(", ")
+        ))
     }
 
     /// `T.tile_load(...)` and the like.

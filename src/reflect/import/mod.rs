@@ -193,6 +193,10 @@ impl Writer<'_> {
                     format!("[{}]", items.join(", "))
                 }
                 ("relax.expr.ShapeExpr", _) => w.shape(id)?,
+                // What a kernel is lowered for; its kind is what is checked.
+                ("target.Target", _) => {
+                    format!("T.target({})", string(w.nodes.child_text(id, "kind")?))
+                }
                 (key, _) => return Err(format!("an attribute that is a {key:.64}")),
             })
         })

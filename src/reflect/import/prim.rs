@@ -106,7 +106,7 @@ impl Writer<'_> {
                 atom(format!("T.{dtype}({value})"))
             }
             "ir.StringImm" => atom(self.nodes.immediate(id)?),
-            "ir.Var" => match self.names.get(id) {
+            "ir.Var" | "relax.expr.DataflowVar" => match self.names.get(id) {
                 Some(name) => atom(name.to_owned()),
                 None => {
                     let name = self.nodes.child_text(id, "name")?;

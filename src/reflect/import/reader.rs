@@ -69,6 +69,14 @@ impl<'g> Nodes<'g> {
         }
     }
 
+    /// An error unless a node is a variable.
+    pub fn expect_var(&self, id: NodeId) -> Read<()> {
+        match self.key(id) {
+            "ir.Var" | "relax.expr.DataflowVar" => Ok(()),
+            found => Err(format!("{found:.64} where a variable is expected")),
+        }
+    }
+
     /// The node in a field.
     pub fn child(&self, id: NodeId, name: &str) -> Read<NodeId> {
         match self.node(id).field(name) {
