@@ -185,10 +185,9 @@ impl Engine {
         let source = model.into();
         let loaded = match source.format()? {
             #[cfg(feature = "compiler")]
-            ModelFormat::Onnx
-            | ModelFormat::Script
-            | ModelFormat::Nodes
-            | ModelFormat::Relay => self.load_model(&source),
+            ModelFormat::Onnx | ModelFormat::Script | ModelFormat::Nodes | ModelFormat::Relay => {
+                self.load_model(&source)
+            }
             #[cfg(not(feature = "compiler"))]
             ModelFormat::Onnx => Err(lacks("onnx")),
             #[cfg(not(feature = "compiler"))]

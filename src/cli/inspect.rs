@@ -84,8 +84,14 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode> {
     };
     let is_other = |view: &View| {
         let texts = [&view.schedule, &view.asm].iter().any(|name| name.is_some());
-        texts || view.ptx.is_some() || view.text || view.python || view.rust || view.stats
-            || view.kernel_tiers || view.script
+        texts
+            || view.ptx.is_some()
+            || view.text
+            || view.python
+            || view.rust
+            || view.stats
+            || view.kernel_tiers
+            || view.script
     };
     if args.json && is_other(&args.view) {
         return Err(Error::input("--json goes alone, or with --after, --tiers or --tiers-code"));

@@ -97,9 +97,7 @@ impl Builder {
             let made = match (value, field.inline) {
                 (Some(Given::Node(id)), _) => Field::Node(*id),
                 (Some(Given::Value(value)), true) => Field::Value(value.clone()),
-                (Some(Given::DType(text)), true) => {
-                    Field::Value(Value::Text(text.as_str().into()))
-                }
+                (Some(Given::DType(text)), true) => Field::Value(Value::Text(text.as_str().into())),
                 (Some(Given::Value(value)), false) => Field::Node(self.value(value)),
                 (Some(Given::DType(text)), false) => Field::Node(self.named("DataType", text)),
                 (Some(Given::None) | None, true) => Field::Value(Value::Null),
@@ -234,6 +232,9 @@ mod tests {
         let graph = b.finish(root);
         let text = json::save(&graph);
         assert_eq!(json::load(&text).unwrap(), graph);
-        assert!(text.contains(r#"{"type":"ir.IntImm","data":{"span":0,"ty":1,"value":5}}"#), "{text}");
+        assert!(
+            text.contains(r#"{"type":"ir.IntImm","data":{"span":0,"ty":1,"value":5}}"#),
+            "{text}"
+        );
     }
 }

@@ -35,23 +35,42 @@ pub(super) fn signature(b: &mut Builder, names: &mut Names, func: &Func, is_pure
         let node = prim::scalar(b, &data.name, DType::I64);
         names.vars.insert(var, node);
     }
-    let params: Vec<NodeId> = func
-        .params
-        .iter()
-        .map(|param| names.ty(b, &func.values[*param].ty, &|_| true))
-        .collect();
-    let ret = result_type(b, names, func);
+    let params: Vec<NodeId> =
+        func.params.iter().map(|param| names.ty(b, &func.values[*param].ty, &|_| true)).collect();
+    let ret = result_type(b, names, func, &param_dims(func));
     types::function(b, params, ret, is_pure)
 }
 
-/// The type of the result, which knows the dimensions of parameters alone.
-fn result_type(b: &mut Builder, names: &mut Names, func: &Func) -> NodeId {
-    let mut outer = HashSet::new();
-    func.params.iter().for_each(|param| vars_of_type(&func.values[*param].ty, &mut outer));
-    let known = |dims: &[Expr]| {
+/// The dimensions of the parameters.
+fn param_dims(func: &Func) -> HashSet<Var> {
+    let mut dims = HashSet::new();
+    func.params.iter().for_each(|param| vars_of_type(&func.values[*param].ty, &mut dims));
+    dims
+}
+
+/// The dimensions of the parameters, and those that the body binds by matching.
+fn body_dims(func: &Func) -> HashSet<Var> {
+    let mut dims = param_dims(func);
+    for binding in &func.body.bindings {
+        match &binding.node {
+            Node::MatchCast(_) => {
+                binding.outputs.iter().for_each(|v| vars_of_type(&func.values[*v].ty, &mut dims));
+            }
+            Node::MatchShape { dims: list, .. } => {
+                vars_of_type(&Type::Shape(list.clone()), &mut dims);
+            }
+            _ => {}
+        }
+    }
+    dims
+}
+
+/// The type of the result, where these dimensions are known.
+fn result_type(b: &mut Builder, names: &mut Names, func: &Func, dims: &HashSet<Var>) -> NodeId {
+    let known = |shape: &[Expr]| {
         let mut all = true;
-        dims.iter().for_each(|e| {
-            e.visit(&mut |e| all &= e.as_var().is_none_or(|var| outer.contains(&var)));
+        shape.iter().for_each(|e| {
+            e.visit(&mut |e| all &= e.as_var().is_none_or(|var| dims.contains(&var)));
         });
         all
     };
@@ -107,10 +126,14 @@ impl<'c, 'm> FuncExporter<'c, 'm> {
             attrs.extend([b.string("reflex.result_names"), b.array(names)]);
         }
         let attrs = self.cx.attrs(attrs);
-        let body = self.body(&func.body)?;
+        let b = &mut self.cx.b;
+        let ret = result_type(b, &mut self.names, func, &param_dims(func));
+        let inner = result_type(b, &mut self.names, func, &body_dims(func));
+        let result = self.inside(&func.body)?;
+        let bindings = std::mem::take(&mut self.bindings);
+        let body = self.sequence(bindings, result, Given::Node(inner));
         let ty = self.cx.b.node(self.cx.global(id)).field("ty").cloned();
         let Some(reflex_node::graph::Field::Node(ty)) = ty else { unreachable!("it has a type") };
-        let ret = result_type(&mut self.cx.b, &mut self.names, func);
         Ok(self.function_node(ty, attrs, params, body, ret, is_pure))
     }
 
@@ -141,7 +164,8 @@ impl<'c, 'm> FuncExporter<'c, 'm> {
         let result = self.inside(body);
         let bindings = std::mem::replace(&mut self.bindings, outer);
         let result = result?;
-        Ok(self.sequence(bindings, result))
+        let ty = self.type_of(result);
+        Ok(self.sequence(bindings, result, ty))
     }
 
     fn inside(&mut self, body: &'m Body) -> Result<NodeId, ReflectError> {
@@ -155,7 +179,7 @@ impl<'c, 'm> FuncExporter<'c, 'm> {
     }
 
     /// `relax.SeqExpr`
-    fn sequence(&mut self, bindings: Vec<NodeId>, result: NodeId) -> NodeId {
+    fn sequence(&mut self, bindings: Vec<NodeId>, result: NodeId, ty: Given) -> NodeId {
         let mut blocks = vec![];
         if !bindings.is_empty() {
             let bindings = self.cx.b.array(bindings);
@@ -163,7 +187,6 @@ impl<'c, 'm> FuncExporter<'c, 'm> {
             blocks.push(self.cx.b.object("relax.expr.BindingBlock", &block));
         }
         let blocks = self.cx.b.array(blocks);
-        let ty = self.type_of(result);
         let fields = [("ty", ty), ("blocks", Given::Node(blocks)), ("body", Given::Node(result))];
         self.cx.b.object("relax.expr.SeqExpr", &fields)
     }
@@ -182,8 +205,7 @@ impl<'c, 'm> FuncExporter<'c, 'm> {
 
     /// The type of the only output, or of the tuple of them.
     fn types(&mut self, values: &[Value]) -> NodeId {
-        let types: Vec<NodeId> =
-            values.iter().map(|v| self.ty(&self.func.values[*v].ty)).collect();
+        let types: Vec<NodeId> = values.iter().map(|v| self.ty(&self.func.values[*v].ty)).collect();
         match types[..] {
             [one] => one,
             _ => types::tuple(&mut self.cx.b, types),
@@ -319,8 +341,11 @@ impl<'c, 'm> FuncExporter<'c, 'm> {
         }
         for (index, value) in (0..).zip(outputs) {
             let var = self.define(*value);
-            let fields =
-                [("ty", self.type_of(var)), ("tuple_value", Given::Node(tuple)), ("index", int(index))];
+            let fields = [
+                ("ty", self.type_of(var)),
+                ("tuple_value", Given::Node(tuple)),
+                ("index", int(index)),
+            ];
             let item = self.cx.b.object("ir.TupleGetItem", &fields);
             self.bind_var(var, item);
         }
@@ -340,7 +365,9 @@ impl<'c, 'm> FuncExporter<'c, 'm> {
         let outer = std::mem::take(&mut self.bindings);
         let result = self.iteration(l);
         let bindings = std::mem::replace(&mut self.bindings, outer);
-        let body = self.sequence(bindings, result?);
+        let result = result?;
+        let ty = self.type_of(result);
+        let body = self.sequence(bindings, result, ty);
         let param_types: Vec<NodeId> =
             [l.iter, l.cond_in].iter().chain(&l.carried).map(|v| self.types(&[*v])).collect();
         let Given::Node(ret) = self.type_of(body) else { unreachable!("a sequence has a type") };
@@ -439,8 +466,11 @@ impl<'c, 'm> FuncExporter<'c, 'm> {
             Node::TupleGet(value, index) => {
                 let (tuple, ty) = (self.value(*value)?, self.types(&binding.outputs));
                 let index = int(i64::try_from(*index).unwrap_or(i64::MAX));
-                let fields =
-                    [("ty", Given::Node(ty)), ("tuple_value", Given::Node(tuple)), ("index", index)];
+                let fields = [
+                    ("ty", Given::Node(ty)),
+                    ("tuple_value", Given::Node(tuple)),
+                    ("index", index),
+                ];
                 Ok(self.cx.b.object("ir.TupleGetItem", &fields))
             }
             Node::Data { op, constructor, args } => {

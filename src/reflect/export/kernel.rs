@@ -396,8 +396,7 @@ impl<'c, 'm> KernelExporter<'c, 'm> {
         let (iters, values) = parts.iters.into_iter().unzip();
         let (iters, values) = (b.array(iters), b.array(values));
         let (reads, writes) = (b.array(parts.reads), b.array(parts.writes));
-        let (name, allocs, none) =
-            (b.string(&parts.name), b.array(parts.allocs), b.array(vec![]));
+        let (name, allocs, none) = (b.string(&parts.name), b.array(parts.allocs), b.array(vec![]));
         let fields = [
             ("iter_vars", Given::Node(iters)),
             ("reads", Given::Node(reads)),
@@ -436,8 +435,11 @@ impl<'c, 'm> KernelExporter<'c, 'm> {
         let source = self.buffer_node(region.buffer);
         let b = &mut self.cx.b;
         let (ty, ranges) = (b.object("tirx.BufferRegionType", &[]), b.array(ranges));
-        let fields =
-            [("ty", Given::Node(ty)), ("source", Given::Node(source)), ("region", Given::Node(ranges))];
+        let fields = [
+            ("ty", Given::Node(ty)),
+            ("source", Given::Node(source)),
+            ("region", Given::Node(ranges)),
+        ];
         b.object("ir.TensorRegion", &fields)
     }
 

@@ -58,7 +58,12 @@ fn rank(rank: usize) -> Given {
 
 impl Names {
     /// The node of a type. Dimensions that `known` does not have are left out, with the others of their shape.
-    pub fn ty(&mut self, b: &mut Builder, ty: &Type, known: &dyn Fn(&[reflex_tir::Expr]) -> bool) -> NodeId {
+    pub fn ty(
+        &mut self,
+        b: &mut Builder,
+        ty: &Type,
+        known: &dyn Fn(&[reflex_tir::Expr]) -> bool,
+    ) -> NodeId {
         match ty {
             Type::Tensor(t) if known(&t.shape) => {
                 let dims = self.exprs(b, &t.shape);
@@ -79,7 +84,8 @@ impl Names {
             }
             Type::Func => {
                 let ret = any(b);
-                let fields = [("ret", Given::Node(ret)), ("purity", Given::Value(Value::Bool(false)))];
+                let fields =
+                    [("ret", Given::Node(ret)), ("purity", Given::Value(Value::Bool(false)))];
                 b.object("relax.FuncType", &fields)
             }
             Type::Object => any(b),

@@ -82,7 +82,8 @@ impl Writer<'_> {
                 let mut list = self.exprs(args)?;
                 list.extend(self.ty_args(id)?);
                 let attrs = self.attributes(attrs)?;
-                let separator = if list.is_empty() { attrs.trim_start_matches(", ") } else { &attrs };
+                let separator =
+                    if list.is_empty() { attrs.trim_start_matches(", ") } else { &attrs };
                 Ok(format!("R.{name}({}{separator})", list.join(", ")))
             }
         }

@@ -41,7 +41,8 @@ impl Writer<'_> {
             // Dimensions that only the body knows say nothing to the caller.
             false => String::new(),
         };
-        let is_pure = self.nodes.node(id).field("is_pure") != Some(&Field::Value(Value::Bool(false)));
+        let is_pure =
+            self.nodes.node(id).field("is_pure") != Some(&Field::Value(Value::Bool(false)));
         let decorator = if is_pure { "@R.function" } else { "@R.function(pure=False)" };
         self.line(decorator);
         self.line(&format!("def {name}({}){ret}:", texts.join(", ")));
@@ -66,7 +67,9 @@ impl Writer<'_> {
         let mut bound = HashSet::new();
         let (mut dims, mut steps) = (vec![], vec![]);
         self.nodes.reached(body, &mut |nodes, id| match nodes.key(id) {
-            "relax.expr.VarBinding" | "relax.expr.MatchCast" => bound.extend(nodes.child(id, "var")),
+            "relax.expr.VarBinding" | "relax.expr.MatchCast" => {
+                bound.extend(nodes.child(id, "var"))
+            }
             "relax.expr.Function" => bound.extend(nodes.list(id, "params").into_iter().flatten()),
             "ir.Var" if nodes.is_scalar(id) => dims.push(id),
             "ir.Call" => {
@@ -115,8 +118,7 @@ impl Writer<'_> {
     }
 
     fn binding(&mut self, binding: NodeId) -> Read<()> {
-        let (var, value) =
-            (self.nodes.child(binding, "var")?, self.nodes.child(binding, "value")?);
+        let (var, value) = (self.nodes.child(binding, "var")?, self.nodes.child(binding, "value")?);
         self.nodes.expect_var(var)?;
         if self.nodes.key(binding) == "relax.expr.MatchCast" {
             let (value, ty) = (self.expr(value)?, self.nodes.child(binding, "ty")?);
@@ -165,7 +167,8 @@ impl Writer<'_> {
             _ => self.expr(value)?,
         };
         let ty = self.nodes.child(var, "ty")?;
-        let is_empty = self.nodes.key(ty) == "ir.TupleType" && self.nodes.list(ty, "fields")?.is_empty();
+        let is_empty =
+            self.nodes.key(ty) == "ir.TupleType" && self.nodes.list(ty, "fields")?.is_empty();
         if is_empty && self.nodes.key(value) == "ir.Call" && self.uses[var as usize] == 0 {
             self.line(&text);
             return Ok(());
@@ -185,7 +188,9 @@ impl Writer<'_> {
         let annotation = self.annotation(var)?;
         // Named first, so that no branch takes the name.
         let name = self.define(var)?;
-        for (head, field) in [(format!("if {cond}:"), "true_branch"), ("else:".to_owned(), "false_branch")] {
+        for (head, field) in
+            [(format!("if {cond}:"), "true_branch"), ("else:".to_owned(), "false_branch")]
+        {
             self.line(&head);
             let branch = self.nodes.child(value, field)?;
             self.indented(|w| {

@@ -120,6 +120,25 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// `name = T.decl_buffer(..., data=of.data)`, another name of a buffer.
+    fn other_name(&mut self, id: NodeId) -> Read<()> {
+        let (var, data) = (self.nodes.child(id, "buffer")?, self.nodes.child(id, "data")?);
+        let of = self.nodes.list(data, "args")?;
+        let op = self.nodes.child(data, "op").ok().and_then(|op| self.nodes.node(op).text());
+        let (Some("tirx.buffer_data"), [of]) = (op, &of[..]) else {
+            return Err("a buffer over data that is no buffer's".to_owned());
+        };
+        let of = self.prim(*of)?;
+        let (shape, dtype, scope) = self.buffer(var)?;
+        if scope != "global" {
+            return Err(format!("a buffer of the scope `{scope:.32}` over another's data"));
+        }
+        let dims: Vec<String> = shape.iter().map(|dim| self.prim(*dim)).collect::<Read<_>>()?;
+        let (name, shape) = (self.define_var(var)?, shape_text(&dims));
+        self.line(&format!("{name} = T.decl_buffer({shape}, \"{dtype}\", data={of}.data)"));
+        Ok(())
+    }
+
     /// The buffers that a block allocates.
     fn allocations(&mut self, block: NodeId) -> Read<()> {
         for buffer in self.nodes.list(block, "alloc_buffers")? {
@@ -155,9 +174,13 @@ impl Writer<'_> {
             "s_tir.SBlockRealize" => self.block(id),
             "tirx.BufferStore" => {
                 if let Some(predicate) = self.nodes.optional(id, "predicate")? {
-                    return Err(format!("the predicate {:.64} of a store", self.nodes.key(predicate)));
+                    return Err(format!(
+                        "the predicate {:.64} of a store",
+                        self.nodes.key(predicate)
+                    ));
                 }
-                let (element, value) = (self.element(id, "buffer")?, self.nodes.child(id, "value")?);
+                let (element, value) =
+                    (self.element(id, "buffer")?, self.nodes.child(id, "value")?);
                 let value = self.prim(value)?;
                 self.line(&format!("{element} = {value}"));
                 Ok(())
@@ -192,6 +215,7 @@ impl Writer<'_> {
                 let buffer = self.nodes.child(id, "buffer")?;
                 self.allocation("alloc_buffer", buffer)
             }
+            "tirx.DeclBuffer" => self.other_name(id),
             "tirx.Return" => {
                 let value = self.nodes.child(id, "value")?;
                 let value = self.prim(value)?;
@@ -267,9 +291,8 @@ impl Writer<'_> {
     /// `T.tile_load(...)` and the like.
     fn statement_of_ours(&mut self, name: &str, args: &[NodeId]) -> Read<()> {
         let texts: Vec<String> = args.iter().map(|arg| self.prim(*arg)).collect::<Read<_>>()?;
-        let truth = |text: &String| {
-            text.trim_start_matches("T.bool(").trim_end_matches(')').to_owned()
-        };
+        let truth =
+            |text: &String| text.trim_start_matches("T.bool(").trim_end_matches(')').to_owned();
         let line = match (name, &texts[..]) {
             ("check_indices", [buffer, bounds @ .., node]) => {
                 format!("T.check_indices({buffer}, [{}], {node})", bounds.join(", "))
@@ -279,7 +302,10 @@ impl Writer<'_> {
                 format!("T.{name}({tile}, {buffer}[{first}], {stride})")
             }
             ("tile_dot_bf16", [_, _, _]) => format!("T.tile_dot_bf16({})", texts.join(", ")),
-            ("tile_mma", [sum, first, a, a_first, a_stride, a_t, b, b_first, b_stride, b_t, lane]) => {
+            (
+                "tile_mma",
+                [sum, first, a, a_first, a_stride, a_t, b, b_first, b_stride, b_t, lane],
+            ) => {
                 let (a_t, b_t) = (truth(a_t), truth(b_t));
                 format!(
                     "T.tile_mma({sum}[{first}], {a}[{a_first}], {a_stride}, {a_t}, {b}[{b_first}], \
@@ -413,7 +439,8 @@ impl Writer<'_> {
         let source = self.nodes.child(region, "source")?;
         let mut ranges = vec![];
         for range in self.nodes.list(region, "region")? {
-            let (min, extent) = (self.nodes.child(range, "min")?, self.nodes.child(range, "extent")?);
+            let (min, extent) =
+                (self.nodes.child(range, "min")?, self.nodes.child(range, "extent")?);
             let text = self.prim(min)?;
             ranges.push(match (self.nodes.int(min), self.nodes.int(extent)) {
                 (_, Ok(1)) => text,

@@ -164,7 +164,8 @@ impl Writer<'_> {
         let place = *self.places.entry(value).or_insert(next);
         if place == next {
             let literal = Literal::from_saved(self.nodes.text(value)?);
-            let literal = literal.ok_or("a constant is damaged, or on another device than the CPU")?;
+            let literal =
+                literal.ok_or("a constant is damaged, or on another device than the CPU")?;
             self.constants.push(literal);
         }
         Ok(format!("metadata[\"ir.GenericConst\"][{place}]"))

@@ -179,14 +179,15 @@ impl Writer<'_> {
 
     /// `T.Select(c, a, b)`, and `T.abs(x)` for how TVM has the absolute value of an integer.
     fn select(&mut self, id: NodeId) -> Read<Text> {
-        let [cond, x, y] = ["condition", "true_value", "false_value"].map(|name| self.nodes.child(id, name));
+        let [cond, x, y] =
+            ["condition", "true_value", "false_value"].map(|name| self.nodes.child(id, name));
         let (cond, x, y) = (cond?, x?, y?);
         let nodes = &self.nodes;
         let is = |node: NodeId, field: &str| nodes.child(node, field).is_ok_and(|found| found == x);
         let zero = |node: NodeId, field: &str| {
-            nodes.child(node, field).is_ok_and(|found| {
-                nodes.key(found) == "ir.IntImm" && nodes.int(found) == Ok(0)
-            })
+            nodes
+                .child(node, field)
+                .is_ok_and(|found| nodes.key(found) == "ir.IntImm" && nodes.int(found) == Ok(0))
         };
         let keys = (nodes.key(cond), nodes.key(y));
         let is_abs = keys == ("prim.GE", "prim.Sub")
@@ -233,8 +234,14 @@ impl Writer<'_> {
     /// The name after `reflex.` of an external function, and the arguments after it.
     pub(super) fn external(&mut self, args: &[NodeId]) -> Read<(&'static str, Vec<NodeId>)> {
         const STATEMENTS: [&str; 8] = [
-            "check_indices", "tile_zero", "tile_load", "tile_store", "tile_dot_bf16", "tile_mma",
-            "floordiv", "floormod",
+            "check_indices",
+            "tile_zero",
+            "tile_load",
+            "tile_store",
+            "tile_dot_bf16",
+            "tile_mma",
+            "floordiv",
+            "floormod",
         ];
         let Some((first, rest)) = args.split_first() else {
             return Err("a call of an external function without a name".to_owned());

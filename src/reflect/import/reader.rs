@@ -45,7 +45,8 @@ impl<'g> Nodes<'g> {
 
     /// Counts a visit of a node.
     pub fn visit(&mut self) -> Read<()> {
-        self.visits = self.visits.checked_sub(1).ok_or("nodes are shared too often to be written out")?;
+        self.visits =
+            self.visits.checked_sub(1).ok_or("nodes are shared too often to be written out")?;
         Ok(())
     }
 

@@ -80,7 +80,8 @@ impl Writer<'_> {
         let mut texts = vec![];
         for dim in dims {
             let text = self.prim(*dim)?;
-            let is_plain = matches!(self.nodes.key(*dim), "ir.IntImm" | "ir.Var" | "relax.expr.DataflowVar");
+            let is_plain =
+                matches!(self.nodes.key(*dim), "ir.IntImm" | "ir.Var" | "relax.expr.DataflowVar");
             texts.push(match position == Position::Signature && !is_plain {
                 true => string(&text.replace('"', "'")),
                 false => text,

@@ -53,5 +53,11 @@ fn modules_are_the_same_after_their_nodes_were_saved_and_read() {
         .iter()
         .filter_map(|(name, module)| Some(format!("{name}: {}", difference(module)?)))
         .collect();
-    assert!(different.is_empty(), "{} of {}:\n{}", different.len(), modules.len(), different.join("\n"));
+    assert!(
+        different.is_empty(),
+        "{} of {}:\n{}",
+        different.len(),
+        modules.len(),
+        different.join("\n")
+    );
 }
