@@ -143,7 +143,8 @@ fn unknown(what: &str, name: &str) -> Raised {
 /// The engine that arguments describe: `(model, device, threads, kernel cache or None, tier policy or
 /// None, precision or None, goal or None, format, kernels, params, pipeline or None, passes as (place, name,
 /// function) or None, instrument or None)`. A pass at the place "schedule" is traces of kernels, one at
-/// "target" the target: the name is their text.
+/// "target" the target: the name is their text. One at "nodes before:PASS" or "nodes after:PASS" takes and
+/// gives a graph of nodes.
 fn engine(args: &[AnyView<'_>]) -> FfiResult<Engine> {
     let device = string(args, 1)?;
     let threads = usize::try_from(arg::<i64>(args, 2)?).unwrap_or(0);
