@@ -334,7 +334,7 @@ def nodes(model: Any, after: str | None = None, pipeline: str | None = None) -> 
     >>> graph = reflex.nodes(model)
     >>> graph.root.key, [name.name_hint.value for name in graph.root.functions]
     ('ir.IRModule', ['main'])
-    >>> legal = reflex.nodes(model, after="legalize")
+    >>> legal = reflex.nodes(model, after="fuse_operators")
     >>> reflex.ir.structural_equal(graph, legal), len(legal.root.functions) > 1
     (False, True)
     >>> reflex.compile(graph).functions
@@ -349,10 +349,10 @@ def run_pass(name: str, model: Any, pipeline: str | None = None) -> Any:
     """Returns the module of a model after one pass alone: a graph of a graph, else TVMScript. `pipeline`
     sets the options of the pass. A pass of kernels, `schedule` or `lower`, runs on all of them.
 
-    >>> "T.prim_func" in reflex.run_pass("legalize", model)
+    >>> "T.prim_func" in reflex.run_pass("fuse_operators", model)
     True
     >>> graph = reflex.nodes(model)
-    >>> len(reflex.run_pass("legalize", graph).root.functions) > 1
+    >>> len(reflex.run_pass("fuse_operators", graph).root.functions) > 1
     True
     """
     if isinstance(model, ir.Graph):

@@ -381,7 +381,7 @@ impl Engine {
     /// let engine = Engine::new()?;
     /// let (before, after) = (
     ///     Engine::nodes("examples/softmax.py")?,
-    ///     engine.nodes_after("examples/softmax.py", "legalize")?,
+    ///     engine.nodes_after("examples/softmax.py", "fuse_operators")?,
     /// );
     /// let mismatch = ir::first_mismatch(&before, &after).unwrap();
     /// assert!(mismatch.path.to_string().starts_with("<root>.functions["), "{mismatch}");
@@ -406,7 +406,7 @@ impl Engine {
     /// use reflex::{Engine, ir};
     ///
     /// let module = ir::to_module(&Engine::nodes("examples/softmax.py")?)?;
-    /// let legal = Engine::new()?.run_pass(module, "legalize")?;
+    /// let legal = Engine::new()?.run_pass(module, "fuse_operators")?;
     /// assert!(legal.funcs.len() > 1, "the kernels of softmax");
     /// # Ok::<(), reflex::Error>(())
     /// ```

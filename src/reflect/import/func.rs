@@ -81,6 +81,8 @@ impl Writer<'_> {
             }
             _ => {}
         })?;
+        // In the order in which they were made, which is that of sums of them.
+        dims.sort_unstable();
         self.iterations.extend(steps.into_iter().map(|step| (step, None)));
         for var in dims {
             if !bound.contains(&var) && self.names.get(var).is_none() {

@@ -61,3 +61,45 @@ fn modules_are_the_same_after_their_nodes_were_saved_and_read() {
         different.join("\n")
     );
 }
+
+/// Nodes with other data, where a change of a text still leaves nodes: refused, or a module like any other.
+#[test]
+fn changed_nodes_are_refused_or_modules_like_any_other() {
+    let modules = corpus::modules();
+    let texts: Vec<String> = modules
+        .iter()
+        .map(|(name, module)| {
+            json::save(&reflex_reflect::nodes(module).unwrap_or_else(|e| panic!("{name}: {e}")))
+        })
+        .filter(|text| text.len() < 40_000)
+        .collect();
+    let (mut modules, mut refused) = (0, 0);
+    arbtest::arbtest(|u| {
+        let mut bytes = u.choose(&texts)?.as_bytes().to_vec();
+        for _ in 0..u.int_in_range(1..=3)? {
+            let at = u.choose_index(bytes.len())?;
+            // Another reference, number or letter, which keeps the form of the text.
+            match bytes[at] {
+                b'0'..=b'9' => bytes[at] = *u.choose(b"0123456789")?,
+                b'a'..=b'z' | b'A'..=b'Z' => bytes[at] = *u.choose(b"abnxTVR_")?,
+                _ => {}
+            }
+        }
+        let Some(graph) = std::str::from_utf8(&bytes).ok().and_then(|text| json::load(text).ok())
+        else {
+            return Ok(());
+        };
+        match reflex_reflect::module(&graph) {
+            Ok(module) => {
+                modules += 1;
+                let nodes = reflex_reflect::nodes(&module).expect("nodes of a module");
+                reflex_reflect::module(&nodes)
+                    .unwrap_or_else(|e| panic!("{e}: {}", print::module(&module)));
+            }
+            Err(_) => refused += 1,
+        }
+        Ok(())
+    })
+    .budget_ms(3_000);
+    assert!(modules > 10 && refused > 10, "{modules} modules, {refused} refused");
+}
