@@ -223,7 +223,7 @@ struct Layout {
     circle: usize,
 }
 
-const LAYOUTS: [Layout; 20] = [
+const LAYOUTS: [Layout; 21] = [
     Layout {
         dir: "src/runtime",
         layers: &[
@@ -280,7 +280,7 @@ const LAYOUTS: [Layout; 20] = [
         layers: &[
             "dim_text dims op registered_op strides",
             "block_quantized infer literal visit",
-            "builder constant_pool registered verify",
+            "builder constant_pool registered saved_tensor verify",
             "ir relay script",
             "bind_symbolic_vars eval print",
             "pattern",

@@ -32,7 +32,7 @@ mod table;
 use reflex_graph::Module;
 use reflex_node::graph::Graph;
 
-/// What has no counterpart on the other side, by its name.
+/// A node or value without a counterpart on the other side, named.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ReflectError(pub(crate) String);

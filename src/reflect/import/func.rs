@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use reflex_node::graph::{Field, NodeId, Value};
-use reflex_tir::script::string;
+use reflex_tir::script::{identifier, is_reserved, string};
 
 use super::Writer;
 use super::names::Names;
@@ -288,7 +288,7 @@ impl Writer<'_> {
             "ir.Var" | "relax.expr.DataflowVar" => self.name_of(id)?,
             "ir.GlobalVar" => {
                 let name = self.nodes.child_text(id, "name_hint")?;
-                format!("Module.{}", reflex_tir::script::identifier(name))
+                format!("Module.{}", member(name))
             }
             "ir.GenericConst" => self.constant(id)?,
             "ir.Tuple" => {
@@ -313,6 +313,12 @@ impl Writer<'_> {
         let op = self.nodes.child(id, "op").ok().and_then(|op| self.nodes.node(op).text());
         op.is_some_and(|op| op.starts_with("prim.") || op.starts_with("tirx."))
     }
+}
+
+/// The name of a function in the text: a kernel may be called as Python calls something else.
+pub(super) fn member(name: &str) -> String {
+    let name = identifier(name);
+    if is_reserved(&name) { format!("{name}_") } else { name }
 }
 
 /// `(a, b)`, with Python's comma when there is one element.

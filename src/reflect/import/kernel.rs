@@ -5,6 +5,7 @@ use reflex_tir::DType;
 use reflex_tir::script::string;
 
 use super::Writer;
+use super::func::member;
 use super::names::Names;
 use super::reader::Read;
 
@@ -45,7 +46,12 @@ impl Writer<'_> {
         }
         let mut attrs = self.nodes.attrs(self.nodes.optional(id, "attrs")?)?;
         let is_private = !attrs.iter().any(|(key, _)| key == "global_symbol");
-        attrs.retain(|(key, _)| !matches!(key.as_str(), "global_symbol" | "s_tir"));
+        let written = member(name);
+        attrs.retain(|(key, _)| match key.as_str() {
+            // The text's own name is not that of the kernel then.
+            "global_symbol" => written != name,
+            key => key != "s_tir",
+        });
         let private = if is_private { "private=True, " } else { "" };
         self.line(&format!("@T.prim_func({private}s_tir=True)"));
         let result = match self.nodes.optional(id, "ret_type")? {
@@ -54,7 +60,7 @@ impl Writer<'_> {
             }
             _ => String::new(),
         };
-        self.line(&format!("def {name}({}){result}:", texts.join(", ")));
+        self.line(&format!("def {written}({}){result}:", texts.join(", ")));
         self.indented(|w| {
             if !attrs.is_empty() {
                 let attrs = w.dict(&attrs)?;

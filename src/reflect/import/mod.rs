@@ -1,6 +1,6 @@
 //! A module of nodes, by way of its text.
 //!
-//! The nodes are written out as TVMScript, as TVM prints them, and the text is read as any other: whatever a text
+//! The nodes are printed as TVMScript, as TVM prints them, and the text is read as any other: whatever a text
 //! may say, nodes may, and nothing is desugared twice. Constants do not go through the text.
 //!
 //! Nodes are hostile: they may lie anywhere, be shared without end and nested without end. Depth, and the nodes
@@ -25,7 +25,7 @@ use self::reader::{Nodes, Read};
 use crate::ReflectError;
 use crate::export::DATA_TYPES;
 
-/// Text that grows while nodes are written out.
+/// Text that grows while nodes are printed.
 struct Writer<'g> {
     nodes: Nodes<'g>,
     out: String,
@@ -41,7 +41,7 @@ struct Writer<'g> {
     is_kernel: bool,
     /// Functions that are the iterations of loops, by their variables.
     iterations: HashMap<NodeId, Option<NodeId>>,
-    /// How often nodes are referred to, but for variables where they are bound.
+    /// Numbers of references to nodes, without those to variables where they are bound.
     uses: Vec<u32>,
 }
 

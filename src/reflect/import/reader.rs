@@ -6,12 +6,12 @@ use reflex_tir::script::string;
 
 use super::prim;
 
-/// What is read, or why it cannot be.
+/// A part that was read, or the reason that it cannot be.
 pub(super) type Read<T> = Result<T, String>;
 
 /// Nesting of nodes that is read, as deep as that of texts.
 const MAX_DEPTH: usize = 128;
-/// Nodes that are visited, for each there is: a node is written out as often as it is referred to.
+/// Nodes that are visited, for each there is: a node is printed as often as it is referred to.
 const VISITS_PER_NODE: usize = 64;
 /// Nodes that are visited at least before it is too much.
 const MIN_VISITS: usize = 1 << 16;
@@ -46,7 +46,7 @@ impl<'g> Nodes<'g> {
     /// Counts a visit of a node.
     pub fn visit(&mut self) -> Read<()> {
         self.visits =
-            self.visits.checked_sub(1).ok_or("nodes are shared too often to be written out")?;
+            self.visits.checked_sub(1).ok_or("nodes are shared too often to be printed")?;
         Ok(())
     }
 
