@@ -190,7 +190,7 @@ fn the_command_line_prints_the_first_difference() {
     assert!(code == Some(2) && error.contains("c.json: not the JSON of tvm.ir"), "{error}");
 }
 
-/// What differs once a module went through nodes, their JSON and back.
+/// The difference after a module went through nodes, their JSON and back.
 fn difference(graph: &Graph) -> Option<String> {
     let saved = load(&save(graph)).expect("what was saved is read");
     let module = match to_module(&saved) {
@@ -314,8 +314,8 @@ fn nodes_are_models() {
     };
     let path = file.to_str().expect("UTF-8");
     assert_eq!(run(&["diff", path, "tests/filetests/relax/mlp.py"]), "");
-    assert_eq!(run(&["inspect", path, "--json"]).trim(), save(&graph));
-    let after = run(&["inspect", path, "--json", "--after", "fuse_operators"]);
+    assert_eq!(run(&["inspect", path, "--nodes"]).trim(), save(&graph));
+    let after = run(&["inspect", path, "--nodes", "fuse_operators"]);
     let after = load(after.trim()).expect("nodes");
     let ours = Engine::new()
         .unwrap()

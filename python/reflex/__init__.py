@@ -331,10 +331,10 @@ def nodes(model: Any, after: str | None = None, pipeline: str | None = None) -> 
     """Returns the nodes of a model, as it was imported or after a pass; after a pass of kernels, those of
     the kernels alone. It is a path, or a model in memory as `compile` takes it.
 
-    >>> graph = reflex.nodes(model)
+    >>> graph = reflex.nodes(script)
     >>> graph.root.key, [name.name_hint.value for name in graph.root.functions]
     ('ir.IRModule', ['main'])
-    >>> legal = reflex.nodes(model, after="fuse_operators")
+    >>> legal = reflex.nodes(script, after="fuse_operators")
     >>> reflex.ir.structural_equal(graph, legal), len(legal.root.functions) > 1
     (False, True)
     >>> reflex.compile(graph).functions
@@ -349,9 +349,9 @@ def run_pass(name: str, model: Any, pipeline: str | None = None) -> Any:
     """Returns the module of a model after one pass alone: a graph of a graph, else TVMScript. `pipeline`
     sets the options of the pass. A pass of kernels, `schedule` or `lower`, runs on all of them.
 
-    >>> "T.prim_func" in reflex.run_pass("fuse_operators", model)
+    >>> "T.prim_func" in reflex.run_pass("fuse_operators", script)
     True
-    >>> graph = reflex.nodes(model)
+    >>> graph = reflex.nodes(script)
     >>> len(reflex.run_pass("fuse_operators", graph).root.functions) > 1
     True
     """

@@ -61,7 +61,7 @@ class Graph:
     def script(self) -> str:
         """Returns the module that it is, as TVMScript; an error names what has no counterpart here.
 
-        >>> "R.matmul" in reflex.nodes(model).script()
+        >>> "R.matmul" in reflex.nodes(script).script()
         True
         """
         return str(_reflex["ir_script"](self._handle))
@@ -117,7 +117,7 @@ class NodePass:
     ...     return graph
     >>> names = set()
     >>> passes = {"before:fold_constants": reflex.ir.NodePass(seen)}
-    >>> reflex.compile(open(model).read(), passes=passes).functions, "relax.matmul" in names
+    >>> reflex.compile(script, passes=passes).functions, "relax.matmul" in names
     (['main'], True)
     """
 
@@ -129,7 +129,7 @@ class NodePass:
         """Returns the graph that the pass gives, both as the library has them.
 
         >>> same = reflex.ir.NodePass(lambda graph: graph)
-        >>> handle = reflex.nodes(model)._handle
+        >>> handle = reflex.nodes(script)._handle
         >>> same.packed(handle).same_as(handle)
         True
         """

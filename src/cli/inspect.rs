@@ -25,8 +25,7 @@ pub struct InspectArgs {
     /// With `--tiers`: execution mode of these runs.
     #[arg(long, default_value = "tiered", value_name = "bytecode|compiled|tiered")]
     mode: Mode,
-    /// With `--tiers` or `--tiers-code`: print JSON. Alone or with `--after`: the module as nodes, in the JSON of
-    /// tvm.ir.save_json.
+    /// With `--tiers` or `--tiers-code`: print JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -65,6 +64,9 @@ struct View {
     /// The module after a pass of the pipeline.
     #[arg(long, value_name = "PASS")]
     after: Option<String>,
+    /// The module as it was imported, or after a pass of the pipeline, as nodes: the JSON of tvm.ir.save_json.
+    #[arg(long, value_name = "PASS", num_args = 0..=1)]
+    nodes: Option<Option<String>>,
     /// Schedule of a kernel: the steps taken, and the rule of each stage.
     #[arg(long, value_name = "FUNC")]
     schedule: Option<String>,
@@ -82,28 +84,15 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode> {
         true => args.engine.engine()?,
         false => args.engine.settled_builder()?.build()?,
     };
-    let is_other = |view: &View| {
-        let texts = [&view.schedule, &view.asm].iter().any(|name| name.is_some());
-        texts
-            || view.ptx.is_some()
-            || view.text
-            || view.python
-            || view.rust
-            || view.stats
-            || view.kernel_tiers
-            || view.script
-    };
-    if args.json && is_other(&args.view) {
-        return Err(Error::input("--json goes alone, or with --after, --tiers or --tiers-code"));
+    if args.json && !(args.view.tiers || args.view.tiers_code) {
+        return Err(Error::input("--json goes with --tiers or --tiers-code"));
     }
     let text = match &args.view {
-        View { after: Some(pass), .. } if args.json => {
+        View { after: Some(pass), .. } => engine.dump_after(&args.model, pass)?,
+        View { nodes: Some(None), .. } => reflex::ir::save(&Engine::nodes(&args.model)?),
+        View { nodes: Some(Some(pass)), .. } => {
             reflex::ir::save(&engine.nodes_after(&args.model, pass)?)
         }
-        View { tiers: false, tiers_code: false, .. } if args.json => {
-            reflex::ir::save(&Engine::nodes(&args.model)?)
-        }
-        View { after: Some(pass), .. } => engine.dump_after(&args.model, pass)?,
         View { schedule: Some(func), .. } => engine.dump_schedule(&args.model, func)?,
         View { asm: Some(func), .. } => engine.assembly(&args.model, func)?,
         View { ptx: Some(func), .. } => {

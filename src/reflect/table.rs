@@ -171,7 +171,7 @@ pub(crate) const INTRINSICS: &[(Intrin, &str)] = &[
     (Intrin::Erf, "tirx.erf"),
     (Intrin::Pow, "tirx.pow"),
     (Intrin::Floor, "tirx.floor"),
-    (Intrin::Ceil, "tirx.ceil"),
+    (Intrin::Ceil, "prim.ceil"),
     (Intrin::Trunc, "tirx.trunc"),
     (Intrin::Round, "tirx.nearbyint"),
     (Intrin::Abs, "tirx.fabs"),

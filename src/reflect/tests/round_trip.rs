@@ -7,7 +7,7 @@ use reflex_node::equal::first_mismatch;
 use reflex_node::hash::structural_hash;
 use reflex_node::json;
 
-/// What differs once a module went through nodes and their text.
+/// The difference after a module went through nodes and their text.
 fn difference(module: &Module) -> Option<String> {
     let graph = match reflex_reflect::nodes(module) {
         Ok(graph) => graph,
