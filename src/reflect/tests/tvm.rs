@@ -35,7 +35,7 @@ fn nodes_of_modules_are_those_that_tvm_makes_of_their_text() {
     std::fs::create_dir_all(&folder).expect("a folder");
     let modules = corpus::modules();
     for (name, module) in &modules {
-        let path = folder.join(name.replace('/', "-").replace('.', "-"));
+        let path = folder.join(name.replace(['/', '.'], "-"));
         let graph = reflex_reflect::nodes(module).unwrap_or_else(|e| panic!("{name}: {e}"));
         std::fs::write(path.with_extension("json"), json::save(&graph)).expect("writes");
         std::fs::write(path.with_extension("py"), print::module_with_metadata(module))
