@@ -287,7 +287,7 @@ fn models_of_onnx_are_the_same_from_their_nodes() {
         let path = entry.expect("an entry").path();
         let name = path.file_name().expect("a name").to_string_lossy().into_owned();
         // What is not imported is another test's.
-        let Ok(graph) = Engine::nodes(&path.join("model.onnx")) else { continue };
+        let Ok(graph) = Engine::nodes(path.join("model.onnx")) else { continue };
         count += 1;
         faults.extend(difference(&graph).map(|why| format!("{name}: {why}")));
     }
