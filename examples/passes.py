@@ -23,10 +23,10 @@ class Module:
 """
 
 
-def common_subexpressions(script: str) -> str:
-    """TVM's own pass, on the module in the middle of our pipeline."""
-    module = tvm.script.from_source(script)
-    return relax.transform.EliminateCommonSubexpr()(module).script(show_meta=True)
+def common_subexpressions(graph: reflex.ir.Graph) -> reflex.ir.Graph:
+    """TVM's own pass, on the module in the middle of our pipeline, as nodes."""
+    module = tvm.ir.load_json(graph.save_json())
+    return reflex.ir.load_json(tvm.ir.save_json(relax.transform.EliminateCommonSubexpr()(module)))
 
 
 def tanh_for_sigmoid(script: str) -> str:
@@ -47,7 +47,7 @@ def main() -> None:
         MODEL,
         pipeline="default,fold_constants.max_bytes=4096",
         passes={
-            "before:fold_constants": common_subexpressions,
+            "before:fold_constants": reflex.ir.NodePass(common_subexpressions),
             "after:fold_constants": tanh_for_sigmoid,
         },
         instrument=count,

@@ -119,6 +119,10 @@ typedef enum ReflexFormat {
    * An executable of TVM's Relay virtual machine.
    */
   REFLEX_FORMAT_RELAY_EXECUTABLE = 4,
+  /**
+   * Nodes of TVM's IR as JSON.
+   */
+  REFLEX_FORMAT_NODES = 5,
 } ReflexFormat;
 
 /**

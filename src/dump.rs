@@ -35,6 +35,41 @@ impl Observer for StageText<'_> {
     }
 }
 
+/// An observer that keeps the module that one stage leaves.
+struct StageModule<'a> {
+    stage: &'a str,
+    module: Mutex<Option<Module>>,
+}
+
+impl Observer for StageModule<'_> {
+    fn after(&self, stage: &str, _: Duration, result: StageOutput<'_>) {
+        if stage != self.stage {
+            return;
+        }
+        let mut kept = self.module.lock().expect("copies do not panic");
+        match result {
+            StageOutput::Graph(module) => *kept = Some(module.clone()),
+            StageOutput::Kernel(kernel) => {
+                kept.get_or_insert_default().funcs.push(FuncData::Prim(kernel.clone()));
+            }
+            StageOutput::Bytecode(_) => {}
+        }
+    }
+}
+
+/// Runs the pipeline without generating code, and returns the module that `stage` leaves, or the kernels alone.
+pub(crate) fn module_after(
+    module: Module,
+    stage: &str,
+    options: &Options,
+    pipeline: &Pipeline,
+) -> Result<Module> {
+    let keeper = StageModule { stage, module: Mutex::default() };
+    run(module, options, pipeline, &keeper)?;
+    let kept = keeper.module.into_inner().expect("copies do not panic");
+    kept.ok_or_else(|| Error::input(format!("the stage {stage} leaves no module")))
+}
+
 /// Runs the pipeline without generating code, and prints what `stage` leaves. The instruments of
 /// `pipeline` watch.
 pub(crate) fn after(
@@ -43,18 +78,28 @@ pub(crate) fn after(
     options: &Options,
     pipeline: &Pipeline,
 ) -> Result<String> {
-    let failed = |e: reflex_lower::LowerError| Error::new(ErrorKind::Compile, e.to_string());
     let recorder = StageText { stage, text: Mutex::default() };
-    let watched = pipeline.watched(&recorder);
+    run(module, options, pipeline, &recorder)?;
+    Ok(recorder.text.into_inner().expect("printing does not panic"))
+}
+
+fn run(
+    module: Module,
+    options: &Options,
+    pipeline: &Pipeline,
+    observer: &dyn Observer,
+) -> Result<()> {
+    let failed = |e: reflex_lower::LowerError| Error::new(ErrorKind::Compile, e.to_string());
+    let watched = pipeline.watched(observer);
     let module = pipeline::run_graph(module, options, &watched).map_err(failed)?;
     watched.finish().map_err(|why| Error::new(ErrorKind::Compile, why))?;
-    let (_, kernels) = pipeline::run_bytecode(module, &recorder).map_err(failed)?;
+    let (_, kernels) = pipeline::run_bytecode(module, observer).map_err(failed)?;
     for cpu in &options.cpus {
         for kernel in &kernels {
-            pipeline::run_kernel(kernel, &options.target(cpu), &recorder);
+            pipeline::run_kernel(kernel, &options.target(cpu), observer);
         }
     }
-    Ok(recorder.text.into_inner().expect("printing does not panic"))
+    Ok(())
 }
 
 /// Returns the schedule of a kernel of the module: the steps taken and the rule of each stage.

@@ -168,7 +168,7 @@ impl Engine {
         }
     }
 
-    /// Loads a model: `.onnx` and `.py` (TVMScript) are compiled, `.so` and `.ro` are opened. It is a
+    /// Loads a model: `.onnx`, `.py` (TVMScript) and `.json` (nodes) are compiled, `.so` and `.ro` are opened. It is a
     /// path, or a [`ModelSource`] that holds the model in memory or names the files beside a `.ro`.
     ///
     /// Opening a `.so` runs machine code of its author's choice, as with any library.
@@ -185,13 +185,15 @@ impl Engine {
         let source = model.into();
         let loaded = match source.format()? {
             #[cfg(feature = "compiler")]
-            ModelFormat::Onnx | ModelFormat::Script | ModelFormat::Relay => {
+            ModelFormat::Onnx | ModelFormat::Script | ModelFormat::Nodes | ModelFormat::Relay => {
                 self.load_model(&source)
             }
             #[cfg(not(feature = "compiler"))]
             ModelFormat::Onnx => Err(lacks("onnx")),
             #[cfg(not(feature = "compiler"))]
             ModelFormat::Script | ModelFormat::Relay => Err(lacks("script")),
+            #[cfg(not(feature = "compiler"))]
+            ModelFormat::Nodes => Err(lacks("reflect")),
             ModelFormat::Library => self.load_library(&source),
             ModelFormat::RelayExecutable => self.load_relay(&source),
         };
@@ -217,11 +219,14 @@ impl Engine {
             #[cfg(not(feature = "onnx"))]
             ModelFormat::Onnx => Err(lacks("onnx")),
             #[cfg(not(feature = "script"))]
-            ModelFormat::Script | ModelFormat::Relay => Err(lacks("script")),
+            ModelFormat::Script | ModelFormat::Relay | ModelFormat::Nodes => Err(lacks("script")),
             #[cfg(feature = "script")]
-            ModelFormat::Script | ModelFormat::Relay => {
-                let kind =
-                    if source.format()? == ModelFormat::Relay { "Relay" } else { "TVMScript" };
+            ModelFormat::Script | ModelFormat::Relay | ModelFormat::Nodes => {
+                let kind = match source.format()? {
+                    ModelFormat::Relay => "Relay",
+                    ModelFormat::Nodes => "nodes",
+                    _ => "TVMScript",
+                };
                 Ok(ModelInfo::of_text(kind, &source, &source.import()?))
             }
             ModelFormat::Library => {

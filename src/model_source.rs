@@ -26,6 +26,8 @@ pub enum ModelFormat {
     Onnx,
     /// TVMScript: `.py`.
     Script,
+    /// Nodes of TVM's IR, as `tvm.ir.save_json` and [`ir::save`](crate::ir::save) write them: `.json`.
+    Nodes,
     /// Relay text, of TVM 0.8 to 0.19: `.relay`, or a file of any name that begins with
     /// `#[version = "0.0.5"]`.
     Relay,
@@ -42,6 +44,7 @@ impl fmt::Display for ModelFormat {
         f.write_str(match self {
             ModelFormat::Onnx => "onnx",
             ModelFormat::Script => "py",
+            ModelFormat::Nodes => "json",
             ModelFormat::Relay => "relay",
             ModelFormat::Library => "so",
             ModelFormat::RelayExecutable => "ro",
@@ -59,11 +62,11 @@ impl FromStr for ModelFormat {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<ModelFormat, String> {
-        use ModelFormat::{Library, Onnx, Relay, RelayExecutable, Script};
-        let all = [Onnx, Script, Relay, Library, RelayExecutable];
+        use ModelFormat::{Library, Nodes, Onnx, Relay, RelayExecutable, Script};
+        let all = [Onnx, Script, Nodes, Relay, Library, RelayExecutable];
         let found = all.into_iter().find(|format| format.to_string() == text);
         found.ok_or_else(|| {
-            format!("a model of format {text:?}; expected onnx, py, relay, so or ro")
+            format!("a model of format {text:?}; expected onnx, py, json, relay, so or ro")
         })
     }
 }
@@ -74,6 +77,7 @@ impl ModelFormat {
         match self {
             ModelFormat::Onnx => "the ONNX model in memory",
             ModelFormat::Script => "the TVMScript in memory",
+            ModelFormat::Nodes => "the nodes in memory",
             ModelFormat::Relay => "the Relay text in memory",
             ModelFormat::Library => "the library in memory",
             ModelFormat::RelayExecutable => "the Relay executable in memory",
@@ -93,7 +97,7 @@ impl ModelFormat {
     fn of_name(name: &Path) -> Result<ModelFormat> {
         let extension = name.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
         extension.and_then(|extension| extension.parse().ok()).ok_or_else(|| {
-            let what = "not a model by its name; expected .onnx, .py, .relay, .so or .ro";
+            let what = "not a model by its name; expected .onnx, .py, .json, .relay, .so or .ro";
             Error::new(ErrorKind::Unsupported, format!("{}: {what}", name.display()))
         })
     }

@@ -136,18 +136,42 @@ impl Pipeline {
     /// # Ok::<(), reflex::Error>(())
     /// ```
     pub fn pass(mut self, place: &str, name: &str, function: Function) -> Result<Pipeline> {
-        let (side, pass) = place.split_once(':').unwrap_or_default();
-        let place = match side {
-            "before" => Place::Before(pass),
-            "after" => Place::After(pass),
-            _ => {
-                return Err(Error::input(format!(
-                    "{place:?} is neither before:PASS nor after:PASS"
-                )));
-            }
-        };
         let pass = Arc::new(ScriptPass(function));
-        self.sequence.insert(place, name, pass).map_err(Error::input)?;
+        self.sequence.insert(place_of(place)?, name, pass).map_err(Error::input)?;
+        Ok(self)
+    }
+
+    /// Puts in a pass from outside that works on nodes ([`ir`](crate::ir)) in place of text.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    ///
+    /// use reflex::{Engine, Pipeline};
+    ///
+    /// static CALLS: AtomicUsize = AtomicUsize::new(0);
+    /// let count = |graph: reflex::ir::Graph| {
+    ///     let mut calls = 0;
+    ///     graph.visit(&mut |_, node| calls += usize::from(&*node.key == "ir.Call"));
+    ///     CALLS.store(calls, Ordering::Relaxed);
+    ///     Ok(graph)
+    /// };
+    /// let pipeline = Pipeline::default().node_pass("before:fold_constants", "count", count)?;
+    /// Engine::builder().pipeline(pipeline).build()?.load("examples/softmax.py")?;
+    /// assert!(CALLS.load(Ordering::Relaxed) > 0);
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    #[cfg(feature = "reflect")]
+    pub fn node_pass(
+        mut self,
+        place: &str,
+        name: &str,
+        pass: impl Fn(crate::ir::Graph) -> std::result::Result<crate::ir::Graph, String>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Result<Pipeline> {
+        let pass = Arc::new(NodePass(Box::new(pass)));
+        self.sequence.insert(place_of(place)?, name, pass).map_err(Error::input)?;
         Ok(self)
     }
 
@@ -281,6 +305,31 @@ fn outside(name: &str) -> std::result::Result<Arc<dyn ModulePass>, String> {
             .ok_or_else(|| format!("no pass {name:?}: no function is registered by this name"))?,
     };
     Ok(Arc::new(ScriptPass(function)))
+}
+
+/// A place that is written `before:PASS` or `after:PASS`.
+fn place_of(place: &str) -> Result<Place<'_>> {
+    match place.split_once(':').unwrap_or_default() {
+        ("before", pass) => Ok(Place::Before(pass)),
+        ("after", pass) => Ok(Place::After(pass)),
+        _ => Err(Error::input(format!("{place:?} is neither before:PASS nor after:PASS"))),
+    }
+}
+
+/// A function from nodes to nodes.
+#[cfg(feature = "reflect")]
+struct NodePass<F: ?Sized>(Box<F>);
+
+#[cfg(feature = "reflect")]
+impl<F> ModulePass for NodePass<F>
+where
+    F: Fn(crate::ir::Graph) -> std::result::Result<crate::ir::Graph, String> + Send + Sync + ?Sized,
+{
+    fn run(&self, module: Module, _: &mut RuntimeModules) -> std::result::Result<Module, String> {
+        let nodes = crate::ir::of_module(&module).map_err(|e| e.to_string())?;
+        drop(module);
+        crate::ir::to_module(&(self.0)(nodes)?).map_err(|e| e.to_string())
+    }
 }
 
 /// A packed function from TVMScript to TVMScript.

@@ -121,7 +121,11 @@ impl Server {
         let format = ModelFormat::of_path(model)?;
         let folder = tempfile::tempdir().map_err(|e| Error::io(&std::env::temp_dir(), &e))?;
         let (program, file) = match (format, self.levels.last(), self.opens_libraries) {
-            (ModelFormat::Onnx | ModelFormat::Script | ModelFormat::Relay, Some(level), true) => {
+            (
+                ModelFormat::Onnx | ModelFormat::Script | ModelFormat::Nodes | ModelFormat::Relay,
+                Some(level),
+                true,
+            ) => {
                 let program = options.levels([*level]).build()?.load(model)?;
                 let file = folder.path().join("program.so");
                 program.save(&file)?;

@@ -10,7 +10,7 @@ use std::process::Command;
 use imports::Imports;
 
 /// Crate, and the reflex crates it may depend on directly (outside tests).
-const ARROWS: [(&str, &[&str]); 20] = [
+const ARROWS: [(&str, &[&str]); 21] = [
     ("reflex-runtime", &[]),
     ("reflex-vm", &["reflex-runtime"]),
     ("reflex-relay", &["reflex-vm", "reflex-runtime"]),
@@ -21,6 +21,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("reflex-rpc", &["reflex-runtime"]),
     ("reflex-cuda", &["reflex-runtime"]),
     ("reflex-node", &[]),
+    ("reflex-reflect", &["reflex-graph", "reflex-node", "reflex-tir"]),
     ("reflex-triton", &["reflex"]),
     ("reflex-codemem", &[]),
     ("reflex-ptx", &[]),
@@ -59,6 +60,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
             "reflex-rpc",
             "reflex-cuda",
             "reflex-node",
+            "reflex-reflect",
             "reflex-codemem",
             "reflex-baseline",
             "reflex-cranelift",
@@ -67,8 +69,16 @@ const ARROWS: [(&str, &[&str]); 20] = [
 ];
 
 /// Crates whose source may hold no `unsafe`.
-const SAFE: [&str; 7] =
-    ["src/relay", "src/tir", "src/graph", "src/onnx", "src/lower", "src/node", "tests/ptx"];
+const SAFE: [&str; 8] = [
+    "src/relay",
+    "src/tir",
+    "src/graph",
+    "src/onnx",
+    "src/lower",
+    "src/node",
+    "src/reflect",
+    "tests/ptx",
+];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -186,7 +196,9 @@ fn what_opens_artifacts_alone_is_small() {
     let jit = ["reflex-codemem", "reflex-cranelift"];
     assert_eq!(own(with_features("jit")), [&jit[..], &artifacts].concat());
     let models = with_features("onnx,cranelift");
-    for absent in ["rustls", "clap", "reflex-rpc", "reflex-cuda", "reflex-node", "npyz"] {
+    for absent in
+        ["rustls", "clap", "reflex-rpc", "reflex-cuda", "reflex-node", "reflex-reflect", "npyz"]
+    {
         assert!(!models.contains(absent), "{absent}");
     }
     // The default needs no LLVM either.
@@ -211,7 +223,7 @@ struct Layout {
     circle: usize,
 }
 
-const LAYOUTS: [Layout; 20] = [
+const LAYOUTS: [Layout; 21] = [
     Layout {
         dir: "src/runtime",
         layers: &[
@@ -268,7 +280,7 @@ const LAYOUTS: [Layout; 20] = [
         layers: &[
             "dim_text dims op registered_op strides",
             "block_quantized infer literal visit",
-            "builder constant_pool registered verify",
+            "builder constant_pool registered saved_tensor verify",
             "ir relay script",
             "bind_symbolic_vars eval print",
             "pattern",
@@ -306,9 +318,10 @@ const LAYOUTS: [Layout; 20] = [
     },
     Layout {
         dir: "src/node",
-        layers: &["graph path reader table", "equal_rules writer", "hash json", "equal"],
+        layers: &["graph path reader table", "builder equal_rules writer", "hash json", "equal"],
         circle: 1,
     },
+    Layout { dir: "src/reflect", layers: &["table", "export", "import"], circle: 1 },
     Layout {
         dir: "src/rpc",
         layers: &[

@@ -11,7 +11,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use reflex::ir::{first_mismatch, load, save, structural_hash};
+use reflex::ir::{
+    Builder, Given, Graph, Value as Plain, first_mismatch, load, of_module, save, structural_hash,
+    to_module,
+};
+use reflex::{Engine, Level};
 use serde_json::Value;
 use tvm::{python, script};
 
@@ -184,4 +188,196 @@ fn the_command_line_prints_the_first_difference() {
     assert_eq!((code, said.as_str()), (Some(1), "<root>[0]: 1 is not 2\n"));
     let (code, _, error) = diff("a.json", "c.json");
     assert!(code == Some(2) && error.contains("c.json: not the JSON of tvm.ir"), "{error}");
+}
+
+/// The difference after a module went through nodes, their JSON and back.
+fn difference(graph: &Graph) -> Option<String> {
+    let saved = load(&save(graph)).expect("what was saved is read");
+    let module = match to_module(&saved) {
+        Ok(module) => module,
+        Err(why) => return Some(why.to_string()),
+    };
+    let again = of_module(&module).expect("nodes");
+    assert_eq!(
+        structural_hash(graph) == structural_hash(&again),
+        first_mismatch(graph, &again).is_none()
+    );
+    first_mismatch(graph, &again).map(|mismatch| mismatch.to_string())
+}
+
+/// The texts of the tests, by name.
+fn texts() -> Vec<PathBuf> {
+    let folder = root().join("tests/filetests/relax");
+    let found = std::fs::read_dir(&folder).expect("a folder");
+    let mut paths: Vec<PathBuf> = found
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|e| e == "py"))
+        .collect();
+    paths.sort();
+    assert!(paths.len() > 20, "{}", paths.len());
+    paths
+}
+
+fn stages() -> Vec<String> {
+    let engine = Engine::new().expect("an engine");
+    let error = engine.nodes_after("examples/softmax.py", "no_pass").unwrap_err().to_string();
+    let (_, list) = error.split_once("there are ").expect("the passes");
+    let names = list.split(", ").filter(|name| !["bytecode", "serialise_threads"].contains(name));
+    names.map(str::to_owned).collect()
+}
+
+/// Modules with other regions from their nodes: what a block declares is computed anew where it does not name every
+/// buffer that it reads, as from text.
+const REGIONS: [&str; 2] = ["dynamic after fuse_operators", "reduce after fuse_operators"];
+
+/// The module of every text, at the start and after each pass, is the same from its nodes; TVM reads them all.
+#[test]
+fn modules_after_every_pass_are_the_same_from_their_nodes() {
+    let engine = Engine::builder().levels([Level::V3]).build().expect("an engine");
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("own-nodes-after");
+    let _ = std::fs::remove_dir_all(&out);
+    std::fs::create_dir_all(&out).expect("a folder");
+    let (stages, mut count, mut faults) = (stages(), 0, vec![]);
+    assert!(stages.len() > 8 && stages.last().is_some_and(|name| name == "lower"), "{stages:?}");
+    for path in texts() {
+        let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+        // Texts that are refused are other tests'.
+        let Ok(start) = Engine::nodes(&path) else { continue };
+        let mut last = structural_hash(&start);
+        faults.extend(difference(&start).map(|why| format!("{name}: {why}")));
+        for stage in &stages {
+            let graph = match engine.nodes_after(&path, stage) {
+                Ok(graph) => graph,
+                Err(why) if why.to_string().contains("leaves no module") => continue,
+                Err(why) => panic!("{name} after {stage}: {why}"),
+            };
+            // Only what a pass has changed.
+            if std::mem::replace(&mut last, structural_hash(&graph)) == last {
+                continue;
+            }
+            count += 1;
+            let at = format!("{name} after {stage}");
+            match difference(&graph) {
+                Some(why) if REGIONS.contains(&at.as_str()) && why.contains(".reads[") => {}
+                Some(why) => faults.push(format!("{at}: {why}")),
+                None => {}
+            }
+            let file = out.join(format!("{name}.{stage}.json"));
+            std::fs::write(file, save(&graph)).expect("writes");
+            std::fs::write(out.join(format!("{name}.{stage}.py")), "").expect("writes");
+        }
+    }
+    assert!(faults.is_empty(), "{} of {count}:\n{}", faults.len(), faults.join("\n"));
+    println!("{count} modules after passes are the same from their nodes");
+    assert!(count > 60, "{count}");
+    let Some(python) = python() else { return };
+    let said = script(&python, "own_nodes.py", &[out.to_str().expect("UTF-8")]);
+    let unread: Vec<&str> = said.lines().filter(|line| !line.contains(" loaded")).collect();
+    assert!(unread.is_empty(), "TVM does not load:\n{}", unread.join("\n"));
+    assert_eq!(said.lines().count(), count);
+    println!("tvm: loads all of them");
+}
+
+/// ONNX's own cases are the same from their nodes.
+#[test]
+fn models_of_onnx_are_the_same_from_their_nodes() {
+    let Some(folder) = tvm::skip::variable("REFLEX_ONNX_CASES") else { return };
+    let (mut count, mut faults) = (0, vec![]);
+    for entry in std::fs::read_dir(folder).expect("the cases") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        // What is not imported is another test's.
+        let Ok(graph) = Engine::nodes(path.join("model.onnx")) else { continue };
+        count += 1;
+        faults.extend(difference(&graph).map(|why| format!("{name}: {why}")));
+    }
+    faults.sort();
+    let shown = faults.iter().take(40).cloned().collect::<Vec<_>>().join("\n");
+    assert!(faults.is_empty(), "{} of {count}:\n{shown}", faults.len());
+    println!("{count} models of ONNX's cases are the same from their nodes");
+    assert!(count > 1500, "{count}");
+}
+
+/// The same answers from a model and from its nodes, also after a pass that ran alone.
+#[test]
+fn nodes_are_models() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("mlp.json");
+    let graph = Engine::nodes("tests/filetests/relax/mlp.py").expect("nodes");
+    std::fs::write(&file, save(&graph)).expect("writes");
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_reflex"));
+        let output = command.args(args).current_dir(root()).output().expect("the command runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        text
+    };
+    let path = file.to_str().expect("UTF-8");
+    assert_eq!(run(&["diff", path, "tests/filetests/relax/mlp.py"]), "");
+    assert_eq!(run(&["inspect", path, "--nodes"]).trim(), save(&graph));
+    let after = run(&["inspect", path, "--nodes", "fuse_operators"]);
+    let after = load(after.trim()).expect("nodes");
+    let ours = Engine::new()
+        .unwrap()
+        .nodes_after("tests/filetests/relax/mlp.py", "fuse_operators")
+        .unwrap();
+    assert_eq!(first_mismatch(&after, &ours), None);
+    let seed = |model: &str| run(&["run", model, "--seed", "3"]);
+    assert_eq!(seed(path), seed("tests/filetests/relax/mlp.py"));
+    assert!(run(&["info", path]).contains("nodes"), "{}", run(&["info", path]));
+}
+
+#[test]
+fn hostile_nodes_are_no_modules_within_bounds() {
+    let softmax = save(&Engine::nodes("examples/softmax.py").expect("nodes"));
+    let refused = |text: &str| {
+        let graph = load(text).unwrap_or_else(|e| panic!("{e}: {text:.200}"));
+        to_module(&graph).map(drop).unwrap_err().to_string()
+    };
+    let cases = [
+        ("relax.nn.softmax", "relax.nn.softmaxx", "softmaxx"),
+        ("\"purity\":true", "\"purity\":7", ""),
+        ("relax.TensorType", "relax.TensorTypes", "the type relax.TensorTypes"),
+        ("\"dtype\":\"float32\"", "\"dtype\":\"float33\"", "the data type `float33`"),
+        ("ir.IRModule", "ir.IRModules", "where ir.IRModule is expected"),
+    ];
+    for (from, to, why) in cases {
+        let text = softmax.replace(from, to);
+        assert_ne!(text, softmax, "{from}");
+        let Ok(graph) = load(&text) else { continue };
+        match to_module(&graph) {
+            Ok(_) => assert_eq!(why, "", "{from}"),
+            Err(error) => assert!(error.to_string().contains(why), "{from}: {error}"),
+        }
+    }
+    // A tower of sums, shared twice at each floor, or deep: neither time nor stack.
+    for (floors, why) in [(60, "shared too often"), (100_000, "nested too deeply")] {
+        let mut b = Builder::new();
+        let ty = b.object("ir.PrimType", &[("dtype", Given::DType("int64".into()))]);
+        let one = [("ty", Given::Node(ty)), ("value", Given::Value(Plain::Int(1)))];
+        let mut sum = b.object("ir.IntImm", &one);
+        for _ in 0..floors {
+            let fields =
+                [("ty", Given::Node(ty)), ("a", Given::Node(sum)), ("b", Given::Node(sum))];
+            sum = b.object("prim.Add", &fields);
+        }
+        let none = b.array(vec![]);
+        let evaluate = b.object("tirx.Evaluate", &[("value", Given::Node(sum))]);
+        let _ = evaluate;
+        let store = [("condition", Given::Node(sum)), ("body", Given::Node(evaluate))];
+        let body = b.object("tirx.While", &store);
+        let ret = b.object("ir.TupleType", &[("fields", Given::Node(none))]);
+        let fields = [
+            ("params", Given::Node(none)),
+            ("ret_type", Given::Node(ret)),
+            ("body", Given::Node(body)),
+        ];
+        let kernel = b.object("tirx.PrimFunc", &fields);
+        let name = b.string("k");
+        let global = b.object("ir.GlobalVar", &[("name_hint", Given::Node(name))]);
+        let functions = b.map(vec![global, kernel]);
+        let root = b.object("ir.IRModule", &[("functions", Given::Node(functions))]);
+        let error = refused(&save(&b.finish(root)));
+        assert!(error.contains(why), "{floors}: {error}");
+    }
 }

@@ -1,7 +1,7 @@
 """Runs tensor programs: ONNX models, TVMScript, artifacts of `reflex compile`, TVM's executables.
 
 >>> import numpy as np, reflex
->>> program = reflex.load(model)                  # .onnx, .py, .relay, .so or .ro
+>>> program = reflex.load(model)                  # .onnx, .py, .json, .relay, .so or .ro
 >>> print(*program.inputs, *program.outputs)
 x: float32[n, 8] w: float32[8, 5] output0: float32[n, 5]
 >>> session = program.session()
@@ -80,7 +80,9 @@ __all__ = [
     "load",
     "load_module",
     "memory",
+    "nodes",
     "register_global_func",
+    "run_pass",
     "set_memory_limit",
 ]
 
@@ -107,7 +109,7 @@ def load(
     kernels: _Path | None = None,
     params: _Path | None = None,
     pipeline: str | None = None,
-    passes: Mapping[str, Callable[[str], str]] | None = None,
+    passes: Mapping[str, Callable[[str], str] | ir.NodePass] | None = None,
     instrument: Instrument | None = None,
     dispatch: Sequence[Dispatch] | None = None,
     schedules: Iterable[str | Schedule] | None = None,
@@ -188,7 +190,7 @@ def _load_arguments(
     kernels: _Path | None = None,
     params: _Path | None = None,
     pipeline: str | None = None,
-    passes: Mapping[str, Callable[[str], str]] | None = None,
+    passes: Mapping[str, Callable[[str], str] | ir.NodePass] | None = None,
     instrument: Instrument | None = None,
     dispatch: Sequence[Dispatch] | None = None,
     schedules: Iterable[str | Schedule] | None = None,
@@ -198,7 +200,7 @@ def _load_arguments(
     use_tensor_class()
     if isinstance(model, (bytes, bytearray, memoryview)):
         if format is None:
-            raise TypeError('a model in memory needs its format: "onnx", "py", "relay", "so" or "ro"')
+            raise TypeError('a model in memory needs its format: "onnx", "py", "json", "relay", "so" or "ro"')
         data: str | bytes = bytes(model)
     else:
         data = os.fspath(model)
@@ -232,7 +234,7 @@ def _text(path: _Path | None) -> str | None:
 
 def _custom(
     pipeline: str | None,
-    passes: Mapping[str, Callable[[str], str]] | None,
+    passes: Mapping[str, Callable[[str], str] | ir.NodePass] | None,
     instrument: Instrument | None,
     dispatch: Sequence[Dispatch] = (),
     schedules: tuple[str, ...] = (),
@@ -240,7 +242,7 @@ def _custom(
 ) -> tuple[Any, ...]:
     """The arguments of the library for a pipeline, passes, dispatches, schedules, a target and an instrument."""
     listed: list[Any] = [
-        (place, getattr(run, "__name__", f"pass {at}"), _script_pass(run))
+        _outside_pass(place, f"pass {at}", run)
         for at, (place, run) in enumerate((passes or {}).items())
     ]
     listed += [each.parts for each in dispatch]
@@ -249,8 +251,10 @@ def _custom(
     return pipeline, listed or None, None if instrument is None else _watcher(instrument)
 
 
-def _script_pass(run: Callable[[str], str]) -> Any:
-    return tvm_ffi.convert(lambda text: run(str(text)))
+def _outside_pass(place: str, name: str, run: Callable[[str], str] | ir.NodePass) -> tuple[str, str, Any]:
+    if isinstance(run, ir.NodePass):
+        return f"nodes {place}", getattr(run, "__name__", name), tvm_ffi.convert(run.packed)
+    return place, getattr(run, "__name__", name), tvm_ffi.convert(lambda text: run(str(text)))
 
 
 def _watcher(instrument: Instrument) -> Any:
@@ -261,8 +265,8 @@ def _watcher(instrument: Instrument) -> Any:
 
 
 def compile(model: Any, format: str | None = None, **options: Any) -> Program:
-    """Compiles a model in memory: TVMScript as a string, ONNX as bytes, or a module of TVM. The options
-    are those of `load`.
+    """Compiles a model in memory: TVMScript as a string, ONNX as bytes, a graph of nodes or a module of
+    TVM. The options are those of `load`.
 
     >>> script = "@I.ir_module\\nclass Module:\\n    @R.function\\n" \\
     ...     "    def main(x: R.Tensor((2,), 'float32')) -> R.Tensor((2,), 'float32'):\\n" \\
@@ -282,9 +286,11 @@ def _in_memory(model: Any) -> tuple[bytes, str]:
         return model.encode(), "py"
     if isinstance(model, (bytes, bytearray, memoryview)):
         return bytes(model), "onnx"
+    if isinstance(model, ir.Graph):
+        return model.save_json().encode(), "json"
     if callable(getattr(model, "script", None)):
         return str(model.script(show_meta=True)).encode(), "py"
-    raise TypeError(f"a model is TVMScript, the bytes of ONNX or a module of TVM, not {type(model)}")
+    raise TypeError(f"a model is TVMScript, the bytes of ONNX, a graph or a module of TVM, not {type(model)}")
 
 
 def _model(model: Any) -> tuple[str | bytes, str | None]:
@@ -297,7 +303,7 @@ def inspect(
     model: Any,
     after: str | None = None,
     pipeline: str | None = None,
-    passes: Mapping[str, Callable[[str], str]] | None = None,
+    passes: Mapping[str, Callable[[str], str] | ir.NodePass] | None = None,
     instrument: Instrument | None = None,
     dispatch: Sequence[Dispatch] | None = None,
     schedules: Iterable[str | Schedule] | None = None,
@@ -319,6 +325,42 @@ def inspect(
         dispatch=dispatch, schedules=schedules,
     )
     return str(_reflex["inspect"](data, *options, *_custom(*custom), after))
+
+
+def nodes(model: Any, after: str | None = None, pipeline: str | None = None) -> ir.Graph:
+    """Returns the nodes of a model, as it was imported or after a pass; after a pass of kernels, those of
+    the kernels alone. It is a path, or a model in memory as `compile` takes it.
+
+    >>> graph = reflex.nodes(script)
+    >>> graph.root.key, [name.name_hint.value for name in graph.root.functions]
+    ('ir.IRModule', ['main'])
+    >>> legal = reflex.nodes(script, after="fuse_operators")
+    >>> reflex.ir.structural_equal(graph, legal), len(legal.root.functions) > 1
+    (False, True)
+    >>> reflex.compile(graph).functions
+    ['main']
+    """
+    data, kind = _model(model)
+    data, options, custom = _load_arguments(data, format=kind, pipeline=pipeline)
+    return ir.Graph(_reflex["ir_of"](data, *options, *_custom(*custom), after))
+
+
+def run_pass(name: str, model: Any, pipeline: str | None = None) -> Any:
+    """Returns the module of a model after one pass alone: a graph of a graph, else TVMScript. `pipeline`
+    sets the options of the pass. A pass of kernels, `schedule` or `lower`, runs on all of them.
+
+    >>> "T.prim_func" in reflex.run_pass("fuse_operators", script)
+    True
+    >>> graph = reflex.nodes(script)
+    >>> len(reflex.run_pass("fuse_operators", graph).root.functions) > 1
+    True
+    """
+    if isinstance(model, ir.Graph):
+        _, options, custom = _load_arguments("", pipeline=pipeline)
+        return ir.Graph(_reflex["run_pass"](model._handle, *options, *_custom(*custom), name))
+    data, kind = _model(model)
+    data, options, custom = _load_arguments(data, format=kind, pipeline=pipeline)
+    return str(_reflex["run_pass"](data, *options, *_custom(*custom), name))
 
 
 def list_passes() -> str:

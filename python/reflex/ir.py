@@ -1,4 +1,4 @@
-"""IR of TVM as nodes: what `tvm.ir.save_json` writes, without TVM.
+"""Models as nodes of TVM's IR: what `tvm.ir.save_json` writes, without TVM.
 
 >>> graph = reflex.ir.load_json('{"root_index":2,"nodes":[{"type":"int","data":4},{"type":"None"},'
 ...     '{"type":"ffi.Array","data":[0,1,0]}]}')
@@ -7,18 +7,21 @@
 >>> reflex.ir.load_json(graph.save_json()) == graph
 True
 
+`reflex.nodes` gives those of any model, as it was imported or after a pass; a graph is a model of
+`reflex.compile`, and what a pass works on (`NodePass`).
+
 Fields of an object are attributes by name (`node.op.name`), items of an array and entries of a map are
 got by index and key. A graph does not change; `Graph.replaced` makes another.
 """
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ._library import LIBRARY as _reflex
 
-__all__ = ["Graph", "Node", "first_mismatch", "load_json", "structural_equal", "structural_hash"]
+__all__ = ["Graph", "Node", "NodePass", "first_mismatch", "load_json", "structural_equal", "structural_hash"]
 
 
 class Graph:
@@ -55,6 +58,14 @@ class Graph:
         """
         return str(_reflex["ir_save"](self._handle))
 
+    def script(self) -> str:
+        """Returns the module that it is, as TVMScript; an error names what has no counterpart here.
+
+        >>> "R.matmul" in reflex.nodes(script).script()
+        True
+        """
+        return str(_reflex["ir_script"](self._handle))
+
     def walk(self) -> Iterator[Node]:
         """Yields every node that the root reaches, once, each before those it refers to.
 
@@ -75,18 +86,54 @@ class Graph:
             stack.extend(reversed(node._references()))
 
     def replaced(self, node: Node, value: Any) -> Graph:
-        """Returns the graph with another plain value in a node that is one, wherever it is referred to.
+        """Returns the graph with another node of it in place of a node, wherever that is referred to, or with
+        another plain value in a node that is one.
 
         >>> graph = reflex.ir.load_json('{"root_index":1,"nodes":[{"type":"int","data":4},'
         ...     '{"type":"ffi.Array","data":[0,0]}]}')
         >>> [item.value for item in graph.replaced(graph.root[0], 5).root]
         [5, 5]
+        >>> graph.replaced(graph.root, graph.root[0]).root
+        <reflex.ir.Node int 4>
         """
-        if node._graph is not self or node._form != "value":
-            raise ValueError("only a node of this graph that is a plain value is replaced")
+        if node._graph is not self:
+            raise ValueError("the node is of another graph")
         raw = json.loads(self.save_json())
+        if isinstance(value, Node):
+            if value._graph is not self:
+                raise ValueError("the other node is of another graph")
+            return load_json(json.dumps(_redirected(self, raw, node._at, value._at), ensure_ascii=False))
+        if node._form != "value":
+            raise ValueError("a node that is no plain value is replaced by a node")
         raw["nodes"][node._at]["data"] = value
-        return load_json(json.dumps(raw, separators=(",", ":"), ensure_ascii=False))
+        return load_json(json.dumps(raw, ensure_ascii=False))
+
+
+class NodePass:
+    """A pass of the caller's that works on nodes, for `passes` of `reflex.load`.
+
+    >>> def seen(graph):
+    ...     names.update(node.value for node in graph.walk() if node.key == "ir.Op")
+    ...     return graph
+    >>> names = set()
+    >>> passes = {"before:fold_constants": reflex.ir.NodePass(seen)}
+    >>> reflex.compile(script, passes=passes).functions, "relax.matmul" in names
+    (['main'], True)
+    """
+
+    def __init__(self, run: Callable[[Graph], Graph]) -> None:
+        self.__name__ = getattr(run, "__name__", "nodes")
+        self._run = run
+
+    def packed(self, graph: Any) -> Any:
+        """Returns the graph that the pass gives, both as the library has them.
+
+        >>> same = reflex.ir.NodePass(lambda graph: graph)
+        >>> handle = reflex.nodes(script)._handle
+        >>> same.packed(handle).same_as(handle)
+        True
+        """
+        return self._run(Graph(graph))._handle
 
 
 class Node:
@@ -184,6 +231,48 @@ def _name(node: Node) -> Any:
         name = node.name_hint
         return name.value if isinstance(name, Node) else name
     return None
+
+
+def _redirected(graph: Graph, raw: Any, old: int, new: int) -> Any:
+    """The JSON of a graph in which what refers to a node refers to another, in an order where every node
+    comes after those it refers to."""
+    nodes = {node._at: node for node in graph.walk()}
+
+    def references(at: int) -> list[int]:
+        return [new if to == old else to for to in nodes[at]._references()]
+
+    order: dict[int, int] = {}
+    open_nodes: set[int] = set()
+    stack = [new if graph._root == old else graph._root]
+    while stack:
+        at = stack[-1]
+        if at in order:
+            stack.pop()
+            continue
+        below = [to for to in references(at) if to not in order]
+        if not below:
+            order[at] = len(order)
+            stack.pop()
+        elif at in open_nodes:
+            raise ValueError("the other node refers to the one that it replaces")
+        else:
+            open_nodes.add(at)
+            stack.extend(reversed(below))
+    made = []
+    for at in order:
+        key, data = nodes[at]._key, raw["nodes"][at].get("data")
+        if nodes[at]._form == "items":
+            data = [order[new if to == old else to] for to in data]
+        elif nodes[at]._form == "fields":
+            inline = (str, int, float, type(None))
+            held = dict(zip(nodes[at]._names, nodes[at]._held))
+            data = {
+                name: value if isinstance(held[name], inline) else order[new if value == old else value]
+                for name, value in data.items()
+            }
+        made.append({"type": key} if "data" not in raw["nodes"][at] else {"type": key, "data": data})
+    root = order[new if graph._root == old else graph._root]
+    return {"root_index": root, "nodes": made, "metadata": raw.get("metadata", {})}
 
 
 def load_json(text: str) -> Graph:

@@ -10,10 +10,21 @@ use reflex_runtime::value::{Any, AnyView};
 
 type FfiResult<T = Any> = Result<T, Raised>;
 
-struct GraphObject(Graph);
+pub(super) struct GraphObject(pub(super) Graph);
 
 impl RustObject for GraphObject {
     const KEY: &'static str = "reflex.ir.Graph";
+}
+
+/// A graph as a value.
+pub(super) fn wrap(graph: Graph) -> Any {
+    Any::from(object::wrap(GraphObject(graph)))
+}
+
+/// The graph that a value is, if it is one.
+pub(super) fn unwrap<'a>(value: &'a AnyView<'_>) -> Option<&'a Graph> {
+    let object = value.object_ref().and_then(object::get::<GraphObject>)?;
+    Some(&object.0)
 }
 
 fn with<T>(
@@ -33,12 +44,20 @@ pub(super) fn load(args: &[AnyView<'_>]) -> FfiResult {
     let text = args.first().and_then(|text| text.as_str());
     let text = text.ok_or_else(|| Raised::type_error("the JSON of a graph is a string"))?;
     let graph = json::load(text).map_err(|e| Raised::value_error(e.to_string()))?;
-    Ok(Any::from(object::wrap(GraphObject(graph))))
+    Ok(wrap(graph))
 }
 
 /// `(graph)`: its JSON.
 pub(super) fn save(args: &[AnyView<'_>]) -> FfiResult {
     with(args, 0, |graph| Ok(Any::from(json::save(graph).as_str())))
+}
+
+/// `(graph)`: the module that it is, as TVMScript.
+pub(super) fn script(args: &[AnyView<'_>]) -> FfiResult {
+    with(args, 0, |graph| {
+        let module = crate::ir::to_module(graph).map_err(|e| e.to_object())?;
+        Ok(Any::from(reflex_graph::print::module_with_metadata(&module).as_str()))
+    })
 }
 
 /// `(graph)`: the root and the number of nodes.

@@ -33,7 +33,7 @@ use crate::global_func;
 use crate::library_function as library;
 use crate::log;
 use crate::memory as usage;
-use crate::model_source::ModelSource;
+use crate::model_source::{ModelFormat, ModelSource};
 use crate::options::{Mode, SessionOptions};
 use crate::passes::{FunctionInstrument, Pipeline};
 use crate::program::Program;
@@ -143,7 +143,8 @@ fn unknown(what: &str, name: &str) -> Raised {
 /// The engine that arguments describe: `(model, device, threads, kernel cache or None, tier policy or
 /// None, precision or None, goal or None, format, kernels, params, pipeline or None, passes as (place, name,
 /// function) or None, instrument or None)`. A pass at the place "schedule" is traces of kernels, one at
-/// "target" the target: the name is their text.
+/// "target" the target: the name is their text. One at "nodes before:PASS" or "nodes after:PASS" takes and
+/// gives a graph of nodes.
 fn engine(args: &[AnyView<'_>]) -> FfiResult<Engine> {
     let device = string(args, 1)?;
     let threads = usize::try_from(arg::<i64>(args, 2)?).unwrap_or(0);
@@ -214,7 +215,11 @@ fn pipeline(args: &[AnyView<'_>]) -> FfiResult<Pipeline> {
             let place = place.as_str().ok_or_else(|| place.mismatch("ffi.String"))?;
             let name = name.as_str().ok_or_else(|| name.mismatch("ffi.String"))?;
             let function = Function::try_from(function.view())?;
-            pipeline = pipeline.pass(place, name, function).map_err(raise)?;
+            pipeline = match place.strip_prefix("nodes ") {
+                Some(place) => pipeline.node_pass(place, name, of_nodes(function)),
+                None => pipeline.pass(place, name, function),
+            }
+            .map_err(raise)?;
         }
     }
     if given(12).is_some() {
@@ -224,8 +229,22 @@ fn pipeline(args: &[AnyView<'_>]) -> FfiResult<Pipeline> {
     Ok(pipeline)
 }
 
-/// The model that the arguments of [`engine`] describe: a path, or bytes and their format.
+/// A packed function that takes a graph of nodes and gives one.
+fn of_nodes(
+    function: Function,
+) -> impl Fn(crate::ir::Graph) -> std::result::Result<crate::ir::Graph, String> + Send + Sync {
+    move |graph| {
+        let graph = super::ir::wrap(graph);
+        let given = function.call(&[graph.view()]).map_err(|e| e.to_string())?;
+        super::ir::unwrap(&given.view()).cloned().ok_or_else(|| "it gives no graph".to_owned())
+    }
+}
+
+/// The model that the arguments of [`engine`] describe: a path, bytes and their format, or a graph of nodes.
 fn model(args: &[AnyView<'_>]) -> FfiResult<ModelSource> {
+    if let Some(graph) = args.first().and_then(super::ir::unwrap) {
+        return Ok(ModelSource::bytes(ModelFormat::Nodes, crate::ir::save(graph)));
+    }
     let (kernels, params) = (optional(args, 8)?, optional(args, 9)?);
     let beside = |mut source: ModelSource| {
         if let Some(kernels) = kernels {
@@ -530,6 +549,33 @@ fn inspect(args: &[AnyView<'_>]) -> FfiResult {
     Ok(Any::from(text.map_err(|error| raise_of(error, args))?.as_str()))
 }
 
+/// The arguments of [`engine`], then the name of a pass or None: the nodes of the module after the pass, or of the
+/// model.
+fn ir_of(args: &[AnyView<'_>]) -> FfiResult {
+    let (engine, model) = (engine(args)?, model(args)?);
+    let graph = match optional(args, 13)? {
+        Some(pass) => engine.nodes_after(model, pass),
+        None => Engine::nodes(model),
+    };
+    Ok(super::ir::wrap(graph.map_err(|error| raise_of(error, args))?))
+}
+
+/// The arguments of [`engine`], then the name of a pass: the module of the model after this pass alone, as nodes
+/// where the model is a graph of nodes, else as TVMScript.
+fn run_pass(args: &[AnyView<'_>]) -> FfiResult {
+    let (engine, model, pass) = (engine(args)?, model(args)?, string(args, 13)?);
+    let run = || {
+        model.check_is_module()?;
+        let module = model.import().map_err(|e| e.at(&model))?;
+        engine.run_pass(module, pass)
+    };
+    let module = run().map_err(|error| raise_of(error, args))?;
+    if args.first().and_then(super::ir::unwrap).is_some() {
+        return Ok(super::ir::wrap(crate::ir::of_module(&module).map_err(raise)?));
+    }
+    Ok(Any::from(reflex_graph::print::module_with_metadata(&module).as_str()))
+}
+
 /// `()`: a builder of executables.
 fn exec_builder(_: &[AnyView<'_>]) -> FfiResult {
     super::exec_builder::create(program_handle)
@@ -635,6 +681,9 @@ exports! {
     __tvm_ffi_schedule_primitives = schedule_primitives;
     __tvm_ffi_ir_load = super::ir::load;
     __tvm_ffi_ir_save = super::ir::save;
+    __tvm_ffi_ir_of = ir_of;
+    __tvm_ffi_ir_script = super::ir::script;
+    __tvm_ffi_run_pass = run_pass;
     __tvm_ffi_ir_size = super::ir::size;
     __tvm_ffi_ir_node = super::ir::node;
     __tvm_ffi_ir_mismatch = super::ir::mismatch;

@@ -96,6 +96,8 @@ pub enum ReflexFormat {
     Relay = 3,
     /// An executable of TVM's Relay virtual machine.
     RelayExecutable = 4,
+    /// Nodes of TVM's IR as JSON.
+    Nodes = 5,
 }
 
 impl ReflexFormat {
@@ -106,6 +108,7 @@ impl ReflexFormat {
             (ReflexFormat::Library, ModelFormat::Library),
             (ReflexFormat::Relay, ModelFormat::Relay),
             (ReflexFormat::RelayExecutable, ModelFormat::RelayExecutable),
+            (ReflexFormat::Nodes, ModelFormat::Nodes),
         ];
         let found = known.into_iter().find(|(c, _)| *c as i32 == format);
         let none = || Error::input(format!("there is no format {format}"));

@@ -183,7 +183,7 @@ pub fn note_kernels(engine: &Engine, model: &Path) {
 /// A model and the mode to run it in.
 #[derive(Args)]
 pub struct ModelArgs {
-    /// Model: .onnx, .py (TVMScript), .so, or .ro (Relay).
+    /// Model: .onnx, .py (TVMScript), .json (nodes), .so, or .ro (Relay).
     pub model: PathBuf,
     #[command(flatten)]
     pub engine: EngineArgs,

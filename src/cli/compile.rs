@@ -12,7 +12,7 @@ use super::inputs::dims;
 /// Arguments of `compile`.
 #[derive(Args)]
 pub struct CompileArgs {
-    /// Model: .onnx or .py (TVMScript).
+    /// Model: .onnx, .py (TVMScript) or .json (nodes).
     model: PathBuf,
     /// The library to write.
     #[arg(short, long, value_name = "FILE.so")]

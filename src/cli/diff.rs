@@ -1,18 +1,19 @@
-//! `reflex diff`: the first structural difference of two modules of TVM.
+//! `reflex diff`: the first structural difference of two models.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use reflex::ir::{Graph, first_mismatch, load};
-use reflex::{Error, ErrorKind, Result};
+use reflex::{Engine, Error, ErrorKind, Result};
 
 use super::output::println;
 
 /// Arguments of `diff`.
 #[derive(Args)]
 pub struct DiffArgs {
-    /// A module as JSON, as tvm.ir.save_json writes it.
+    /// Model: nodes as tvm.ir.save_json writes them (.json), .py (TVMScript), .relay or .onnx.
     first: PathBuf,
     /// Another.
     second: PathBuf,
@@ -30,7 +31,12 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode> {
     }
 }
 
+/// The nodes of a file as they are, or those of the model that it is.
 fn read(path: &Path) -> Result<Graph> {
+    let known = ["py", "onnx", "relay"];
+    if path.extension().and_then(OsStr::to_str).is_some_and(|e| known.contains(&e)) {
+        return Engine::nodes(path);
+    }
     let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, &e))?;
     let refused = |e: &dyn std::fmt::Display| {
         Error::new(ErrorKind::Model, format!("not the JSON of tvm.ir.save_json: {e}"))

@@ -12,7 +12,7 @@ use super::output::println;
 /// Arguments of `info`.
 #[derive(Args)]
 pub struct InfoArgs {
-    /// Model: .onnx, .py (TVMScript), .so, or .ro (Relay).
+    /// Model: .onnx, .py (TVMScript), .json (nodes), .so, or .ro (Relay).
     model: PathBuf,
     #[command(flatten)]
     relay: RelayArgs,

@@ -13,7 +13,7 @@ use super::output::println;
 /// Arguments of `inspect`.
 #[derive(Args)]
 pub struct InspectArgs {
-    /// Model: .onnx, .py (TVMScript), .so, or .ro (Relay).
+    /// Model: .onnx, .py (TVMScript), .json (nodes), .so, or .ro (Relay).
     model: PathBuf,
     #[command(flatten)]
     engine: EngineArgs,
@@ -64,6 +64,9 @@ struct View {
     /// The module after a pass of the pipeline.
     #[arg(long, value_name = "PASS")]
     after: Option<String>,
+    /// The module as it was imported, or after a pass of the pipeline, as nodes: the JSON of tvm.ir.save_json.
+    #[arg(long, value_name = "PASS", num_args = 0..=1)]
+    nodes: Option<Option<String>>,
     /// Schedule of a kernel: the steps taken, and the rule of each stage.
     #[arg(long, value_name = "FUNC")]
     schedule: Option<String>,
@@ -86,6 +89,10 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode> {
     }
     let text = match &args.view {
         View { after: Some(pass), .. } => engine.dump_after(&args.model, pass)?,
+        View { nodes: Some(None), .. } => reflex::ir::save(&Engine::nodes(&args.model)?),
+        View { nodes: Some(Some(pass)), .. } => {
+            reflex::ir::save(&engine.nodes_after(&args.model, pass)?)
+        }
         View { schedule: Some(func), .. } => engine.dump_schedule(&args.model, func)?,
         View { asm: Some(func), .. } => engine.assembly(&args.model, func)?,
         View { ptx: Some(func), .. } => {

@@ -336,14 +336,85 @@ impl Engine {
     /// ```
     pub fn dump_after(&self, model: impl Into<ModelSource>, pass: &str) -> Result<String> {
         let source = model.into();
+        let (module, options) = self.staged(&source, pass)?;
+        dump::after(module, pass, &options, &self.compiler.pipeline).map_err(|e| e.at(source))
+    }
+
+    /// The module of a model, and the options of a pipeline that has the stage.
+    fn staged(&self, source: &ModelSource, stage: &str) -> Result<(Module, pipeline::Options)> {
         source.check_is_module()?;
         let options = self.compiler.pipeline_options();
         let stages = pipeline::stages(&options.pipeline);
-        if !stages.contains(&pass) {
-            return Err(Error::input(format!("no pass {pass:?}; there are {}", stages.join(", "))));
+        if !stages.contains(&stage) {
+            return Err(Error::input(format!(
+                "no pass {stage:?}; there are {}",
+                stages.join(", ")
+            )));
         }
-        let module = source.import().map_err(|e| e.at(&source))?;
-        dump::after(module, pass, &options, &self.compiler.pipeline).map_err(|e| e.at(source))
+        Ok((source.import().map_err(|e| e.at(source))?, options))
+    }
+
+    /// Returns the nodes of a model as it was imported, in TVM's form ([`ir`](crate::ir)).
+    ///
+    /// ```
+    /// use reflex::{Engine, ModelFormat, ModelSource, ir};
+    ///
+    /// let graph = Engine::nodes("examples/softmax.py")?;
+    /// let saved = ModelSource::bytes(ModelFormat::Nodes, ir::save(&graph));
+    /// assert_eq!(ir::first_mismatch(&graph, &Engine::nodes(saved)?), None);
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    #[cfg(feature = "reflect")]
+    pub fn nodes(model: impl Into<ModelSource>) -> Result<crate::ir::Graph> {
+        let source = model.into();
+        source.check_is_module()?;
+        let nodes = || crate::ir::of_module(&source.import()?);
+        nodes().map_err(|e| e.at(&source))
+    }
+
+    /// Returns the nodes of the module after a pass of the pipeline; after a pass of kernels, those of the
+    /// kernels alone.
+    ///
+    /// ```
+    /// use reflex::{Engine, ir};
+    ///
+    /// let engine = Engine::new()?;
+    /// let (before, after) = (
+    ///     Engine::nodes("examples/softmax.py")?,
+    ///     engine.nodes_after("examples/softmax.py", "fuse_operators")?,
+    /// );
+    /// let mismatch = ir::first_mismatch(&before, &after).unwrap();
+    /// assert!(mismatch.path.to_string().starts_with("<root>.functions["), "{mismatch}");
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    #[cfg(feature = "reflect")]
+    pub fn nodes_after(
+        &self,
+        model: impl Into<ModelSource>,
+        pass: &str,
+    ) -> Result<crate::ir::Graph> {
+        let source = model.into();
+        let (module, options) = self.staged(&source, pass)?;
+        let module = dump::module_after(module, pass, &options, &self.compiler.pipeline);
+        module.and_then(|module| crate::ir::of_module(&module)).map_err(|e| e.at(source))
+    }
+
+    /// Returns the module after one pass alone, with the options that the engine's pipeline has for it. A pass of
+    /// kernels, `schedule` or `lower`, runs on all of them.
+    ///
+    /// ```
+    /// use reflex::{Engine, ir};
+    ///
+    /// let module = ir::to_module(&Engine::nodes("examples/softmax.py")?)?;
+    /// let legal = Engine::new()?.run_pass(module, "fuse_operators")?;
+    /// assert!(legal.funcs.len() > 1, "the kernels of softmax");
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn run_pass(&self, module: Module, pass: &str) -> Result<Module> {
+        let options = self.compiler.pipeline_options();
+        let mut made = Default::default();
+        pipeline::run_one_pass(module, pass, &options, &mut made)
+            .map_err(|e| Error::new(crate::error::ErrorKind::Compile, e.to_string()))
     }
 
     /// Returns the schedule of a kernel, to which primitives are applied by hand: the kernel as the graph

@@ -68,6 +68,7 @@ pub mod print;
 pub mod registered;
 mod registered_op;
 pub mod relay;
+mod saved_tensor;
 pub mod script;
 mod strides;
 pub mod verify;

@@ -38,8 +38,9 @@ pub fn module(module: &Module) -> String {
     text
 }
 
-/// The calls of operators as text; `name` gives the names of all values.
-pub(crate) fn op_calls(
+/// The calls of operators as text; `name` gives the names of all values. Dimensions are named as
+/// [`Display`](std::fmt::Display) prints their variables.
+pub fn op_calls(
     module: &Module,
     func: &Func,
     calls: &[(&Op, &[Value])],
@@ -63,7 +64,7 @@ pub fn module_with_metadata(module: &Module) -> String {
 
 impl<'m> Printer<'m> {
     fn print(module: &'m Module) -> (String, Printer<'m>) {
-        let mut printer = Printer::new(module, impure(module));
+        let mut printer = Printer::new(module, impure_functions(module));
         for (id, func) in module.funcs.iter() {
             printer.names[id] = identifier(func.name());
         }
@@ -127,7 +128,7 @@ impl<'m> Printer<'m> {
 }
 
 /// Graph functions that call packed functions, directly or not: impure in Relax.
-fn impure(module: &Module) -> HashSet<FuncId> {
+pub fn impure_functions(module: &Module) -> HashSet<FuncId> {
     let mut found: HashSet<FuncId> = HashSet::new();
     loop {
         let before = found.len();

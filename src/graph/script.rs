@@ -77,6 +77,15 @@ pub fn parse(text: &str, file: &str) -> Result<Module, ScriptError> {
     Script::read(text, file)?.lower()
 }
 
+/// Reads a module whose metadata table has these constants, in place of one in the text.
+pub fn parse_with_constants(
+    text: &str,
+    file: &str,
+    constants: Vec<crate::Literal>,
+) -> Result<Module, ScriptError> {
+    Script::read(text, file)?.lower_with(constants)
+}
+
 /// Reads a module from a file.
 pub fn parse_file(path: impl AsRef<Path>) -> Result<Module, ScriptError> {
     Script::read_file(path)?.lower()

@@ -262,6 +262,38 @@ pub fn run_graph_passes(
     Ok(module)
 }
 
+/// The module after one pass of the pipeline alone, which may be one of kernels: it runs on all of them.
+pub fn run_one_pass(
+    mut module: Module,
+    pass: &str,
+    options: &Options,
+    made: &mut RuntimeModules,
+) -> Result<Module, LowerError> {
+    check(&module, "import")?;
+    if let Some(step) = options.pipeline.module_steps().find(|step| step.name() == pass) {
+        run_step(step, &mut module, options, made)?;
+        return Ok(module);
+    }
+    let target = options.cpus.first().map(|cpu| options.target(cpu));
+    let passes = match &target {
+        Some(Target::Gpu(_)) => GPU_KERNEL_PASSES,
+        _ => KERNEL_PASSES,
+    };
+    let found = passes.iter().find(|(name, _)| *name == pass);
+    let (Some((_, run)), Some(target)) = (found, target) else {
+        let own = options.pipeline.module_steps().map(Step::name);
+        let names: Vec<&str> = own.chain(passes.iter().map(|(name, _)| *name)).collect();
+        let text = format!("no pass {pass:?}; there are {}", names.join(", "));
+        return Err(LowerError::unsupported(text));
+    };
+    for func in module.funcs.values_mut() {
+        if let FuncData::Prim(kernel) = func {
+            *kernel = run(kernel, &target);
+        }
+    }
+    Ok(module)
+}
+
 /// Marks the kernels of a module as those that are not scheduled.
 fn leave_unscheduled(module: &mut Module, options: &Options) -> Result<(), LowerError> {
     if options.device_kind() == DeviceKind::Gpu {

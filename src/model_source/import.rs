@@ -57,14 +57,32 @@ impl ModelSource {
         }
         match self.format()? {
             ModelFormat::Relay => Ok(self.relay_text()?.lower()?),
+            ModelFormat::Nodes => self.module_of_nodes(),
             _ => Ok(self.script()?.lower()?),
         }
+    }
+
+    #[cfg(feature = "reflect")]
+    fn module_of_nodes(&self) -> Result<Module> {
+        let text = String::from_utf8(self.read()?)
+            .map_err(|e| Error::new(ErrorKind::Model, format!("not UTF-8: {e}")))?;
+        let graph = crate::ir::load(&text).map_err(|e| {
+            Error::new(ErrorKind::Model, format!("not the JSON of tvm.ir.save_json: {e}"))
+        })?;
+        crate::ir::to_module(&graph)
+    }
+
+    #[cfg(not(feature = "reflect"))]
+    fn module_of_nodes(&self) -> Result<Module> {
+        Err(lacks("reflect"))
     }
 
     /// Refuses what holds no module.
     pub(crate) fn check_is_module(&self) -> Result<()> {
         match self.format() {
-            Ok(ModelFormat::Onnx | ModelFormat::Script | ModelFormat::Relay) => Ok(()),
+            Ok(
+                ModelFormat::Onnx | ModelFormat::Script | ModelFormat::Nodes | ModelFormat::Relay,
+            ) => Ok(()),
             _ => {
                 let text = "passes run on models, not on compiled libraries";
                 Err(Error::input(format!("{self}: {text}")))
@@ -79,7 +97,9 @@ impl ModelSource {
 
     /// Imports a module; also returns the files that it was read from.
     fn import_files(&self, options: &ImportOptions) -> Result<(Module, Vec<SourceFile>)> {
-        let is_text = matches!(self.format()?, ModelFormat::Script | ModelFormat::Relay);
+        let format = self.format()?;
+        let is_text =
+            matches!(format, ModelFormat::Script | ModelFormat::Nodes | ModelFormat::Relay);
         match &self.origin {
             Origin::File(path) if is_text => {
                 let stamp = || FileStamp::at(path).map_err(|e| Error::io(path, &e));

@@ -22,6 +22,7 @@
 //! Decision: docs/decisions/0067-nodes.md
 #![forbid(unsafe_code)]
 
+pub mod builder;
 pub mod equal;
 mod equal_rules;
 pub mod graph;

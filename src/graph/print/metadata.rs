@@ -72,45 +72,8 @@ impl Nodes {
              \"ndim\": {rank}}}"
         );
         let ty = self.push("relax.TensorType", &tensor);
-        let value = self.push("ffi.Tensor", &format!("\"{}\"", base64(&saved(literal))));
+        let value = self.push("ffi.Tensor", &format!("\"{}\"", literal.to_saved()));
         let data = format!("{{\"span\": {none}, \"ty\": {ty}, \"value\": {value}}}");
         self.push("ir.GenericConst", &data)
     }
-}
-
-/// A tensor as TVM saves it: magic, reserved field, CPU device, rank, type, shape, byte count,
-/// bytes; all little-endian.
-fn saved(literal: &Literal) -> Vec<u8> {
-    let dtype = literal.dtype();
-    let mut out = vec![];
-    out.extend(crate::script::metadata::TENSOR_MAGIC.to_le_bytes());
-    out.extend(0u64.to_le_bytes());
-    out.extend(1i32.to_le_bytes());
-    out.extend(0i32.to_le_bytes());
-    out.extend((literal.shape().len() as i32).to_le_bytes());
-    out.extend([dtype.code, dtype.bits]);
-    out.extend(dtype.lanes.to_le_bytes());
-    for dim in literal.shape() {
-        out.extend(dim.to_le_bytes());
-    }
-    out.extend((literal.bytes().len() as i64).to_le_bytes());
-    out.extend(literal.bytes());
-    out
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let word =
-            chunk.iter().fold(0u32, |w, b| w << 8 | u32::from(*b)) << (8 * (3 - chunk.len()));
-        for digit in 0..4 {
-            if digit <= chunk.len() {
-                out.push(DIGITS[(word >> (18 - 6 * digit)) as usize & 63] as char);
-            } else {
-                out.push('=');
-            }
-        }
-    }
-    out
 }

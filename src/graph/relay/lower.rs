@@ -18,7 +18,6 @@ use serde_json::Value as Json;
 
 use super::ast::RelayModule;
 use super::source::{Result, Source};
-use crate::script::metadata;
 use crate::{FuncData, Literal, Module, verify};
 use context::{Context, needed};
 use func::FuncLowerer;
@@ -64,8 +63,8 @@ fn constants(json: &str) -> std::result::Result<Vec<Literal>, String> {
         let attr = node(entry)?["attrs"]["data"].as_str();
         let index = attr.and_then(|text| text.parse::<usize>().ok());
         let text = index.and_then(|n| graph["b64ndarrays"].get(n)).and_then(Json::as_str);
-        let bytes = text.and_then(metadata::unbase64).ok_or("metadata: a tensor is not base64")?;
-        metadata::tensor(&bytes).ok_or_else(|| "metadata: a tensor is damaged".to_string())
+        let found = text.and_then(crate::Literal::from_saved);
+        found.ok_or_else(|| "metadata: a tensor is damaged".to_string())
     };
     entries.iter().map(constant).collect()
 }

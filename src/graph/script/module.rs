@@ -14,16 +14,20 @@ use super::parser::FuncParser;
 use super::signature::{is_vm_lowered, parameters, with_type_params};
 use super::source::{Result, Source};
 use super::types::{Annotation, SymbolicDims, is_path};
-use crate::{FuncData, FuncId, Module, Type, verify};
+use crate::{FuncData, FuncId, Literal, Module, Type, verify};
 
-/// Reads a file: imports, symbols, metadata, one class.
-pub(super) fn module(source: Source<'_>, body: &[Stmt]) -> Result<Module> {
+/// Reads a file: imports, symbols, metadata, one class. `constants` are those of a table that is not in the text.
+pub(super) fn module(
+    source: Source<'_>,
+    body: &[Stmt],
+    constants: Option<Vec<Literal>>,
+) -> Result<Module> {
     let mut cx = ModuleContext {
         symbols: HashSet::new(),
         class: String::new(),
         globals: HashMap::new(),
         constructors: HashMap::new(),
-        constants: None,
+        constants,
         lifted: Default::default(),
         count: 0,
     };

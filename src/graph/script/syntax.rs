@@ -52,7 +52,12 @@ impl Script {
 
     /// The module in graph IR and loop IR.
     pub fn lower(&self) -> Result<Module> {
-        module::module(self.source(), &self.body)
+        module::module(self.source(), &self.body, None)
+    }
+
+    /// [`Script::lower`] with the constants of a metadata table that the text does not have.
+    pub(super) fn lower_with(&self, constants: Vec<crate::Literal>) -> Result<Module> {
+        module::module(self.source(), &self.body, Some(constants))
     }
 
     /// The text. Where TVM 0.27 does not read what it prints itself, another spelling of the
