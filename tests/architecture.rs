@@ -327,7 +327,7 @@ const LAYOUTS: [Layout; 20] = [
             "staging streams",
             "gpu pool",
             "facts graph module",
-            "cuda_device",
+            "cuda_device tvm",
         ],
         // A device and its memory, each with the errors of the device.
         circle: 2,

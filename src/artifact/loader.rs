@@ -24,6 +24,9 @@ use crate::model_source::ModelSource;
 use crate::options::{ExecutionOptions, TargetSelection};
 use crate::program::loaded::{LoadedProgram, Resources, verified};
 
+/// Kind of the modules that hold TVM's kernels for CUDA devices.
+const TVM_KERNELS_KIND: &str = "cuda";
+
 /// The bundle of a library, which stays open with it.
 struct BundleBytes {
     library: Library,
@@ -81,7 +84,7 @@ pub(crate) fn load(
         .find(EXECUTABLE_KIND)
         .ok_or_else(|| model("its bundle holds no relax.VMExecutable"))?;
     let section = match (library.data(DEVICE_SYMBOL), &target.device) {
-        (None, Some(device)) => {
+        (None, Some(device)) if bundle.find(TVM_KERNELS_KIND).is_none() => {
             let name = device.name();
             let text = format!("has no kernels for {name}; compile the model with --device {name}");
             return Err(Error::new(ErrorKind::Unsupported, text));
@@ -178,11 +181,12 @@ impl Parts {
             origin,
             operations: Arc::new(metadata.operations),
         };
-        if let Some(codes) = codes {
-            let id = target.device.as_ref().and_then(|device| device.id);
-            let device = id.map(device::get).transpose();
-            let device = device.map_err(|e| Error::new(ErrorKind::Unsupported, e.message()))?;
-            resources.compute_on(codes, device)?;
+        let id = target.device.as_ref().and_then(|device| device.id);
+        let device = id.map(device::get).transpose();
+        let device = device.map_err(|e| Error::new(ErrorKind::Unsupported, e.message()))?;
+        match codes {
+            Some(codes) => resources.compute_on(codes, device)?,
+            None => imports::place_kernels(&mut resources, device)?,
         }
         LoadedProgram::link(exec, resources)
     }
