@@ -23,6 +23,8 @@ const PRODUCTS: usize = 32;
 /// Rounds, and calls of the program in a round.
 const ROUNDS: usize = 101;
 const CALLS: usize = 100;
+/// More than a round takes, and a limit still.
+const FUEL: u64 = 1 << 40;
 
 /// A chain of products, each a launch.
 fn program() -> String {
@@ -138,7 +140,7 @@ fn main() {
     let mut traced = program.session(Mode::Tiered).expect("opens");
     let mut batched = program.session(Mode::Tiered).expect("opens");
     for _ in 0..5_000 {
-        traced.set_fuel(Some(u64::MAX >> 2));
+        traced.set_fuel(Some(FUEL));
         call(&mut traced);
         call(&mut batched);
     }
@@ -150,7 +152,7 @@ fn main() {
         let per_launch = launches as f64;
         times[0].push(time(CALLS * launches, || bare.launch()));
         times[1].push(time(CALLS, || call(&mut interpreted)) / per_launch);
-        traced.set_fuel(Some(u64::MAX >> 2));
+        traced.set_fuel(Some(FUEL));
         times[2].push(time(CALLS, || call(&mut traced)) / per_launch);
         times[3].push(time(CALLS * launches, || bare.launch_graph()));
         times[4].push(time(CALLS * launches, || call(&mut batched)));

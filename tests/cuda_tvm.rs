@@ -1,11 +1,16 @@
 //! TVM's executables for CUDA devices, with the stand-in for the driver (`tests/libcuda`): their kernels
 //! give the answers that TVM has on a CPU. `tests/tvm/cuda_fixtures.py` made them.
 
+#[path = "common/property.rs"]
+mod property;
 #[path = "common/stand_in.rs"]
 mod stand_in;
 
 use std::path::{Path, PathBuf};
 
+use property::property;
+use reflex_cuda::tvm::DeviceModule;
+use reflex_fuzz::mutate;
 use stand_in::{Driver, StandIn, answer, text};
 
 const FOLDER: &str = "tests/tvm/cuda";
@@ -160,4 +165,36 @@ fn what_does_not_fit_is_named() {
     }
     let said = said("reverse.cubin.so", b"\x7fELF\x02\x01\x01\x33", b"\x7fELF\x02\x02\x01\x33");
     assert!(said.contains("a module of kind cuda has code that is no cubin"), "{said}");
+}
+
+/// The serialized device module of a fixture.
+fn module(name: &str) -> Vec<u8> {
+    let bytes = std::fs::read(format!("{FOLDER}/{name}")).unwrap();
+    let kind = b"\x04\0\0\0\0\0\0\0cuda";
+    let at =
+        bytes.windows(kind.len()).position(|part| part == kind).expect("is there") + kind.len();
+    let (size, rest) = bytes[at..].split_first_chunk::<8>().expect("its size");
+    rest[..u64::from_le_bytes(*size) as usize].to_vec()
+}
+
+#[test]
+fn damaged_modules_are_refused_or_read() {
+    for name in ["reverse.so", "reverse.cubin.so", "reverse.fatbin.so", "rows.so"] {
+        let whole = module(name);
+        DeviceModule::read(&whole).unwrap();
+        let (mut read, mut refused) = (0, 0);
+        property(500, |u| {
+            let mut bytes = whole.clone();
+            mutate::bytes(u, &mut bytes)?;
+            match DeviceModule::read(&bytes) {
+                Ok(_) => read += 1,
+                Err(error) => {
+                    refused += 1;
+                    assert!(error.message().contains("a module of kind cuda"), "{error}");
+                }
+            }
+            Ok(())
+        });
+        assert!(read > 5 && refused > 5, "{name}: {read} are read, {refused} refused");
+    }
 }

@@ -82,16 +82,18 @@ fn load(kind: &str, bytes: &[u8]) -> std::result::Result<Module, Raised> {
 }
 
 /// Lets a program compute on a device where kernels of TVM's for one are among the modules beside it: they
-/// are loaded there. Without a device no session runs the program.
+/// are loaded there. Without a device no session runs the program. Returns whether there are such kernels.
 #[cfg(feature = "cuda")]
 pub(crate) fn place_kernels(
     resources: &mut Resources,
     device: Option<&'static dyn Device>,
-) -> Result<()> {
+) -> Result<bool> {
     let modules = resources.imports.iter();
     let kernels: Vec<_> = modules.filter_map(Module::functions::<DeviceModule>).collect();
+    if kernels.is_empty() {
+        return Ok(false);
+    }
     match device {
-        _ if kernels.is_empty() => {}
         Some(device) => {
             let load = |kernels: &DeviceModule| kernels.load_on(device.id());
             let loaded = kernels.into_iter().try_for_each(load);
@@ -100,12 +102,12 @@ pub(crate) fn place_kernels(
         }
         None => resources.obstacle = Some(needs_device(KIND)),
     }
-    Ok(())
+    Ok(true)
 }
 
 #[cfg(not(feature = "cuda"))]
-pub(crate) fn place_kernels(_: &mut Resources, _: Option<&'static dyn Device>) -> Result<()> {
-    Ok(())
+pub(crate) fn place_kernels(_: &mut Resources, _: Option<&'static dyn Device>) -> Result<bool> {
+    Ok(false)
 }
 
 /// The packed functions of a library.

@@ -24,9 +24,6 @@ use crate::model_source::ModelSource;
 use crate::options::{ExecutionOptions, TargetSelection};
 use crate::program::loaded::{LoadedProgram, Resources, verified};
 
-/// Kind of the modules that hold TVM's kernels for CUDA devices.
-const TVM_KERNELS_KIND: &str = "cuda";
-
 /// The bundle of a library, which stays open with it.
 struct BundleBytes {
     library: Library,
@@ -84,11 +81,6 @@ pub(crate) fn load(
         .find(EXECUTABLE_KIND)
         .ok_or_else(|| model("its bundle holds no relax.VMExecutable"))?;
     let section = match (library.data(DEVICE_SYMBOL), &target.device) {
-        (None, Some(device)) if bundle.find(TVM_KERNELS_KIND).is_none() => {
-            let name = device.name();
-            let text = format!("has no kernels for {name}; compile the model with --device {name}");
-            return Err(Error::new(ErrorKind::Unsupported, text));
-        }
         // The bundle's program is for CPUs, and that is what is asked for.
         (Some(bytes), None) if DeviceSection::has_companion(bytes) => None,
         (bytes, _) => bytes.map(DeviceSection::parse).transpose()?,
@@ -186,7 +178,16 @@ impl Parts {
         let device = device.map_err(|e| Error::new(ErrorKind::Unsupported, e.message()))?;
         match codes {
             Some(codes) => resources.compute_on(codes, device)?,
-            None => imports::place_kernels(&mut resources, device)?,
+            None => {
+                let placed = imports::place_kernels(&mut resources, device)?;
+                if let Some(device) = target.device.as_ref().filter(|_| !placed) {
+                    let name = device.name();
+                    let text = format!(
+                        "has no kernels for {name}; compile the model with --device {name}"
+                    );
+                    return Err(Error::new(ErrorKind::Unsupported, text));
+                }
+            }
         }
         LoadedProgram::link(exec, resources)
     }
