@@ -340,7 +340,7 @@ const LAYOUTS: [Layout; 21] = [
             "staging streams",
             "gpu pool",
             "facts graph module",
-            "cuda_device",
+            "cuda_device tvm",
         ],
         // A device and its memory, each with the errors of the device.
         circle: 2,

@@ -3,44 +3,14 @@
 
 #[path = "common/skip.rs"]
 mod skip;
+#[path = "common/stand_in.rs"]
+mod stand_in;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use stand_in::{Driver, StandIn, answer, text};
 use tempfile::TempDir;
-
-/// A folder with the stand-in under the driver's name.
-struct StandIn(TempDir);
-
-impl StandIn {
-    fn new() -> StandIn {
-        let test = std::env::current_exe().expect("the test's path");
-        let built = test.with_file_name("libcuda.so");
-        let folder = tempfile::tempdir().expect("a folder");
-        std::os::unix::fs::symlink(built, folder.path().join("libcuda.so.1")).expect("links");
-        StandIn(folder)
-    }
-
-    /// The command line, with a plan for the driver.
-    fn reflex(&self, plan: &str, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_reflex"));
-        command.args(args).env("LD_LIBRARY_PATH", self.0.path()).env("REFLEX_STANDIN", plan);
-        command
-    }
-
-    fn run(&self, plan: &str, args: &[&str]) -> Output {
-        self.reflex(plan, args).output().expect("starts")
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn answer(output: &Output) -> String {
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    text(&output.stdout)
-}
 
 const MLP: &str = "tests/filetests/relax/mlp.py";
 
@@ -437,36 +407,6 @@ fn the_cpu_runs_what_the_device_has_no_code_for_if_it_may() {
     let file = file.to_str().unwrap();
     answer(&driver.run("", &["compile", model, "--device", "cuda", "--allow-cpu", "-o", file]));
     assert_eq!(answer(&deployed(&driver, "seed=6", &["run", file, "--device", "cuda"])), on_cpu);
-}
-
-/// Functions of the driver that a host of this process calls, under their types in C.
-struct Driver(*mut std::ffi::c_void);
-
-impl Driver {
-    /// Makes the stand-in this process's driver: who asks for the driver's name gets it, as it is open.
-    fn load() -> Driver {
-        let test = std::env::current_exe().expect("the test's path");
-        let path = test.with_file_name("libcuda.so");
-        let path = std::ffi::CString::new(path.to_str().expect("text")).expect("a path");
-        // SAFETY: the library has no constructors.
-        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
-        assert!(!handle.is_null(), "the stand-in opens");
-        Driver(handle)
-    }
-
-    /// Calls a function with integers and addresses, which it takes in registers alike.
-    fn call(&self, name: &str, args: [u64; 4]) {
-        let name = std::ffi::CString::new(name).expect("a name");
-        // SAFETY: the library has the function, which takes at most four such arguments and
-        // returns a status; the addresses are of what the driver's manual says.
-        let status = unsafe {
-            let function = libc::dlsym(self.0, name.as_ptr());
-            assert!(!function.is_null(), "{name:?}");
-            let function: extern "C" fn(u64, u64, u64, u64) -> u32 = std::mem::transmute(function);
-            function(args[0], args[1], args[2], args[3])
-        };
-        assert_eq!(status, 0, "{name:?}");
-    }
 }
 
 /// A tensor of another framework: float32 of a shape, at an address of the first device.

@@ -1,7 +1,11 @@
 //! The modules that a library carries beside its program: each kind is made by the function
-//! `ffi.Module.load_from_bytes.KIND` of the registry.
+//! `ffi.Module.load_from_bytes.KIND` of the registry. That of `cuda`, for TVM's kernels, is registered
+//! here.
 
+#[cfg(feature = "cuda")]
+use reflex_cuda::tvm::{DeviceModule, KIND, register_loader};
 use reflex_runtime::bundle::{LIBRARY_KIND, LOADER_PREFIX};
+use reflex_runtime::device::Device;
 use reflex_runtime::error::Error as Raised;
 use reflex_runtime::function::Function;
 use reflex_runtime::library::Library;
@@ -12,6 +16,9 @@ use reflex_runtime::value::Any;
 
 use super::EXECUTABLE_KIND;
 use crate::error::{Error, ErrorKind, Result};
+#[cfg(feature = "cuda")]
+use crate::kernels::device::needs_device;
+use crate::program::loaded::Resources;
 
 /// The modules of a bundle, linked to those that they import.
 pub(crate) struct Tree {
@@ -56,6 +63,10 @@ pub(crate) fn tree(library: &Library, own: Module) -> Result<Tree> {
 
 /// Makes a module from its serialized form.
 fn load(kind: &str, bytes: &[u8]) -> std::result::Result<Module, Raised> {
+    #[cfg(feature = "cuda")]
+    if kind == KIND {
+        register_loader();
+    }
     let name = format!("{LOADER_PREFIX}{kind}");
     let loader = registry::get(&name).ok_or_else(|| {
         Raised::new(
@@ -68,6 +79,35 @@ fn load(kind: &str, bytes: &[u8]) -> std::result::Result<Module, Raised> {
     })?;
     let bytes = Any::from(Bytes::new(bytes));
     Module::try_from(loader.call(&[bytes.view()])?)
+}
+
+/// Lets a program compute on a device where kernels of TVM's for one are among the modules beside it: they
+/// are loaded there. Without a device no session runs the program. Returns whether there are such kernels.
+#[cfg(feature = "cuda")]
+pub(crate) fn place_kernels(
+    resources: &mut Resources,
+    device: Option<&'static dyn Device>,
+) -> Result<bool> {
+    let modules = resources.imports.iter();
+    let kernels: Vec<_> = modules.filter_map(Module::functions::<DeviceModule>).collect();
+    if kernels.is_empty() {
+        return Ok(false);
+    }
+    match device {
+        Some(device) => {
+            let load = |kernels: &DeviceModule| kernels.load_on(device.id());
+            let loaded = kernels.into_iter().try_for_each(load);
+            loaded.map_err(|e| Error::new(ErrorKind::Model, e.message()))?;
+            resources.device = device.id();
+        }
+        None => resources.obstacle = Some(needs_device(KIND)),
+    }
+    Ok(true)
+}
+
+#[cfg(not(feature = "cuda"))]
+pub(crate) fn place_kernels(_: &mut Resources, _: Option<&'static dyn Device>) -> Result<bool> {
+    Ok(false)
 }
 
 /// The packed functions of a library.

@@ -81,11 +81,6 @@ pub(crate) fn load(
         .find(EXECUTABLE_KIND)
         .ok_or_else(|| model("its bundle holds no relax.VMExecutable"))?;
     let section = match (library.data(DEVICE_SYMBOL), &target.device) {
-        (None, Some(device)) => {
-            let name = device.name();
-            let text = format!("has no kernels for {name}; compile the model with --device {name}");
-            return Err(Error::new(ErrorKind::Unsupported, text));
-        }
         // The bundle's program is for CPUs, and that is what is asked for.
         (Some(bytes), None) if DeviceSection::has_companion(bytes) => None,
         (bytes, _) => bytes.map(DeviceSection::parse).transpose()?,
@@ -178,11 +173,21 @@ impl Parts {
             origin,
             operations: Arc::new(metadata.operations),
         };
-        if let Some(codes) = codes {
-            let id = target.device.as_ref().and_then(|device| device.id);
-            let device = id.map(device::get).transpose();
-            let device = device.map_err(|e| Error::new(ErrorKind::Unsupported, e.message()))?;
-            resources.compute_on(codes, device)?;
+        let id = target.device.as_ref().and_then(|device| device.id);
+        let device = id.map(device::get).transpose();
+        let device = device.map_err(|e| Error::new(ErrorKind::Unsupported, e.message()))?;
+        match codes {
+            Some(codes) => resources.compute_on(codes, device)?,
+            None => {
+                let placed = imports::place_kernels(&mut resources, device)?;
+                if let Some(device) = target.device.as_ref().filter(|_| !placed) {
+                    let name = device.name();
+                    let text = format!(
+                        "has no kernels for {name}; compile the model with --device {name}"
+                    );
+                    return Err(Error::new(ErrorKind::Unsupported, text));
+                }
+            }
         }
         LoadedProgram::link(exec, resources)
     }

@@ -47,6 +47,19 @@ pub(crate) fn is_cubin(bytes: &[u8]) -> bool {
     bytes.starts_with(HEAD) && tables().unwrap_or(false)
 }
 
+/// Whether bytes are a fatbin that lies within them: a head with its size, and that of what follows.
+pub(crate) fn is_fatbin(bytes: &[u8]) -> bool {
+    const MAGIC: u32 = 0xBA55_ED50;
+    let whole = || {
+        let head = u16::from_le_bytes(field(bytes, 6)?);
+        let body = u64::from_le_bytes(field(bytes, 8)?);
+        let magic = u32::from_le_bytes(field(bytes, 0)?);
+        within(bytes, head.into(), body)?;
+        Some(magic == MAGIC && head >= 16)
+    };
+    whole().unwrap_or(false)
+}
+
 fn section_is_within(bytes: &[u8], at: usize) -> Option<()> {
     /// A section without bytes in the file.
     const NO_BITS: u32 = 8;
@@ -97,6 +110,19 @@ mod tests {
             let mut damaged = elf();
             damaged[at] = 255;
             assert!(!is_cubin(&damaged), "{at}");
+        }
+    }
+
+    #[test]
+    fn a_fatbin_is_whole() {
+        let mut whole = vec![0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0, 4, 0, 0, 0, 0, 0, 0, 0];
+        whole.extend(b"code");
+        assert!(is_fatbin(&whole));
+        assert!((0..whole.len()).all(|length| !is_fatbin(&whole[..length])), "a part of it");
+        for (at, byte) in [(0, 1), (6, 15), (6, 17), (8, 5), (15, 255)] {
+            let mut damaged = whole.clone();
+            damaged[at] = byte;
+            assert!(!is_fatbin(&damaged), "{at}");
         }
     }
 

@@ -27,6 +27,7 @@ mod pool;
 mod settings;
 mod staging;
 mod streams;
+pub mod tvm;
 
 use gpu::{Gpu, OPEN};
 

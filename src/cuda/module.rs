@@ -3,6 +3,7 @@
 use std::ffi::{CString, c_void};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use cudarc::driver::sys::{CUfunction, CUfunction_attribute as Attribute, CUjit_option, CUmodule};
 use reflex_runtime::alloc::device::DeviceAllocator;
@@ -12,9 +13,9 @@ use reflex_runtime::device::{
 };
 use reflex_runtime::error::Error;
 
-use crate::call::cu;
+use crate::call::{Failure, cu};
 use crate::gpu::Gpu;
-use crate::images::{capability, choose, is_cubin};
+use crate::images::{capability, choose, is_cubin, is_fatbin};
 use crate::settings::{compiles_texts, synchronous};
 
 /// Dynamic shared memory that a kernel may use without being told, bytes.
@@ -33,6 +34,15 @@ pub(crate) struct Module {
 struct Kernel {
     name: Arc<str>,
     raw: Handle<CUfunction>,
+    /// Most bytes of dynamic shared memory that the driver was told.
+    shared_bytes: AtomicU32,
+}
+
+/// Code of a program that another compiler made, in one piece.
+pub(crate) enum ForeignCode<'a> {
+    Ptx(&'a str),
+    /// A cubin or a fatbin.
+    Binary(&'a [u8]),
 }
 
 struct Handle<T>(T);
@@ -109,6 +119,52 @@ impl Module {
         Ok(module)
     }
 
+    /// Loads code as it is. Launches say what they need of shared memory.
+    pub(crate) fn of_foreign(
+        gpu: &'static Gpu,
+        code: &ForeignCode<'_>,
+        kernels: &[&str],
+    ) -> Result<Module, Error> {
+        use reflex_runtime::device::Device;
+        let id = DeviceAllocator::device(gpu);
+        let names = kernels.join(", ");
+        let bad = |what: String| Error::value_error(format!("{id}: the code of {names} {what}"));
+        gpu.enter()?;
+        let (raw, source) = match code {
+            ForeignCode::Ptx(text) => {
+                let device = Device::properties(&gpu).compute_capability.unwrap_or_default();
+                let target = target(text);
+                let target =
+                    target.ok_or_else(|| bad("is no PTX: it names no target".to_owned()))?;
+                if let Some(why) = misfit(target, device) {
+                    return Err(bad(why));
+                }
+                let text = CString::new(*text).map_err(|_| bad("has a null character".into()))?;
+                (compile(gpu, &text, &names)?, CodeSource::Text { refused: None })
+            }
+            ForeignCode::Binary(bytes) if !is_cubin(bytes) && !is_fatbin(bytes) => {
+                return Err(bad("is neither a cubin nor a fatbin".to_owned()));
+            }
+            ForeignCode::Binary(bytes) => {
+                // SAFETY: the bytes are whole, as was just found, and tell their own length.
+                let raw = unsafe { load_binary(bytes) };
+                let raw = raw.map_err(|why| {
+                    let error = gpu.error(why);
+                    let text = format!("the code of {names}: {}", error.message());
+                    Error::new(&error.kind(), text)
+                })?;
+                (raw, CodeSource::Image("the device".to_owned()))
+            }
+        };
+        let mut module = Module { gpu, raw: Handle(raw), kernels: vec![], source };
+        for name in kernels {
+            let spec = KernelSpec { name: (*name).to_owned(), shared_bytes: 0 };
+            let found = module.find(&spec)?;
+            module.kernels.push(found);
+        }
+        Ok(module)
+    }
+
     fn find(&self, spec: &KernelSpec) -> Result<Kernel, Error> {
         let named = |error: Error| {
             let text = format!("kernel {}: {}", spec.name, error.message());
@@ -120,13 +176,24 @@ impl Module {
         // SAFETY: the module is loaded, and the call writes one handle.
         unsafe { cu!(cuModuleGetFunction(&mut raw, self.raw.0, name.as_ptr())) }
             .map_err(|why| named(self.gpu.error(why)))?;
-        if spec.shared_bytes > USUAL_SHARED {
-            let most = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-            // SAFETY: the function is one of the module's.
-            unsafe { cu!(cuFuncSetAttribute(raw, most, spec.shared_bytes as i32)) }
-                .map_err(|why| named(self.gpu.error(why)))?;
+        let shared_bytes = AtomicU32::new(USUAL_SHARED);
+        let kernel = Kernel { name: spec.name.as_str().into(), raw: Handle(raw), shared_bytes };
+        self.allow_shared(&kernel, spec.shared_bytes).map_err(named)?;
+        Ok(kernel)
+    }
+
+    /// Lets a kernel have so many bytes of dynamic shared memory.
+    fn allow_shared(&self, kernel: &Kernel, bytes: u32) -> Result<(), Error> {
+        if bytes <= kernel.shared_bytes.load(Ordering::Relaxed) {
+            return Ok(());
         }
-        Ok(Kernel { name: spec.name.as_str().into(), raw: Handle(raw) })
+        let most = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        // SAFETY: the function is one of the module's.
+        unsafe { cu!(cuFuncSetAttribute(kernel.raw.0, most, bytes as i32)) }
+            .map_err(|why| self.gpu.error(why))?;
+        // Of two threads the one with more may be told first; a launch then fails, and names itself.
+        kernel.shared_bytes.fetch_max(bytes, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Why a launch is beyond the device's limits.
@@ -158,17 +225,13 @@ enum Refusal {
 /// Loads a cubin.
 fn link(gpu: &Gpu, image: &Image, names: &str) -> Result<(CUmodule, CodeSource), Refusal> {
     let Image { arch, bytes } = image;
-    let mut raw = std::ptr::null_mut();
-    let (none, values) = (std::ptr::null_mut(), std::ptr::null_mut());
     if !is_cubin(bytes) {
         let text = format!("the code of {names}: what it has for {arch} is no cubin");
         return Err(Refusal::Other(Error::value_error(text)));
     }
-    let data = bytes.as_ptr().cast();
     // SAFETY: the bytes are a whole cubin, as was just found, which tells its own length.
-    let loaded = unsafe { cu!(cuModuleLoadDataEx(&mut raw, data, 0, none, values)) };
-    match loaded {
-        Ok(()) => Ok((raw, CodeSource::Image(arch.clone()))),
+    match unsafe { load_binary(bytes) } {
+        Ok(raw) => Ok((raw, CodeSource::Image(arch.clone()))),
         Err(why) if why.is_of_version() => {
             Err(Refusal::Version(format!("the cubin for {arch}: {why}")))
         }
@@ -178,6 +241,18 @@ fn link(gpu: &Gpu, image: &Image, names: &str) -> Result<(CUmodule, CodeSource),
             Err(Refusal::Other(Error::new(&error.kind(), text)))
         }
     }
+}
+
+/// Loads code that is no text.
+///
+/// # Safety
+/// The length that the code says is its own: the driver is not told it.
+unsafe fn load_binary(bytes: &[u8]) -> Result<CUmodule, Failure> {
+    let mut raw = std::ptr::null_mut();
+    let (none, values) = (std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: as the caller promises; the call writes one handle.
+    unsafe { cu!(cuModuleLoadDataEx(&mut raw, bytes.as_ptr().cast(), 0, none, values)) }?;
+    Ok(raw)
 }
 
 /// Lets the driver compile a text.
@@ -229,6 +304,7 @@ impl LoadedKernels for Module {
         }
         let state = self.gpu.stream(stream)?;
         self.gpu.enter()?;
+        self.allow_shared(kernel, launch.shared_bytes).map_err(named)?;
         let address = |word: &u64| std::ptr::from_ref(word).cast_mut().cast::<c_void>();
         let mut params: Vec<*mut c_void> = launch.params.iter().map(address).collect();
         let ([gx, gy, gz], [bx, by, bz]) = (launch.grid, launch.block);

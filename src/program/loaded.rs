@@ -27,7 +27,7 @@ use crate::kernels::device::{DeviceKernels, needs_device};
 use crate::kernels::objects::{ByCpu, KernelObjects};
 use crate::kernels::tiered::TieredKernels;
 use crate::options::{ExecutionOptions, Mode, SessionOptions, devices};
-use crate::session::batches::impurity;
+use crate::session::batches::{impurity, obstacle};
 use crate::session::plain::{PlainOptions, PlainSession};
 use crate::signature::{KernelOperations, Signature};
 use crate::tier_policy::Tiering;
@@ -230,7 +230,7 @@ impl LoadedProgram {
         let is_kernel = |name: &str| library.function(name).is_some();
         let impurity = match self.resources.device.is_cpu() {
             true => None,
-            false => impurity(self.vm.executable(), is_kernel),
+            false => obstacle(self.vm.executable(), is_kernel),
         };
         let outputs_in_place = self.can_write_outputs_in_place();
         let threads = self.resources.execution.threads;

@@ -1,7 +1,7 @@
 //! Packed functions that programs and kernels of TVM call by name and that TVM's own libraries and
 //! Python package register: sorting, what has no kernel (printing, assertions, `unique` and
 //! `nonzero`), what language models call (attention caches, sampling, parameters by name), the state of
-//! random numbers, what ONNX does with sequences and maps, and tvm-ffi's own on modules and maps. They are found like registered ones, and registering another under the
+//! random numbers, what ONNX does with sequences and maps, the current device, and tvm-ffi's own on modules and maps. They are found like registered ones, and registering another under the
 //! name of one of them replaces it.
 
 mod cache_flush;
@@ -14,6 +14,7 @@ mod random;
 mod relax_run;
 mod sampling;
 mod sequence;
+mod set_device;
 mod shape_heap;
 mod sort;
 mod tensor_bytes;
@@ -27,7 +28,8 @@ use crate::value::{Any, AnyView};
 
 type Body = fn(&[AnyView<'_>]) -> Result<Any, Error>;
 
-const FUNCTIONS: [(&str, Body); 63] = [
+const FUNCTIONS: [(&str, Body); 64] = [
+    ("__tvm_set_device", set_device::set_device),
     ("cache_flush_cpu_non_first_arg", cache_flush::non_first_arg),
     ("ffi.Dict", maps::dict),
     ("ffi.DictCount", maps::count),

@@ -20,6 +20,7 @@ use crate::error::Error;
 
 pub mod batch;
 mod cpu;
+pub mod current;
 pub mod host_stream;
 pub mod waits;
 

@@ -50,6 +50,19 @@ const BUILTINS: [&str; 21] = [
     "vm.builtin.tuple_reset_item",
 ];
 
+/// Builtins that keep memory from call to call. It is there before a call is recorded, so they may be in a
+/// batch; the memory of a caller's results must not be kept.
+const KEEPING: [&str; 2] =
+    ["vm.builtin.cuda_graph.get_cached_alloc", "vm.builtin.cuda_graph.run_or_capture"];
+
+/// Names a function of a program that a batch cannot hold.
+pub(crate) fn obstacle(
+    executable: &Executable,
+    is_kernel: impl Fn(&str) -> bool,
+) -> Option<String> {
+    impurity(executable, |name| KEEPING.contains(&name) || is_kernel(name))
+}
+
 /// Names a function of unknown effect that a program calls: no kernel, and no such builtin.
 pub(crate) fn impurity(
     executable: &Executable,

@@ -19,6 +19,8 @@ mod args;
 mod check;
 mod closure;
 mod code;
+mod cuda_graph;
+mod graph_cache;
 mod memory;
 mod registry;
 mod relay;
@@ -30,6 +32,7 @@ mod value;
 pub use args::{Context, Run};
 pub use check::condition;
 pub use closure::Closure;
+pub use graph_cache::GraphCache;
 pub use shape_codes::{make_code, match_code};
 pub use signature::{Call, Param, Rest, Signature};
 
@@ -254,6 +257,13 @@ macro_rules! for_each_builtin {
             /// `()`: returns memory that is kept for reuse to the system.
             ClearMemory = "vm.builtin.memory_manager.clear" [] Rest::Fixed => None in Leaf,
                 registry.clear_memory, signature::none, Call;
+            /// `(vm, function, index)`: the result of the function, which is called once for each index.
+            GetCachedAlloc = "vm.builtin.cuda_graph.get_cached_alloc" [Vm, Func, Int] Rest::Fixed => Any in MayReenter,
+                cuda_graph.get_cached_alloc, signature::none, Call;
+            /// `(vm, function, (args...), index, shape?)`: calls the function with the arguments that the first
+            /// call for this index and shape had.
+            RunOrCapture = "vm.builtin.cuda_graph.run_or_capture" [Vm, Func, Any, Int, Shape] Rest::Optional(1) => Any in MayReenter,
+                cuda_graph.run_or_capture, signature::none, Call;
             /// `(a, b)`: whether two integers or scalar tensors agree in their low 32 bits.
             RelayEqual = "relay.equal" [Any, Any] Rest::Fixed => Bool in Leaf,
                 relay.equal, signature::none, EqualScalars;

@@ -18,7 +18,7 @@ use reflex_runtime::error::Error;
 use reflex_runtime::value::{Any, AnyView};
 
 use crate::abi::{NATIVE_CALLS, SessionAbi, Trampolines};
-use crate::builtins::Closure;
+use crate::builtins::{Closure, GraphCache};
 use crate::calls::wrong_arity;
 use crate::decode::SiteId;
 use crate::devices::Devices;
@@ -171,6 +171,7 @@ impl Session {
             runs: 0,
             participant,
             saved: HashMap::new(),
+            graphs: GraphCache::default(),
         });
         let state = NonNull::from(Box::leak(state));
         let vm_value = TVMFFIAny::pointer(type_index::OPAQUE_PTR, state.as_ptr().cast());

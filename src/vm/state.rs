@@ -17,7 +17,7 @@ use reflex_runtime::object;
 use reflex_runtime::value::{Any, AnyView};
 
 use crate::abi::{CodePtr, DISCARD, FRAME_BASE, FRAME_HEADER_SLOTS, FrameHeader, SessionAbi};
-use crate::builtins::Closure;
+use crate::builtins::{Closure, GraphCache};
 use crate::decode::{ArgSource, FuncCode, SiteId, Source};
 use crate::devices::Devices;
 use crate::epoch::Participant;
@@ -72,6 +72,8 @@ pub struct State {
     pub participant: Option<Arc<Participant>>,
     /// Saved functions by name.
     pub saved: HashMap<String, Saved>,
+    /// Memory and arguments of the `vm.builtin.cuda_graph` functions.
+    pub graphs: GraphCache,
 }
 
 /// The result of calls of a saved function.

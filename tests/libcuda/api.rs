@@ -21,6 +21,8 @@ use crate::streams::{Goal, Launch, Work};
 const CONTEXTS: u64 = 0x1000;
 /// Shared memory that a kernel may use without `cuFuncSetAttribute`.
 const USUAL_SHARED: u32 = 48 << 10;
+/// The first bytes of a fatbin.
+const FATBIN: &[u8] = &[0x50, 0xed, 0x55, 0xba];
 /// Attributes of functions and options of compilation that are known.
 const MAX_DYNAMIC_SHARED: c_int = 8;
 const ERROR_LOG: c_int = 5;
@@ -265,15 +267,15 @@ functions! {
         driver.streams.push(stream, Work::Fill { to, value, bytes });
         Ok(())
     }
-    /// PTX, as a text that ends with a null character, or a cubin that the plan knows.
+    /// PTX, as a text that ends with a null character, or a cubin or fatbin that the plan knows.
     fn cuModuleLoadDataEx(
         driver, module: *mut u64, image: *const c_void, count: c_uint,
         options: *mut c_int, values: *mut *mut c_void
     ) {
         current(driver)?;
-        // SAFETY: the caller passes a text that ends with a null character, or a whole cubin.
+        // SAFETY: the caller passes a text that ends with a null character, or whole machine code.
         let text = unsafe {
-            match begins_with(image, b"\x7fELF") {
+            match begins_with(image, b"\x7fELF") || begins_with(image, FATBIN) {
                 true => made_of(driver.plan.cubins.as_deref(), image).ok_or(NO_BINARY_FOR_GPU)?,
                 false => CStr::from_ptr(image.cast()).to_string_lossy().into_owned(),
             }
@@ -323,6 +325,9 @@ functions! {
         params: *mut *mut c_void, extra: *mut *mut c_void
     ) {
         driver.stream(stream)?;
+        if !driver.plan.runs_kernels {
+            return driver.functions.get(&function).map(drop).ok_or(INVALID_HANDLE);
+        }
         let node = NodeParams {
             function, grid: [gx, gy, gz], block: [bx, by, bz], shared, params, extra,
             kernel: 0, context: 0,
@@ -386,7 +391,11 @@ functions! {
     /// All of its launches, in order.
     fn cuGraphLaunch(driver, exec: u64, stream: u64) {
         driver.stream(stream)?;
-        let nodes = driver.executables.get(&exec).ok_or(INVALID_HANDLE)?.clone();
+        let nodes = driver.executables.get(&exec).ok_or(INVALID_HANDLE)?;
+        if !driver.plan.runs_kernels {
+            return Ok(());
+        }
+        let nodes = nodes.clone();
         for (_, mut launch) in nodes {
             launch.number = driver.next_launch();
             driver.streams.push(stream, Work::Launch(launch));
@@ -460,20 +469,21 @@ unsafe fn begins_with(image: *const c_void, bytes: &[u8]) -> bool {
     (0..bytes.len()).all(|n| unsafe { *image.cast::<u8>().add(n) } == bytes[n])
 }
 
-/// The PTX that a cubin of the folder was made of: no machine code runs here, so a cubin that is known to the byte
-/// stands for its text.
+/// The PTX that a cubin or fatbin of the folder was made of: no machine code runs here, so one that is known to the
+/// byte stands for its text.
 ///
 /// # Safety
-/// The image is a whole cubin: none that is longer has all of its bytes at its begin.
+/// The image is whole machine code: none that is longer has all of its bytes at its begin.
 unsafe fn made_of(folder: Option<&Path>, image: *const c_void) -> Option<String> {
     let files = std::fs::read_dir(folder?).ok()?.filter_map(|file| Some(file.ok()?.path()));
-    let mut cubins = files.filter(|path| path.extension().is_some_and(|ext| ext == "cubin"));
+    let is_code = |path: &PathBuf| path.extension().is_some_and(|e| e == "cubin" || e == "fatbin");
+    let mut codes = files.filter(is_code);
     let is_same = |path: &PathBuf| {
         let bytes = std::fs::read(path).unwrap_or_default();
         // SAFETY: as the caller says; headers, which come first, tell the length.
         !bytes.is_empty() && unsafe { begins_with(image, &bytes) }
     };
-    std::fs::read_to_string(cubins.find(is_same)?.with_extension("ptx")).ok()
+    std::fs::read_to_string(codes.find(is_same)?.with_extension("ptx")).ok()
 }
 
 /// Writes a message to the log that options of a compilation name.

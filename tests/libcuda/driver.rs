@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use reflex_ptx::{Arch, Fault, FaultKind, LaunchOptions, Module, Order};
+use reflex_ptx::{Arch, Fault, FaultKind, LaunchOptions, Module, Order, Policy};
 
 use crate::memory::Memory;
 use crate::plan::Plan;
@@ -177,7 +177,8 @@ impl Driver {
             seed => Order::Seeded(seed),
         };
         let arch = if self.plan.sm >= 90 { Arch::Sm90a } else { Arch::Sm80 };
-        let options = LaunchOptions { order, arch, ..LaunchOptions::default() };
+        let inactive_lanes = if self.plan.any_lanes { Policy::Allow } else { Policy::Fault };
+        let options = LaunchOptions { order, arch, inactive_lanes, ..LaunchOptions::default() };
         let Launch { module, kernel, grid, block, shared, params, .. } = launch;
         let ran = self.memory.all.launch(module, kernel, *grid, *block, *shared, params, &options);
         ran.map(drop).map_err(|fault| {

@@ -8,7 +8,9 @@
 //! | `memory=BYTES` | memory of each, 1 GiB by default |
 //! | `version=N` | the driver's, 12000 by default |
 //! | `fail=NAME:N:STATUS` | the N-th call of a function, from 1, gives a status and does nothing |
-//! | `cubins=FOLDER` | the cubins that run: in this folder, each beside the PTX that it was made of, as `NAME.cubin` and `NAME.ptx`; others are for no device that there is |
+//! | `cubins=FOLDER` | the cubins that run: in this folder, each beside the PTX that it was made of, as `NAME.cubin` and `NAME.ptx` (or `NAME.fatbin`); others are for no device that there is |
+//! | `kernels=off` | launches are accepted and run nothing, for measuring what comes before them |
+//! | `lanes=any` | a shuffle from a lane that does not take part gives any value, which is not used; else it is a fault |
 //! | `late=N:STATUS` | the N-th launch gives a status when it runs |
 
 use std::path::PathBuf;
@@ -31,6 +33,10 @@ pub struct Plan {
     pub version: i32,
     /// The folder of the cubins that run, with their PTX.
     pub cubins: Option<PathBuf>,
+    /// Whether kernels run.
+    pub runs_kernels: bool,
+    /// Whether shuffles may read lanes that do not take part.
+    pub any_lanes: bool,
     /// Calls that fail.
     pub failures: Vec<Failure>,
     /// Launches that fail when they run: their numbers, from 1, and statuses.
@@ -50,9 +56,18 @@ pub struct Failure {
 
 impl Default for Plan {
     fn default() -> Plan {
-        let (cubins, failures, late) = (None, vec![], vec![]);
-        let memory = 1 << 30;
-        Plan { seed: 0, devices: 2, sm: 80, memory, version: 12_000, cubins, failures, late }
+        Plan {
+            seed: 0,
+            devices: 2,
+            sm: 80,
+            memory: 1 << 30,
+            version: 12_000,
+            cubins: None,
+            runs_kernels: true,
+            any_lanes: false,
+            failures: vec![],
+            late: vec![],
+        }
     }
 }
 
@@ -85,6 +100,8 @@ impl Plan {
             "memory" => self.memory = value.parse().ok()?,
             "version" => self.version = value.parse().ok()?,
             "cubins" => self.cubins = Some(value.into()),
+            "kernels" if value == "off" => self.runs_kernels = false,
+            "lanes" if value == "any" => self.any_lanes = true,
             "fail" => {
                 let mut words = value.split(':');
                 let function = words.next()?.to_owned();
@@ -111,6 +128,8 @@ mod tests {
         assert_eq!((plan.seed, plan.devices, plan.version), (3, 1, 12_000));
         let failure = Failure { function: "cuMemAlloc_v2".into(), call: 2, status: 2 };
         assert_eq!((plan.failures, plan.late), (vec![failure], vec![(1, 700)]));
+        assert!(Plan::default().runs_kernels && !Plan::parse("kernels=off").unwrap().runs_kernels);
+        assert!(Plan::parse("kernels=on").is_err());
         assert_eq!(Plan::parse("seeds=3"), Err("seeds=3".to_owned()));
         assert_eq!(Plan::parse(""), Ok(Plan::default()));
     }

@@ -40,6 +40,9 @@ pub struct LaunchOptions {
     pub uninitialised: Policy,
     /// The consequence of unordered accesses.
     pub races: Policy,
+    /// The consequence of a shuffle from a lane that does not take part. Where it runs, it gives a value
+    /// that depends on the order.
+    pub inactive_lanes: Policy,
     /// The most instructions of all threads together.
     pub fuel: u64,
 }
@@ -51,6 +54,7 @@ impl Default for LaunchOptions {
             arch: Arch::Sm80,
             uninitialised: Policy::Fault,
             races: Policy::Fault,
+            inactive_lanes: Policy::Fault,
             fuel: 1 << 34,
         }
     }

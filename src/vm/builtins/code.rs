@@ -3,7 +3,7 @@
 use reflex_runtime::function::Function;
 
 use super::args::{Context, Run};
-use super::{Builtin, check, for_each_builtin, memory, registry, relay, shape, value};
+use super::{Builtin, check, cuda_graph, for_each_builtin, memory, registry, relay, shape, value};
 
 macro_rules! code {
     ($(

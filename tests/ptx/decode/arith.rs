@@ -2,7 +2,7 @@
 
 use crate::mem::window;
 use crate::num::convert::{Conversion, Number, format_of};
-use crate::num::format::{Format, Round, TF32};
+use crate::num::format::{F32, Format, Round, TF32};
 use crate::num::{Scalar, float, integer};
 use crate::op::{Kind, Op, Special, Src};
 use crate::parse::tree::Operand;
@@ -86,6 +86,7 @@ impl<'a> Context<'_, 'a> {
         match m.name {
             "add" | "sub" | "mul" | "mad" | "fma" | "div" | "rem" | "min" | "max" | "abs"
             | "neg" | "sad" | "sqrt" | "rcp" | "copysign" => self.plain(m, o)?,
+            "ex2" => self.exp2(m, o)?,
             "and" | "or" | "xor" | "not" | "cnot" | "shl" | "shr" | "popc" | "clz" | "brev"
             | "bfind" | "bfe" => self.bits(m, o)?,
             "bfi" | "prmt" | "shf" | "lop3" => self.mix(m, o)?,
@@ -168,6 +169,16 @@ impl<'a> Context<'_, 'a> {
             self.emit(Op::Alu { f, dst, src: [Src::Reg(dst), ZERO, ZERO] })?;
         }
         Ok(())
+    }
+
+    fn exp2(&mut self, m: &mut Modifiers<'a>, o: &[Operand<'a>]) -> Result<()> {
+        let is_approximate = m.take("approx");
+        if self.kind_of_type(m)? != Type::Float(F32) || !is_approximate {
+            return self.error("ex2 is known as ex2.approx.f32 and ex2.approx.ftz.f32");
+        }
+        self.kind = Kind::Float;
+        let f: Scalar = if m.take("ftz") { float::exp2_flushed } else { float::exp2 };
+        self.alu(Some(f), o, 1)
     }
 
     fn whole(

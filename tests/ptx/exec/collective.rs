@@ -4,11 +4,21 @@ use crate::fault::{Fault, FaultKind};
 use crate::num::Scalar;
 use crate::num::integer::mask as low_bits;
 use crate::op::{Collective, Op, Shuffle, Src, Vote};
+use crate::options::{Order, Policy};
 
 use super::machine::Machine;
 use super::pending::{Lanes, Site};
 use super::state::lanes;
 use super::warp::Flow;
+
+/// A value that no lane gave: NaN, the largest float or the smallest. As an integer it is as unlikely.
+fn undefined(order: Order) -> u64 {
+    match order {
+        Order::Index => 0xffff_ffff,
+        Order::Reverse => 0x7f7f_ffff,
+        Order::Seeded(_) => 0xff7f_ffff,
+    }
+}
 
 impl Machine<'_> {
     /// Lanes arrive at a collective. Those whose partners are missing wait.
@@ -158,12 +168,16 @@ impl Machine<'_> {
                 }
             };
             let from = if inside { from as usize & 31 } else { lane };
+            valid[lane] = u64::from(inside);
             if mask >> from & 1 == 0 {
+                if self.setup.options.inactive_lanes == Policy::Allow {
+                    out[lane] = undefined(self.setup.options.order);
+                    continue;
+                }
                 let kind = FaultKind::InactiveLane { lane: from as u32 };
                 return Err(self.fault(Site { lane, ..site }, kind));
             }
             out[lane] = values[from];
-            valid[lane] = u64::from(inside);
         }
         Ok((out, valid))
     }

@@ -91,6 +91,21 @@ fn copysign<const F: usize, const R: usize>(a: u64, b: u64, _: u64) -> u64 {
     a & sign | b & (sign - 1)
 }
 
+/// Two to the power of a float32, rounded to the nearest. The PTX manual promises a relative error of
+/// 2^-22.5 and no bits, so results of a device differ.
+pub fn exp2(a: u64, _: u64, _: u64) -> u64 {
+    from_single(value::<2>(a).exp2() as f32)
+}
+
+/// [`exp2`] with zeros in place of subnormal numbers.
+pub fn exp2_flushed(a: u64, _: u64, _: u64) -> u64 {
+    let flush = |bits: u64| match subnormal::<2, 0>(bits, 0, 0) {
+        1 => bits & F32.sign_bit(),
+        _ => bits,
+    };
+    flush(exp2(flush(a), 0, 0))
+}
+
 /// The smaller number, or the larger one; zeros are ordered by sign.
 fn pick<const F: usize>(a: u64, b: u64, larger: bool, keep_nan: bool) -> u64 {
     let format = FORMATS[F];

@@ -3,18 +3,23 @@
 mod common;
 
 use common::Run;
-use reflex_ptx::{Counters, Kind, LaunchOptions, Order};
+use reflex_ptx::{Counters, Kind, LaunchOptions, Order, Policy};
 
 /// The results `%r2` of a body in 32 threads, whose index is in `%r1`; the same in all orders.
 fn results(body: &str) -> Vec<u32> {
     run(body, 32).0
 }
 
-fn run(body: &str, threads: u32) -> (Vec<u32>, Counters) {
-    let text = format!(
+/// The text of a body, whose results `%r2` are stored.
+fn stored(body: &str) -> String {
+    format!(
         "mov.u32 %r1, %tid.x; ld.param.u64 %rd1, [p]; mul.wide.u32 %rd2, %r1, 4;
          add.s64 %rd3, %rd1, %rd2; {body} st.global.u32 [%rd3], %r2;"
-    );
+    )
+}
+
+fn run(body: &str, threads: u32) -> (Vec<u32>, Counters) {
+    let text = stored(body);
     let mut found = [Order::Index, Order::Reverse, Order::Seeded(11)].map(|order| {
         let mut run = Run::body(&text);
         run.shared = 1024;
@@ -50,6 +55,27 @@ fn shuffles() {
 }
 
 #[test]
+fn lanes_that_do_not_take_part_give_any_value() {
+    let text = stored("shfl.sync.down.b32 %r2, %r1, 8, 31, 0xffff;");
+    let of = |order| {
+        let mut run = Run::body(&text);
+        let out = run.empty(16 * 4);
+        let params = run.params().u64(out).u64(0).u32(0);
+        let inactive_lanes = Policy::Allow;
+        let options = LaunchOptions { order, inactive_lanes, ..LaunchOptions::default() };
+        run.go("k", [1; 3], [16, 1, 1], params, &options).unwrap_or_else(|fault| panic!("{fault}"));
+        let bytes = run.read(out, 16 * 4);
+        let words = bytes.chunks(4).map(|w| u32::from_le_bytes(w.try_into().expect("four")));
+        words.collect::<Vec<u32>>()
+    };
+    let found = [Order::Index, Order::Reverse, Order::Seeded(3)].map(of);
+    for words in &found {
+        assert_eq!(words[..8], [8, 9, 10, 11, 12, 13, 14, 15]);
+    }
+    assert!(found[0][8] != found[1][8] && found[1][8] != found[2][8] && found[0][8] != found[2][8]);
+}
+
+#[test]
 fn votes_and_matches() {
     let vote = "setp.lt.u32 %p1, %r1, 5; vote.sync.ballot.b32 %r2, %p1, -1;";
     assert_eq!(results(vote), each(|_| 31));
@@ -66,6 +92,35 @@ fn votes_and_matches() {
     let parted = "setp.lt.u32 %p1, %r1, 16; @%p1 bra A; vote.sync.ballot.b32 %r2, 1, 0xffff0000;
         bra B; A: activemask.b32 %r2; and.b32 %r2, %r2, 0xffff; B:";
     assert_eq!(results(parted), each(|t| if t < 16 { 0xffff } else { 0xffff_0000 }));
+}
+
+#[test]
+fn powers_of_two() {
+    // From -149.5 on in steps of 9.5, beyond both ends of float32.
+    let power = |form: &str| {
+        results(&format!(
+            ".reg .f32 %f<3>; cvt.rn.f32.u32 %f1, %r1; fma.rn.f32 %f1, %f1, 0f41180000, 0fC3158000;
+             ex2.approx.{form} %f2, %f1; mov.b32 %r2, %f2;"
+        ))
+    };
+    let expected = |t: u32| (f64::from(t) * 9.5 - 149.5).exp2() as f32;
+    assert_eq!(power("f32"), each(|t| expected(t).to_bits()));
+    let flushed = |x: f32| if x.is_subnormal() { 0 } else { x.to_bits() };
+    assert_eq!(power("ftz.f32"), each(|t| flushed(expected(t))));
+    let of = |bits: &str| {
+        let body = format!(
+            ".reg .f32 %f<3>; mov.b32 %f1, {bits}; ex2.approx.ftz.f32 %f2, %f1; mov.b32 %r2, %f2;"
+        );
+        results(&body)[0]
+    };
+    for (bits, power) in [
+        ("0x7fc00000", 0x7fff_ffff),
+        ("0xff800000", 0),
+        ("0x7f800000", 0x7f80_0000),
+        ("0x80000001", 0x3f80_0000),
+    ] {
+        assert_eq!(of(bits), power, "{bits}");
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn error(body: &str) -> String {
 
 #[test]
 fn refusals_name_line_column_and_instruction() {
-    assert_eq!(error("  ex2.approx.f32 %f1, %f2;"), "7:3: unknown instruction ex2.approx.f32");
+    assert_eq!(error("  lg2.approx.f32 %f1, %f2;"), "7:3: unknown instruction lg2.approx.f32");
     assert_eq!(
         error("add.rn.ftz.f32 %f1, %f2, %f3;"),
         "7:1: instruction add.rn.ftz.f32: modifier .ftz is not supported"
@@ -23,6 +23,7 @@ fn refusals_name_line_column_and_instruction() {
         error("div.approx.f32 %f1, %f2, %f3;"),
         "7:1: instruction div.approx.f32: modifier .approx is not supported"
     );
+    assert!(error("ex2.approx.f16 %r1, %r2;").contains("known as ex2.approx.f32"));
     assert!(error("atom.global.add.f32 %f1, [%rd1], %f2;").contains("type f32 are refused"));
     assert_eq!(error("add.s32 %r1, %r2, %r9;"), "7:1: unknown name %r9");
     assert_eq!(error("bra NOWHERE;"), "7:1: unknown label NOWHERE");
