@@ -321,7 +321,8 @@ const LAYOUTS: [Layout; 21] = [
         layers: &["graph path reader table", "builder equal_rules writer", "hash json", "equal"],
         circle: 1,
     },
-    Layout { dir: "src/reflect", layers: &["table", "export", "import"], circle: 1 },
+    // An exporter and its parts; a reader and the error that names a node by its text.
+    Layout { dir: "src/reflect", layers: &["error table", "export", "import"], circle: 4 },
     Layout {
         dir: "src/rpc",
         layers: &[

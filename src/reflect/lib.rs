@@ -25,17 +25,14 @@
 //! Decision: docs/decisions/0083-own-ir-as-nodes.md
 #![forbid(unsafe_code)]
 
+mod error;
 mod export;
 mod import;
 mod table;
 
+pub use error::ReflectError;
 use reflex_graph::Module;
 use reflex_node::graph::Graph;
-
-/// A node or value without a counterpart on the other side, named.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ReflectError(pub(crate) String);
 
 /// Returns the nodes of a module; the root is an `ir.IRModule`.
 ///

@@ -1,4 +1,4 @@
-//! What goes on in a GPU while a thread runs the code behind it: products of warpgroups and copies.
+//! Work that goes on in a GPU while a thread runs the code behind it: products of warpgroups and copies.
 
 use std::collections::{HashMap, HashSet};
 

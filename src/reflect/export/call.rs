@@ -12,7 +12,7 @@ use ruff_python_ast::{self as ast, Expr as Py, Operator};
 
 use super::func::FuncExporter;
 use super::{literal_node, prim, types};
-use crate::ReflectError;
+use crate::error::ReflectError;
 use crate::table::attributes;
 
 /// The names that the text has for values; it names dimensions `v0`, `v1` and so on.

@@ -12,7 +12,7 @@ use reflex_tir::{DType, Expr, Param, Var};
 
 use super::prim::{self, Names, prim_type};
 use super::{Exporter, int, types};
-use crate::ReflectError;
+use crate::error::ReflectError;
 use crate::export::types::any;
 
 pub(super) struct FuncExporter<'c, 'm> {

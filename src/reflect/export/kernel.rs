@@ -12,7 +12,7 @@ use reflex_tir::{
 
 use super::prim::{self, Names, external, prim_type};
 use super::{Exporter, int, types};
-use crate::ReflectError;
+use crate::error::ReflectError;
 
 pub(super) struct KernelExporter<'c, 'm> {
     cx: &'c mut Exporter<'m>,

@@ -21,7 +21,7 @@ use reflex_tir::script::identifier;
 use self::func::FuncExporter;
 use self::kernel::KernelExporter;
 use self::prim::Names;
-use crate::ReflectError;
+use crate::error::ReflectError;
 
 /// The attribute of a module that holds its data types.
 pub(crate) const DATA_TYPES: &str = "reflex.data_types";

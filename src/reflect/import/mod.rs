@@ -22,7 +22,7 @@ use reflex_tir::script::{identifier, string};
 
 use self::names::Names;
 use self::reader::{Nodes, Read};
-use crate::ReflectError;
+use crate::error::ReflectError;
 use crate::export::DATA_TYPES;
 
 /// Text that grows while nodes are printed.
