@@ -92,11 +92,18 @@ impl Gpu {
     /// Makes the context this thread's, unless the device is lost. Every entry does: other code in
     /// the process may have set another one.
     pub(crate) fn enter(&self) -> Result<(), Error> {
-        if let Some(why) = self.lost.get() {
-            return Err(Error::new(DEVICE_LOST, why.clone()));
-        }
+        self.is_alive()?;
         // SAFETY: the context is retained for ever.
         unsafe { cu!(cuCtxSetCurrent(self.context.0)) }.map_err(|why| self.error(why))
+    }
+
+    /// Returns the error of a device that is lost.
+    #[inline]
+    pub(crate) fn is_alive(&self) -> Result<(), Error> {
+        match self.lost.get() {
+            Some(why) => Err(Error::new(DEVICE_LOST, why.clone())),
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn is_lost(&self) -> bool {

@@ -18,6 +18,8 @@ use crate::gpu::Gpu;
 use crate::images::{capability, choose, is_cubin, is_fatbin};
 use crate::settings::{compiles_texts, synchronous};
 
+/// Parameters of a kernel, in a list on the stack.
+const FEW: usize = 24;
 /// Dynamic shared memory that a kernel may use without being told, bytes.
 const USUAL_SHARED: u32 = 48 << 10;
 /// Bytes of the driver's messages about a text.
@@ -306,7 +308,18 @@ impl LoadedKernels for Module {
         self.gpu.enter()?;
         self.allow_shared(kernel, launch.shared_bytes).map_err(named)?;
         let address = |word: &u64| std::ptr::from_ref(word).cast_mut().cast::<c_void>();
-        let mut params: Vec<*mut c_void> = launch.params.iter().map(address).collect();
+        // Most kernels have few parameters, whose list needs no memory of the heap.
+        let (mut few, mut many) = ([std::ptr::null_mut(); FEW], vec![]);
+        let params: &mut [*mut c_void] = match few.get_mut(..launch.params.len()) {
+            Some(few) => few,
+            None => {
+                many.resize(launch.params.len(), std::ptr::null_mut());
+                &mut many
+            }
+        };
+        for (param, word) in params.iter_mut().zip(launch.params) {
+            *param = address(word);
+        }
         let ([gx, gy, gz], [bx, by, bz]) = (launch.grid, launch.block);
         let (function, shared, list) = (kernel.raw.0, launch.shared_bytes, params.as_mut_ptr());
         let none = std::ptr::null_mut();

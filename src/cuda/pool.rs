@@ -6,7 +6,7 @@
 //! more memory, a block of another stream serves after that stream's work so far; then all free
 //! blocks go back to the driver.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ptr::NonNull;
 
 use parking_lot::Mutex;
@@ -35,8 +35,8 @@ pub(crate) struct Pool(Mutex<State>);
 struct State {
     /// Blocks in use, by address.
     live: BTreeMap<u64, Live>,
-    /// Free blocks, by stream and size.
-    free: HashMap<Stream, BTreeMap<usize, Vec<u64>>>,
+    /// Free blocks, by stream and size. Streams are few.
+    free: Vec<(Stream, BTreeMap<usize, Vec<u64>>)>,
     counts: Statistics,
     limit: usize,
 }
@@ -50,7 +50,7 @@ struct Live {
 impl Default for Pool {
     fn default() -> Pool {
         let counts = Statistics { live: 0, peak_live: 0, resident: 0, peak_resident: 0 };
-        let (live, free) = (BTreeMap::new(), HashMap::new());
+        let (live, free) = (BTreeMap::new(), vec![]);
         Pool(Mutex::new(State { live, free, counts, limit: usize::MAX }))
     }
 }
@@ -86,8 +86,7 @@ impl Pool {
         stream: Stream,
         owner: Stream,
     ) -> Result<Block, Error> {
-        gpu.enter()?;
-        gpu.stream(stream)?;
+        gpu.is_alive()?;
         let mut state = self.0.lock();
         let size = if bytes > LARGEST { usize::MAX } else { class_of(bytes) };
         let live = state.counts.live;
@@ -100,9 +99,10 @@ impl Pool {
             let id = reflex_runtime::alloc::device::DeviceAllocator::device(gpu);
             return Err(Error::new("MemoryError", format!("{id}: {text}")));
         }
-        let address = match state.take(owner, size).or_else(|| state.take(NONE, size)) {
+        // A block of the stream needs neither the driver nor a look whether the stream is there.
+        let address = match state.take(owner, size) {
             Some(address) => address,
-            None => state.allocate_new(gpu, size, stream)?,
+            None => state.take_or_make(gpu, size, stream)?,
         };
         let counts = &mut state.counts;
         counts.live += size;
@@ -118,14 +118,16 @@ impl Pool {
         let mut state = self.0.lock();
         let Some(Live { bytes, stream }) = state.live.remove(&address) else { return };
         state.counts.live -= bytes;
-        state.free.entry(stream).or_default().entry(bytes).or_default().push(address);
+        state.free_of(stream).entry(bytes).or_default().push(address);
     }
 
     /// Takes over the blocks of a stream, or an arena, that has ended and has no work left.
     pub(crate) fn adopt(&self, ended: Stream) {
         let mut state = self.0.lock();
-        for (bytes, blocks) in state.free.remove(&ended).unwrap_or_default() {
-            state.free.entry(NONE).or_default().entry(bytes).or_default().extend(blocks);
+        if let Some(at) = state.free.iter().position(|(of, _)| *of == ended) {
+            for (bytes, blocks) in state.free.swap_remove(at).1 {
+                state.free_of(NONE).entry(bytes).or_default().extend(blocks);
+            }
         }
         // A user of these on another stream makes the default one wait.
         for live in state.live.values_mut().filter(|live| live.stream == ended) {
@@ -141,7 +143,27 @@ impl Pool {
 
 impl State {
     fn take(&mut self, stream: Stream, size: usize) -> Option<u64> {
-        self.free.get_mut(&stream)?.get_mut(&size)?.pop()
+        let (_, blocks) = self.free.iter_mut().find(|(of, _)| *of == stream)?;
+        blocks.get_mut(&size)?.pop()
+    }
+
+    /// The free blocks of a stream, by size.
+    fn free_of(&mut self, stream: Stream) -> &mut BTreeMap<usize, Vec<u64>> {
+        let at = self.free.iter().position(|(of, _)| *of == stream).unwrap_or_else(|| {
+            self.free.push((stream, BTreeMap::new()));
+            self.free.len() - 1
+        });
+        &mut self.free[at].1
+    }
+
+    /// A block that no stream uses, or a new one.
+    fn take_or_make(&mut self, gpu: &Gpu, size: usize, stream: Stream) -> Result<u64, Error> {
+        gpu.enter()?;
+        gpu.stream(stream)?;
+        match self.take(NONE, size) {
+            Some(address) => Ok(address),
+            None => self.allocate_new(gpu, size, stream),
+        }
     }
 
     /// A block from the driver, or, where it has none, one that is free elsewhere.
@@ -200,7 +222,7 @@ impl State {
     fn trim(&mut self, gpu: &Gpu) -> Result<(), Error> {
         gpu.wait_for_all()?;
         // What an arena has is in use by its batch.
-        for (_, blocks) in self.free.iter_mut().filter(|(of, _)| !Arena::is_owner(**of)) {
+        for (_, blocks) in self.free.iter_mut().filter(|(of, _)| !Arena::is_owner(*of)) {
             for (bytes, addresses) in std::mem::take(blocks) {
                 for address in addresses {
                     // SAFETY: the block is free, and no stream has work that uses it.

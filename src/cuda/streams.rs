@@ -1,6 +1,5 @@
 //! The streams of a device.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUstream;
@@ -41,27 +40,37 @@ impl StreamState {
     }
 }
 
-/// Streams by the numbers that callers have.
+/// Streams by the numbers that callers have; they are few.
 #[derive(Debug, Default)]
-pub(crate) struct Streams(RwLock<HashMap<Stream, Arc<StreamState>>>);
+pub(crate) struct Streams(RwLock<Vec<(Stream, Arc<StreamState>)>>);
 
 impl Streams {
     pub(crate) fn add(&self, stream: Stream, state: StreamState) {
-        self.0.write().insert(stream, Arc::new(state));
+        let mut all = self.0.write();
+        all.retain(|(other, _)| *other != stream);
+        all.push((stream, Arc::new(state)));
     }
 
     pub(crate) fn get(&self, stream: Stream) -> Option<Arc<StreamState>> {
-        self.0.read().get(&stream).cloned()
+        let all = self.0.read();
+        all.iter().find(|(other, _)| *other == stream).map(|(_, state)| Arc::clone(state))
     }
 
     /// Takes a stream out; the default one stays, and those of the host.
     pub(crate) fn remove(&self, stream: Stream) -> Option<Arc<StreamState>> {
         let is_ours = |state: Arc<StreamState>| stream != Stream::DEFAULT && !state.is_host;
-        if self.get(stream).is_some_and(is_ours) { self.0.write().remove(&stream) } else { None }
+        if !self.get(stream).is_some_and(is_ours) {
+            return None;
+        }
+        let mut all = self.0.write();
+        let at = all.iter().position(|(other, _)| *other == stream)?;
+        Some(all.swap_remove(at).1)
     }
 
     /// Those that were made here. Nothing launches on the host's, which sessions only wait for and hold up.
     pub(crate) fn all(&self) -> Vec<Arc<StreamState>> {
-        self.0.read().values().filter(|stream| !stream.is_host).cloned().collect()
+        let all = self.0.read();
+        let states = all.iter().map(|(_, state)| state);
+        states.filter(|stream| !stream.is_host).cloned().collect()
     }
 }
