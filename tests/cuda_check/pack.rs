@@ -372,7 +372,7 @@ impl Writer {
         program.save(self.folder.join(&library)).map_err(failed)?;
         let mut on_tensor_cores = false;
         for (_, ptx) in self.oracle.ptx(source.clone(), None).map_err(failed)? {
-            on_tensor_cores |= ptx.contains("mma.sync");
+            on_tensor_cores |= ptx.contains("mma.sync") || ptx.contains("wgmma");
             self.forms.extend(probes::forms(&ptx).map(str::to_owned));
         }
         let oracle = self.oracle.load(same).map_err(failed)?;

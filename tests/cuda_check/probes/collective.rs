@@ -164,9 +164,10 @@ pub fn all() -> Vec<Collective> {
     all
 }
 
-/// Whether a form of instruction has a probe.
+/// Whether a form of instruction has a probe: its own, or that of copies, which have their waits too.
 pub fn covers(form: &str) -> bool {
-    all().iter().any(|probe| probe.form.split(" of ").next() == Some(form))
+    let copies = |probe: &Collective| form.starts_with("cp.async.") && probe.body.contains(form);
+    all().iter().any(|probe| probe.form.split(" of ").next() == Some(form) || copies(probe))
 }
 
 /// The probe of a form.
