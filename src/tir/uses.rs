@@ -30,6 +30,13 @@ impl Uses {
         uses
     }
 
+    /// The uses of a statement's own expressions.
+    pub fn of_exprs(s: &Stmt) -> Uses {
+        let mut uses = Uses::default();
+        s.exprs().into_iter().for_each(|e| uses.add(e));
+        uses
+    }
+
     fn add(&mut self, e: &Expr) {
         e.visit(&mut |e| match e.kind() {
             ExprKind::Var { var, .. } => drop(self.vars.insert(*var)),

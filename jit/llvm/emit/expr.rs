@@ -248,7 +248,7 @@ impl<'c> Emitter<'_, 'c> {
 }
 
 /// Whether all bits of a constant are 0.
-fn is_positive_zero(e: &Expr) -> bool {
+pub(crate) fn is_positive_zero(e: &Expr) -> bool {
     matches!(e.kind(), ExprKind::Int { value: 0, .. } | ExprKind::Float { bits: 0, .. })
 }
 

@@ -11,7 +11,7 @@ mod arith;
 mod bf16_dot;
 mod call;
 mod convert;
-mod expr;
+pub(crate) mod expr;
 pub mod in_flight;
 mod int8_dot;
 pub mod int8_instructions;

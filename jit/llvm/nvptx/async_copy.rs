@@ -8,6 +8,7 @@ use inkwell::values::PointerValue;
 use reflex_tir::thread::ASYNC_COPY;
 use reflex_tir::{Buffer, DType, Expr, ExprKind, For, ForKind, Intrin, Scope, Stmt};
 
+use crate::emit::expr::is_positive_zero;
 use crate::emit::value::LaneValue;
 use crate::emit::{Emitter, Unit, VectorLoop};
 use crate::error::Result;
@@ -20,10 +21,6 @@ pub(super) fn is_copy(l: &For) -> bool {
     l.kind == ForKind::Vectorized && l.annotations.contains_key(ASYNC_COPY)
 }
 
-fn is_zero(e: &Expr) -> bool {
-    matches!(e.kind(), ExprKind::Int { value: 0, .. } | ExprKind::Float { bits: 0, .. })
-}
-
 impl<'c> Emitter<'_, 'c> {
     /// Issues the copy that a vector loop is, if it is marked as one and has the form of one: neighbours in
     /// global memory, or zeros under a condition, to neighbours in shared memory, 16 bytes.
@@ -33,7 +30,7 @@ impl<'c> Emitter<'_, 'c> {
             return Ok(false);
         }
         let (cond, load) = match value.kind() {
-            ExprKind::Call { op: Intrin::IfThenElse, args, .. } if is_zero(&args[2]) => {
+            ExprKind::Call { op: Intrin::IfThenElse, args, .. } if is_positive_zero(&args[2]) => {
                 (Some(&args[0]), &args[1])
             }
             _ => (None, value),

@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use reflex_tir::launch::Launch;
 use reflex_tir::uses::Uses;
-use reflex_tir::{Buffer, Expr, ExprKind, PrimFunc, Scope, Stmt};
+use reflex_tir::{Buffer, PrimFunc, Scope, Stmt};
 
 use crate::emit::in_flight::CopyWaits;
 use crate::nvptx::async_copy::is_copy;
@@ -189,21 +189,17 @@ impl Pass<'_> {
 
     /// The shared buffers that a statement and all in it touch.
     fn all(&self, s: &Stmt) -> Buffers {
-        let shared = |buffer: &Buffer| self.func.buffers[*buffer].scope == Scope::Shared;
-        Uses::of(self.func, s).buffers.into_iter().filter(shared).collect()
+        self.shared(Uses::of(self.func, s))
     }
 
     /// Those that its own expressions read.
     fn own(&self, s: &Stmt) -> Buffers {
-        let mut found = Buffers::new();
-        let mut add = |e: &Expr| {
-            if let ExprKind::Load { buffer, .. } = e.kind() {
-                found.insert(*buffer);
-            }
-        };
-        s.exprs().into_iter().for_each(|e| e.visit(&mut add));
-        found.retain(|buffer| self.func.buffers[*buffer].scope == Scope::Shared);
-        found
+        self.shared(Uses::of_exprs(s))
+    }
+
+    fn shared(&self, uses: Uses) -> Buffers {
+        let is_shared = |buffer: &Buffer| self.func.buffers[*buffer].scope == Scope::Shared;
+        uses.buffers.into_iter().filter(is_shared).collect()
     }
 }
 

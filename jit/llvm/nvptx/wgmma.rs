@@ -17,7 +17,7 @@ use reflex_tir::launch::Launch;
 use reflex_tir::mma::Team;
 use reflex_tir::tile::{Mma, MmaOperand, TileOp};
 use reflex_tir::uses::Uses;
-use reflex_tir::{Buffer, DType, Expr, ExprKind, ForKind, Stmt};
+use reflex_tir::{Buffer, DType, ForKind, Stmt};
 
 use crate::emit::Emitter;
 use crate::emit::in_flight::{InFlight, Sums};
@@ -44,16 +44,6 @@ pub fn has_warpgroups(launch: &Launch<'_>) -> bool {
 /// A product that goes on by itself.
 fn is_issued(s: &Stmt) -> bool {
     matches!(s, Stmt::Tile(TileOp::Mma(mma)) if mma.team != Team::Warp)
-}
-
-fn loads_any(e: &Expr, of: &dyn Fn(&Buffer) -> bool) -> bool {
-    let mut any = false;
-    e.visit(&mut |e| {
-        if let ExprKind::Load { buffer, .. } = e.kind() {
-            any |= of(buffer);
-        }
-    });
-    any
 }
 
 impl<'c> Emitter<'_, 'c> {
@@ -135,7 +125,7 @@ impl<'c> Emitter<'_, 'c> {
             // What is in them comes by itself.
             Stmt::Seq(_) | Stmt::Allocate { .. } => false,
             Stmt::For(l) if l.kind == ForKind::Unrolled => false,
-            Stmt::Let { value, .. } => loads_any(value, &is_sum),
+            Stmt::Let { .. } => Uses::of_exprs(s).buffers.iter().any(is_sum),
             Stmt::Tile(_) if is_issued(s) => false,
             _ => {
                 let mut waits = false;
