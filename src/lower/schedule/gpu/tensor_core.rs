@@ -145,7 +145,7 @@ pub fn tensor_core(nest: &mut Nest<'_>, work: &Work) -> Result<Stmt, Refusal> {
     let acc = nest.local("acc", DType::F32, &[down, right, tiling.team.each()]);
     let next = [("next_a", &a), ("next_b", &b)].map(|(name, source)| {
         let each = source.extent * tiling.depth() / (teams * threads);
-        nest.local(name, source.dtype, &[each])
+        (!source.copied).then(|| nest.local(name, source.dtype, &[each]))
     });
     let kernel = Kernel { work, product: &product, tiling, sources: [a, b], acc, next };
     let grid = Grid {
@@ -282,8 +282,8 @@ struct Kernel<'p> {
     tiling: Tiling,
     sources: [Source<'p>; 2],
     acc: Buffer,
-    /// A thread's share of tiles that are on their way.
-    next: [Buffer; 2],
+    /// A thread's share of tiles that are on their way, of operands that go through registers.
+    next: [Option<Buffer>; 2],
 }
 
 impl Kernel<'_> {
@@ -316,7 +316,7 @@ impl Kernel<'_> {
                 Pipelined { stages, copy: &copy, load: &load, fill: &fill, multiply: &multiply };
             let sums = parts.reduce(nest, &groups);
             let all = vec![start, sums, self.store(nest, &firsts, &origin, &tx)];
-            let next = self.sides(false).into_iter().map(|side| self.next[side]);
+            let next = self.next.into_iter().flatten();
             [self.acc].into_iter().chain(next).fold(Stmt::Seq(all), |body, buffer| Stmt::Allocate {
                 buffer,
                 body: Box::new(body),
@@ -375,34 +375,33 @@ impl Kernel<'_> {
         firsts: &[Expr; 2],
         step: &Expr,
     ) -> Stmt {
-        let sides = self.sides(true);
-        if sides.is_empty() {
+        if self.next.iter().all(Option::is_some) {
             return Stmt::Seq(vec![]);
         }
         let block = self.tiling.block();
         threads(nest, block, &mut |nest, ty, tx| {
             let thread = ty * block[1] + tx;
-            let mut copies = vec![];
-            for side in &sides {
-                let source = &self.sources[*side];
-                copies.push(self.accesses(nest, source, &thread, &|n, _, lane| {
-                    let element = source.element(source.access(n), &lane, &firsts[*side], step);
-                    Stmt::store(tiles[*side], source.place(n, lane), element)
-                }));
-            }
-            Stmt::Seq(copies)
+            let copied = [0, 1].into_iter().filter(|side| self.next[*side].is_none());
+            let copies = copied.map(|side| {
+                let source = &self.sources[side];
+                self.accesses(nest, source, &thread, &|n, _, lane| {
+                    let element = source.element(source.access(n), &lane, &firsts[side], step);
+                    Stmt::store(tiles[side], source.place(n, lane), element)
+                })
+            });
+            Stmt::Seq(copies.collect())
         })
     }
 
-    /// The operands that are copied, or those that go through registers.
-    fn sides(&self, copied: bool) -> Vec<usize> {
-        [0, 1].into_iter().filter(|side| self.sources[*side].copied == copied).collect()
+    /// The operands that go through registers, with these.
+    fn through_registers(&self) -> impl Iterator<Item = (usize, Buffer)> {
+        [0, 1].into_iter().filter_map(|side| Some((side, self.next[side]?)))
     }
 
     /// Loads the share of the other operands' tiles from step `step` on.
     fn load(&self, nest: &mut Nest<'_>, thread: &Expr, firsts: &[Expr; 2], step: &Expr) -> Stmt {
-        let loads = self.sides(false).into_iter().map(|side| {
-            let (source, next) = (&self.sources[side], self.next[side]);
+        let loads = self.through_registers().map(|(side, next)| {
+            let source = &self.sources[side];
             self.accesses(nest, source, thread, &|n, to, lane| {
                 let at = source.access(n);
                 let element = source.element(at, &lane, &firsts[side], step);
@@ -414,16 +413,14 @@ impl Kernel<'_> {
 
     /// Stores the share into their tiles.
     fn fill(&self, nest: &mut Nest<'_>, tiles: [Buffer; 2]) -> Stmt {
-        let sides = self.sides(false);
-        if sides.is_empty() {
+        if self.next == [None; 2] {
             return Stmt::Seq(vec![]);
         }
         let block = self.tiling.block();
         threads(nest, block, &mut |nest, ty, tx| {
             let thread = ty * block[1] + tx;
-            let stores = sides.iter().map(|side| {
-                let side = *side;
-                let (source, next) = (&self.sources[side], self.next[side]);
+            let stores = self.through_registers().map(|(side, next)| {
+                let source = &self.sources[side];
                 self.accesses(nest, source, &thread, &|n, from, lane| {
                     let value = Expr::load(next, vec![from + lane.clone()], source.dtype);
                     Stmt::store(tiles[side], source.place(n, lane), value)
