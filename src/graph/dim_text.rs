@@ -1,21 +1,7 @@
 //! Symbolic dimensions as Python expressions, with the parentheses that precedence needs.
 
+use reflex_tir::script::{Precedence, float};
 use reflex_tir::{BinOp, CmpOp, DType, Expr, ExprKind, Intrin, Var};
-
-use reflex_tir::script::float;
-
-/// Operator precedence, lowest first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Precedence {
-    Or,
-    And,
-    Not,
-    Compare,
-    Sum,
-    Product,
-    Unary,
-    Atom,
-}
 
 /// The precedence that each operand of an infix operator needs to go without parentheses.
 #[derive(Clone, Copy)]

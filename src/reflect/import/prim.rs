@@ -1,29 +1,12 @@
 //! Expressions of kernels and dimensions as text.
 
 use reflex_node::graph::{NodeId, Value};
-use reflex_tir::script::float;
+use reflex_tir::script::{Precedence, float};
 use reflex_tir::{BinOp, CmpOp, DType, Intrin};
 
 use super::Writer;
 use super::reader::Read;
 use crate::table::{BINARY, BITS, COMPARE, EXTERNAL, INTRINSICS, left};
-
-/// Binding strength, weakest first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Precedence {
-    Or,
-    And,
-    Not,
-    Compare,
-    BitOr,
-    BitXor,
-    BitAnd,
-    Shift,
-    Sum,
-    Product,
-    Unary,
-    Atom,
-}
 
 type Text = (String, Precedence);
 

@@ -41,6 +41,7 @@ mod parse_expr;
 mod parse_stmt;
 #[cfg(feature = "script")]
 mod parse_tile;
+mod precedence;
 mod print;
 mod print_expr;
 
@@ -55,5 +56,6 @@ pub use parse::{
 };
 #[cfg(feature = "script")]
 pub(crate) use parse_attrs::text_attribute;
+pub use precedence::Precedence;
 pub use print::{print, print_indented, string, symbols};
 pub use print_expr::float;

@@ -1,25 +1,9 @@
 //! Expressions as text, with the parentheses that Python's precedence needs.
 
 use super::ops;
+use super::precedence::Precedence;
 use super::print::Printer;
 use crate::{BinOp, CmpOp, DType, Expr, ExprKind, Intrin};
-
-/// Binding strength, weakest first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Precedence {
-    Or,
-    And,
-    Not,
-    Compare,
-    BitOr,
-    BitXor,
-    BitAnd,
-    Shift,
-    Sum,
-    Product,
-    Unary,
-    Atom,
-}
 
 impl Printer<'_> {
     pub(super) fn expr(&self, e: &Expr) -> String {

@@ -2,32 +2,13 @@
 
 use std::collections::HashMap;
 
-use reflex_tir::script::string;
+use reflex_tir::script::{Precedence, string};
 use ruff_python_ast::{self as ast, Expr as Py};
 use ruff_text_size::Ranged;
 
 use super::{tvm_compat, unsupported};
 use crate::script::source::{Result, Source};
 use crate::script::types::is_path;
-
-/// Precedence of Python's expressions, lowest first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Precedence {
-    Choice,
-    Or,
-    And,
-    Not,
-    Compare,
-    BitOr,
-    BitXor,
-    BitAnd,
-    Shift,
-    Sum,
-    Product,
-    Unary,
-    Power,
-    Atom,
-}
 
 /// Refuses what TVMScript has no expression for.
 pub(super) fn accept(source: Source<'_>, e: &Py) -> Result<()> {
