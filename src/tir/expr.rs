@@ -513,13 +513,28 @@ impl Expr {
                 (x, y) if x.is(a) && y.is(b) => self.clone(),
                 (x, y) => Expr::compare(*op, x, y),
             },
-            ExprKind::And(a, b) => f(a).and(f(b)),
-            ExprKind::Or(a, b) => f(a).or(f(b)),
-            ExprKind::Not(a) => f(a).logical_not(),
+            ExprKind::And(a, b) => match (f(a), f(b)) {
+                (x, y) if x.is(a) && y.is(b) => self.clone(),
+                (x, y) => x.and(y),
+            },
+            ExprKind::Or(a, b) => match (f(a), f(b)) {
+                (x, y) if x.is(a) && y.is(b) => self.clone(),
+                (x, y) => x.or(y),
+            },
+            ExprKind::Not(a) => match f(a) {
+                x if x.is(a) => self.clone(),
+                x => x.logical_not(),
+            },
             ExprKind::Select { cond, on_true, on_false } => {
-                Expr::select(f(cond), f(on_true), f(on_false))
+                match (f(cond), f(on_true), f(on_false)) {
+                    (c, x, y) if c.is(cond) && x.is(on_true) && y.is(on_false) => self.clone(),
+                    (c, x, y) => Expr::select(c, x, y),
+                }
             }
-            ExprKind::Cast { dtype, value } => f(value).cast(*dtype),
+            ExprKind::Cast { dtype, value } => match f(value) {
+                x if x.is(value) => self.clone(),
+                x => x.cast(*dtype),
+            },
             ExprKind::Load { buffer, indices, dtype } => {
                 let at: Vec<Expr> = indices.iter().map(f).collect();
                 match at.iter().zip(indices).all(|(x, y)| x.is(y)) {
@@ -528,7 +543,10 @@ impl Expr {
                 }
             }
             ExprKind::Call { op: Intrin::IfThenElse, args, .. } => {
-                Expr::if_then_else(f(&args[0]), f(&args[1]), f(&args[2]))
+                match (f(&args[0]), f(&args[1]), f(&args[2])) {
+                    (c, x, y) if c.is(&args[0]) && x.is(&args[1]) && y.is(&args[2]) => self.clone(),
+                    (c, x, y) => Expr::if_then_else(c, x, y),
+                }
             }
             ExprKind::Call { op, args, dtype } => {
                 let mapped: Vec<Expr> = args.iter().map(f).collect();
@@ -551,9 +569,25 @@ impl Expr {
     /// Calls `f` on this node and every node below, parents first.
     pub fn visit(&self, f: &mut dyn FnMut(&Expr)) {
         f(self);
-        for child in self.children() {
-            child.visit(f);
-        }
+        let list: &[Expr] = match self.kind() {
+            ExprKind::Int { .. } | ExprKind::Float { .. } | ExprKind::Var { .. } => &[],
+            ExprKind::Binary { a, b, .. }
+            | ExprKind::Compare { a, b, .. }
+            | ExprKind::And(a, b)
+            | ExprKind::Or(a, b) => {
+                a.visit(f);
+                return b.visit(f);
+            }
+            ExprKind::Not(a) | ExprKind::Cast { value: a, .. } => return a.visit(f),
+            ExprKind::Select { cond, on_true, on_false } => {
+                cond.visit(f);
+                on_true.visit(f);
+                return on_false.visit(f);
+            }
+            ExprKind::Load { indices, .. } => indices,
+            ExprKind::Call { args, .. } => args,
+        };
+        list.iter().for_each(|e| e.visit(f));
     }
 }
 

@@ -11,6 +11,7 @@ use reflex_tir::{
     Scope, Stmt, Var,
 };
 
+use super::kernel_dims::KernelDims;
 use super::propagate_layout::Layouts;
 use crate::LowerError;
 use crate::layout::{blocked_index, blocked_shape};
@@ -66,8 +67,9 @@ pub fn merge<'a>(
     let Some((root, _)) = members.split_last() else {
         return Err(LowerError::internal("an empty fusion group"));
     };
+    let dims = KernelDims::of(func, members);
     let mut merger = Merger {
-        graph: func,
+        dims: &dims,
         precision,
         out: PrimFunc::new(name),
         syms: HashMap::new(),
@@ -76,8 +78,8 @@ pub fn merge<'a>(
         body: vec![],
         block_names: BTreeSet::new(),
     };
-    for member in members {
-        let mut legalized = merger.legalize(member, constant).map_err(|e| {
+    for (member, op) in members.iter().zip(&dims.ops) {
+        let mut legalized = merger.legalize(member, op, constant).map_err(|e| {
             LowerError::unsupported(match member.source {
                 "" => e.to_string(),
                 source => format!("node {source}: {e}"),
@@ -144,10 +146,10 @@ fn with_layouts(
 }
 
 struct Merger<'a> {
-    graph: &'a Func,
+    dims: &'a KernelDims,
     precision: Precision,
     out: PrimFunc,
-    /// Graph dimension to kernel variable.
+    /// Dimension of [`KernelDims`] to kernel variable.
     syms: HashMap<Var, Var>,
     /// Tensors that are parameters or were written by a member.
     buffers: HashMap<Value, Buffer>,
@@ -158,7 +160,7 @@ struct Merger<'a> {
 
 impl Merger<'_> {
     fn ty(&self, value: Value) -> Result<&TensorType, LegalizeError> {
-        self.graph.values[value].ty.as_tensor().ok_or_else(|| LegalizeError {
+        self.dims.ty(value).ok_or_else(|| LegalizeError {
             op: value.to_string(),
             reason: "it is not a tensor".to_string(),
         })
@@ -167,6 +169,7 @@ impl Merger<'_> {
     fn legalize<'c>(
         &self,
         member: &GroupMember<'_>,
+        op: &Op,
         constant: &dyn Fn(Value) -> Option<&'c Literal>,
     ) -> Result<Legalized, LegalizeError> {
         let operands: Vec<Operand<'_>> = member
@@ -180,17 +183,17 @@ impl Merger<'_> {
             .collect::<Result<_, LegalizeError>>()?;
         let outs: Vec<TensorType> =
             member.outputs.iter().map(|v| self.ty(*v).cloned()).collect::<Result<_, _>>()?;
-        let call = OpCall { operands: &operands, outs: &outs, dims: &self.graph.syms };
-        legalize("member", member.op, &call, self.precision)
+        let call = OpCall { operands: &operands, outs: &outs, dims: &self.dims.vars };
+        legalize("member", op, &call, self.precision)
     }
 
-    /// A graph dimension's variable in the kernel.
+    /// A dimension's variable in the kernel.
     fn sym(&mut self, var: Var) -> Var {
-        let name = self.graph.syms.get(var).map_or_else(|| var.to_string(), |d| d.name.clone());
+        let name = self.dims.vars.get(var).map_or_else(|| var.to_string(), |d| d.name.clone());
         *self.syms.entry(var).or_insert_with(|| self.out.new_var(name))
     }
 
-    /// A graph expression over the kernel's variables.
+    /// An expression over dimensions, over the kernel's variables.
     fn dim(&mut self, e: &Expr) -> Expr {
         let mut vars = vec![];
         e.visit(&mut |e| vars.extend(e.as_var()));
@@ -255,10 +258,7 @@ impl Merger<'_> {
             return Err(LowerError::internal(format!("{:?} has a wrong kernel", member.op)));
         }
         for (value, buffer) in values.iter().zip(buffers) {
-            let shape = match self.graph.values[*value].ty.as_tensor() {
-                Some(t) => t.shape.clone(),
-                None => vec![],
-            };
+            let shape = self.dims.ty(*value).map_or_else(Vec::new, |t| t.shape.clone());
             for (local, dim) in from.func.buffers[buffer].shape.iter().zip(shape) {
                 if let Some(var) = local.as_var()
                     && map.vars[var].is_none()
@@ -336,7 +336,7 @@ impl Merger<'_> {
             1 => self.body.remove(0),
             _ => Stmt::Seq(self.body),
         };
-        let scalars = hidden.into_iter().map(|(_, graph)| Expr::var(graph)).collect();
+        let scalars = hidden.into_iter().map(|(_, dim)| self.dims.in_graph(dim)).collect();
         MergedKernel { func: self.out, args: self.inputs, scalars }
     }
 }

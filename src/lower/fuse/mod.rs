@@ -6,6 +6,7 @@
 //! Kernels that are equal up to names are shared.
 
 mod groups;
+mod kernel_dims;
 mod merge;
 mod packed;
 mod pattern;

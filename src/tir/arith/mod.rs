@@ -25,8 +25,9 @@ mod simplify;
 mod symbolic_bounds;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
 
 pub use interval::Interval;
 
@@ -47,18 +48,20 @@ struct Range {
     min: Expr,
     /// Inclusive; `None` is unbounded.
     max: Option<Expr>,
-    /// Position in the binding order: later variables may depend on earlier ones.
-    depth: usize,
+    /// Constant bounds of both.
+    bounds: Interval,
 }
 
 /// Facts about variables, and conclusions from them.
 #[derive(Clone, Debug, Default)]
 pub struct Analyzer {
-    ranges: HashMap<Var, Range>,
+    /// In the order in which they were bound: later variables may depend on earlier ones. Few: those of the loops
+    /// around a place.
+    ranges: Vec<(Var, Range)>,
     budget: prove::Budget,
     /// Normal forms of minima and maxima under these ranges: their operands are compared by proof, and loops
     /// have them in their extents, which are asked for again and again. Copies share it.
-    choices: Rc<RefCell<HashMap<Expr, Poly>>>,
+    choices: Rc<RefCell<FxHashMap<Expr, Poly>>>,
 }
 
 impl Analyzer {
@@ -86,17 +89,43 @@ impl Analyzer {
 
     /// States `var >= min`, keeping what is known already if that says more.
     pub fn at_least(&mut self, var: Var, min: i64) {
-        match self.ranges.get(&var) {
+        match self.range(var) {
             Some(range) if range.max.is_some() => {}
-            Some(range) if self.bounds(&range.min).min >= min => {}
+            Some(range) if range.bounds.min >= min => {}
             _ => self.insert(var, min.into(), None),
         }
     }
 
     fn insert(&mut self, var: Var, min: Expr, max: Option<Expr>) {
-        let depth = self.ranges.get(&var).map_or(self.ranges.len(), |r| r.depth);
         self.choices = Rc::default();
-        self.ranges.insert(var, Range { min, max, depth });
+        let known = self.depth(var);
+        let mut range = Range { min, max, bounds: Interval::EVERYTHING };
+        match known {
+            Some(at) => self.ranges[at].1 = range,
+            None => {
+                range.bounds = self.bounds_of(&range);
+                self.ranges.push((var, range));
+            }
+        }
+        // Ranges may mention a symbol of which nothing was known.
+        if known.is_some() || self.ranges.last().is_some_and(|(_, r)| r.max.is_none()) {
+            for at in 0..self.ranges.len() {
+                self.ranges[at].1.bounds = self.bounds_of(&self.ranges[at].1);
+            }
+        }
+    }
+
+    fn bounds_of(&self, range: &Range) -> Interval {
+        let max = range.max.as_ref().map_or(i64::MAX, |e| self.bounds(e).max);
+        Interval { min: self.bounds(&range.min).min, max }
+    }
+
+    fn depth(&self, var: Var) -> Option<usize> {
+        self.ranges.iter().rposition(|(v, _)| *v == var)
+    }
+
+    fn range(&self, var: Var) -> Option<&Range> {
+        self.depth(var).map(|at| &self.ranges[at].1)
     }
 
     /// Constant bounds of an integer expression.
@@ -126,13 +155,9 @@ impl Analyzer {
         let of = |e: &Expr| self.interval(e, depth + 1);
         match expr.kind() {
             ExprKind::Int { value, .. } => Interval::point(*value),
-            ExprKind::Var { var, .. } => match self.ranges.get(var) {
-                Some(range) => Interval {
-                    min: of(&range.min).min,
-                    max: range.max.as_ref().map_or(i64::MAX, |e| of(e).max),
-                },
-                None => Interval::EVERYTHING,
-            },
+            ExprKind::Var { var, .. } => {
+                self.range(*var).map_or(Interval::EVERYTHING, |range| range.bounds)
+            }
             ExprKind::Binary { op, a, b } if expr.dtype() == DType::I64 => {
                 binary_interval(*op, of(a), of(b))
             }

@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use smallvec::{SmallVec, smallvec};
+
 use crate::{Expr, ExprKind};
 
 /// `sum(coefficient * product(factors)) + constant`.
@@ -10,9 +12,12 @@ use crate::{Expr, ExprKind};
 /// between terms; terms keep the order in which they first appeared.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Poly {
-    pub terms: Vec<(Vec<Expr>, i64)>,
+    pub terms: SmallVec<[(Factors, i64); 2]>,
     pub constant: i64,
 }
+
+/// The factors of a term, most often one.
+pub(crate) type Factors = SmallVec<[Expr; 1]>;
 
 /// Greatest common divisor, never negative.
 pub(crate) fn gcd(a: i64, b: i64) -> i64 {
@@ -41,11 +46,11 @@ fn by_text(a: &Expr, b: &Expr) -> Ordering {
 
 impl Poly {
     pub fn constant(constant: i64) -> Poly {
-        Poly { terms: vec![], constant }
+        Poly { terms: SmallVec::new(), constant }
     }
 
     pub fn atom(e: Expr) -> Poly {
-        Poly { terms: vec![(vec![e], 1)], constant: 0 }
+        Poly { terms: smallvec![(smallvec![e], 1)], constant: 0 }
     }
 
     pub fn as_constant(&self) -> Option<i64> {
@@ -80,7 +85,7 @@ impl Poly {
         }
         for (f, c) in &self.terms {
             for (g, d) in &other.terms {
-                let mut factors = [&f[..], &g[..]].concat();
+                let mut factors: Factors = f.iter().chain(g).cloned().collect();
                 // Any fixed order serves; the text of an expression is stable.
                 factors.sort_by(by_text);
                 product.add_term(factors, c.checked_mul(*d)?)?;
@@ -89,7 +94,7 @@ impl Poly {
         Some(product)
     }
 
-    pub fn add_term(&mut self, factors: Vec<Expr>, c: i64) -> Option<()> {
+    pub fn add_term(&mut self, factors: Factors, c: i64) -> Option<()> {
         if c == 0 {
             return Some(());
         }

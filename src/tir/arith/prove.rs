@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 
+use smallvec::smallvec;
+
 use super::Analyzer;
 use super::poly::Poly;
 use super::simplify::negate;
@@ -136,7 +138,7 @@ impl Analyzer {
         match expr.kind() {
             ExprKind::Int { value, .. } => Some(*value),
             ExprKind::Var { var, .. } => {
-                let range = self.ranges.get(var)?;
+                let range = self.range(*var)?;
                 let (low, high) = (of(&range.min)?, of(range.max.as_ref()?)?);
                 let inside = if end == End::Low { low } else { high };
                 (low <= high).then_some(inside)
@@ -177,7 +179,7 @@ impl Analyzer {
 
     /// A polynomial nowhere greater than `poly`, with one atom eliminated.
     fn lower(&self, poly: &Poly) -> Option<Poly> {
-        let range = |e: &Expr| e.as_var().and_then(|v| self.ranges.get(&v));
+        let range = |e: &Expr| e.as_var().and_then(|v| self.range(v));
         let candidates = poly
             .terms
             .iter()
@@ -186,7 +188,7 @@ impl Analyzer {
             candidates
                 .clone()
                 .filter(|(_, _, atom)| range(atom).is_some_and(|r| r.max.is_some() == bounded))
-                .max_by_key(|(_, _, atom)| range(atom).map(|r| r.depth))
+                .max_by_key(|(_, _, atom)| atom.as_var().and_then(|v| self.depth(v)))
         };
         // Loops before quotients: the end of a loop's range may cancel one. Symbols after, for
         // the relaxation of a quotient brings back the symbol inside.
@@ -209,7 +211,7 @@ impl Analyzer {
         if !others.iter().all(|f| self.bounds(f).min >= 0) || others.contains(atom) {
             return None;
         }
-        let range = &self.ranges[&atom.as_var()?];
+        let range = self.range(atom.as_var()?)?;
         let end = if c > 0 { Some(&range.min) } else { range.max.as_ref() }?;
         let replaced =
             others.iter().try_fold(self.poly(end)?, |p, f| p.mul(&Poly::atom(f.clone())))?;
@@ -279,5 +281,5 @@ impl Analyzer {
 }
 
 fn monomial(factors: &[Expr]) -> Poly {
-    Poly { terms: vec![(factors.to_vec(), 1)], constant: 0 }
+    Poly { terms: smallvec![(factors.into(), 1)], constant: 0 }
 }

@@ -1,13 +1,18 @@
 //! Rewriting to a shorter equal expression.
 
+use smallvec::SmallVec;
+
 use super::Analyzer;
 use super::poly::{Poly, gcd};
-use crate::{BinOp, CmpOp, DType, Expr, ExprKind};
+use crate::{BinOp, CmpOp, DType, Expr, ExprKind, Var};
 
 impl Analyzer {
     /// An expression equal to `expr` wherever the known ranges hold.
     pub fn simplify(&self, expr: &Expr) -> Expr {
         if let ExprKind::Int { .. } | ExprKind::Float { .. } | ExprKind::Var { .. } = expr.kind() {
+            return expr.clone();
+        }
+        if expr.dtype() == DType::I64 && is_normal(expr) {
             return expr.clone();
         }
         if expr.dtype() == DType::I64
@@ -287,6 +292,33 @@ fn symbolic_split(a: &Poly, b: &Poly) -> Option<(Poly, Poly)> {
         }
     }
     Some((whole, rest))
+}
+
+/// Whether the expression is a sum of a few variables, each with a coefficient, and a constant, as [`Poly::to_expr`]
+/// writes it. Most indices are.
+fn is_normal(e: &Expr) -> bool {
+    let mut vars: SmallVec<[Var; 4]> = SmallVec::new();
+    let mut term = |e: &Expr| {
+        let var = match e.kind() {
+            ExprKind::Binary { op: BinOp::Mul, a, b } if b.as_int().is_some_and(|c| c > 1) => a,
+            _ => e,
+        };
+        let new = var.as_var().filter(|v| !vars.contains(v) && vars.len() < 4);
+        new.map(|v| vars.push(v)).is_some()
+    };
+    let mut sum = e;
+    if let ExprKind::Binary { op: BinOp::Add, a, b } = e.kind()
+        && b.as_int().is_some_and(|c| c > 0)
+    {
+        sum = a;
+    }
+    while let ExprKind::Binary { op: BinOp::Add, a, b } = sum.kind() {
+        if !term(b) {
+            return false;
+        }
+        sum = a;
+    }
+    term(sum)
 }
 
 /// Coefficients divided by a common divisor, the constant rounded down.

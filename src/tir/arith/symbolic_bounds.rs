@@ -47,7 +47,7 @@ impl Analyzer {
     fn atom_extremes(&self, atom: &Expr, inner: &dyn Fn(Var) -> bool) -> Option<(Poly, Poly)> {
         match atom.kind() {
             ExprKind::Var { var, .. } => {
-                let range = self.ranges.get(var)?;
+                let range = self.range(*var)?;
                 let low = self.extreme_polys(&range.min, inner)?.0;
                 Some((low, self.extreme_polys(range.max.as_ref()?, inner)?.1))
             }

@@ -22,6 +22,9 @@ use super::simplify::{parameter_facts, simplify};
 
 /// A body of more nodes is not copied.
 const MAX_COPIED: usize = 3000;
+/// A body of more nodes is not copied for a condition that a serial loop inside of it is partitioned by: a copy
+/// of that loop's body is enough.
+const MAX_COPIED_AROUND: usize = 1500;
 
 /// Whether loops over threads are below.
 fn binds_threads(s: &Stmt) -> bool {
@@ -131,16 +134,24 @@ impl Partition<'_> {
 
 /// The conditions in the body of `l` to partition by.
 fn limits(l: &For, facts: &Analyzer) -> Option<Vec<Limit>> {
-    let mut search =
-        Search { var: l.var, written: written_in(&l.body), found: vec![], has_loop: false };
+    let size = nodes(&l.body);
+    if size > MAX_COPIED {
+        return None;
+    }
+    let mut search = Search {
+        var: l.var,
+        written: written_in(&l.body),
+        serial: (size > MAX_COPIED_AROUND).then(BTreeSet::new),
+        found: vec![],
+        has_loop: false,
+    };
     let mut inner = facts.clone();
     inner.bind_loop(l);
     search.stmt(&l.body, &inner, &BTreeSet::new());
     if !search.has_loop {
         search.found.retain(|c| c.site == Site::Statement);
     }
-    let worth_it = !search.found.is_empty() && nodes(&l.body) <= MAX_COPIED;
-    worth_it.then_some(search.found)
+    (!search.found.is_empty()).then_some(search.found)
 }
 
 /// The buffers that a statement stores to.
@@ -196,6 +207,8 @@ struct Search {
     var: Var,
     /// The buffers whose elements the loop changes.
     written: HashSet<Buffer>,
+    /// The serial loops around the statement, where conditions on them are left to them.
+    serial: Option<BTreeSet<Var>>,
     found: Vec<Limit>,
     has_loop: bool,
 }
@@ -215,7 +228,12 @@ impl Search {
                 let (mut facts, mut inner) = (facts.clone(), inner.clone());
                 facts.bind_loop(l);
                 inner.insert(l.var);
+                let serial = self.serial.as_mut().filter(|_| l.kind == ForKind::Serial);
+                let noted = serial.is_some_and(|serial| serial.insert(l.var));
                 self.stmt(&l.body, &facts, &inner);
+                if let Some(serial) = self.serial.as_mut().filter(|_| noted) {
+                    serial.remove(&l.var);
+                }
             }
             Stmt::If { cond, .. } => {
                 self.conditions(cond, Site::Statement, facts, inner);
@@ -232,7 +250,8 @@ impl Search {
 
     fn conditions(&mut self, cond: &Expr, site: Site, facts: &Analyzer, inner: &BTreeSet<Var>) {
         for cond in conjuncts(cond) {
-            if self.found.iter().any(|l| l.cond == cond) || self.changes(&cond) {
+            let left = self.serial.as_ref().is_some_and(|s| !s.is_disjoint(&vars(&cond)));
+            if left || self.found.iter().any(|l| l.cond == cond) || self.changes(&cond) {
                 continue;
             }
             if let Some(holds) = limit(self.var, &cond, facts, inner) {

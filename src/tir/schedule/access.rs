@@ -9,9 +9,11 @@
 
 use std::collections::{HashMap, HashSet};
 
+use smallvec::SmallVec;
+
 use super::tree::mentions;
 use crate::arith::Analyzer;
-use crate::arith::poly::{Poly, gcd};
+use crate::arith::poly::{Factors, Poly, gcd};
 use crate::{BinOp, Buffer, Expr, ExprKind, PrimFunc, Stmt, Var};
 
 /// One load or store, its indices over loop variables; no index where it may be anywhere.
@@ -241,7 +243,7 @@ impl Decoder<'_> {
     fn digits(&self, index: &Expr) -> Option<Digits> {
         let poly = self.facts.poly(index)?;
         let [mut fixed, mut mine, mut upper, mut low] =
-            [const { Poly { terms: vec![], constant: 0 } }; 4];
+            [const { Poly { terms: SmallVec::new_const(), constant: 0 } }; 4];
         let is_mine = |f: &[Expr]| f.iter().any(|e| mentions(e, self.var));
         let step = poly.terms.iter().filter(|(f, _)| is_mine(f)).fold(0, |g, (_, c)| gcd(g, *c));
         if step == 0 {
@@ -307,7 +309,7 @@ impl Decoder<'_> {
 
     /// The parts of a sum that its value determines.
     fn digits_of(&self, poly: &Poly) -> Vec<Poly> {
-        let mut terms: Vec<(Vec<Expr>, i64)> = vec![];
+        let mut terms: Vec<(Factors, i64)> = vec![];
         for (factors, c) in &poly.terms {
             // Fixed terms are known anyway.
             if !factors.iter().all(|f| self.is_fixed(f)) {
@@ -329,7 +331,7 @@ impl Decoder<'_> {
         for at in 1..terms.len() {
             let (low, high) = terms.split_at(at);
             let radix = high.iter().fold(0, |g, (_, c)| gcd(g, *c));
-            let [low, high] = [low, high].map(|t| Poly { terms: t.to_vec(), constant: 0 });
+            let [low, high] = [low, high].map(|t| Poly { terms: t.into(), constant: 0 });
             let range = self.facts.poly_interval(&low);
             if range.max.checked_sub(range.min).is_some_and(|width| width < radix) {
                 return vec![low, high];

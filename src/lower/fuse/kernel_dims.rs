@@ -1,0 +1,167 @@
+//! The dimensions of a group as its kernel has them: kernels are general over the dimensions of their
+//! operands, whatever these are in the graph.
+//!
+//! Deep in a network a dimension is an expression over the shapes of the model's inputs, such as
+//! `((height + 1) // 2 + 1) // 2`. A kernel that reads a tensor with that dimension needs one variable,
+//! which the tensor's shape binds when it is called. So each operand's dimension that is not
+//! an expression over others becomes a variable. That leaves less to prove about the kernel's indices, no
+//! arguments beside the tensors, and equal kernels at different depths.
+//!
+//! Where the group has an expression that such variables cannot replace, its dimensions stay
+//! what they are in the graph.
+
+use std::collections::{HashMap, HashSet};
+
+use cranelift_entity::PrimaryMap;
+use reflex_graph::{Func, Op, TensorType, Value};
+use reflex_tir::{BinOp, Expr, ExprKind, Var, VarData};
+
+use super::merge::GroupMember;
+
+/// Types and operators of a group over the kernel's dimensions.
+pub struct KernelDims {
+    /// The graph function's dimensions, and those of the kernel behind them.
+    pub vars: PrimaryMap<Var, VarData>,
+    /// What the kernel's own dimensions are in the graph.
+    own: Vec<(Expr, Var)>,
+    types: HashMap<Value, TensorType>,
+    /// The operators of the members.
+    pub ops: Vec<Op>,
+}
+
+impl KernelDims {
+    pub fn of(graph: &Func, members: &[GroupMember<'_>]) -> KernelDims {
+        let group = Group::of(graph, members);
+        let mut dims = KernelDims {
+            vars: graph.syms.clone(),
+            own: vec![],
+            types: HashMap::new(),
+            ops: members.iter().map(|m| m.op.clone()).collect(),
+        };
+        let mut refused = HashSet::new();
+        loop {
+            dims.own = choose(&group, &refused, &mut graph.syms.clone());
+            let unbound = dims.unbound(&group);
+            let hides = |e: &Expr| vars(e).iter().any(|v| unbound.contains(v));
+            let lost: Vec<Expr> =
+                dims.own.iter().map(|(e, _)| e).filter(|e| hides(e)).cloned().collect();
+            if lost.is_empty() {
+                break;
+            }
+            refused.extend(lost);
+        }
+        // Again, for the names.
+        dims.own = choose(&group, &refused, &mut dims.vars);
+        let own = &dims.own;
+        dims.ops.iter_mut().for_each(|op| op.dims_mut(&mut |e| *e = replaced(e, own)));
+        let over = |ty: &TensorType| {
+            TensorType::new(ty.dtype, ty.shape.iter().map(|e| replaced(e, own)).collect())
+        };
+        dims.types = group.types.iter().map(|(value, ty)| (*value, over(ty))).collect();
+        dims
+    }
+
+    /// The type of a tensor of the group.
+    pub fn ty(&self, value: Value) -> Option<&TensorType> {
+        self.types.get(&value)
+    }
+
+    /// The dimension in the graph that a variable stands for.
+    pub fn in_graph(&self, var: Var) -> Expr {
+        let own = self.own.iter().find(|(_, own)| *own == var);
+        own.map_or_else(|| Expr::var(var), |(e, _)| e.clone())
+    }
+
+    /// The graph's dimensions that the group still names, and that no operand has alone.
+    fn unbound(&self, group: &Group<'_>) -> HashSet<Var> {
+        let own = |v: &Var| self.own.iter().any(|(_, own)| own == v);
+        let mut left = HashSet::new();
+        group.dims.iter().for_each(|e| left.extend(vars(&replaced(e, &self.own))));
+        left.retain(|v| !own(v) && !group.bound.contains(v));
+        left
+    }
+}
+
+/// What a group says in dimensions.
+struct Group<'a> {
+    types: Vec<(Value, &'a TensorType)>,
+    /// Dimensions of the tensors that the group reads, which are not constant.
+    operands: Vec<Expr>,
+    /// All dimensions, of operators too.
+    dims: Vec<Expr>,
+    /// Variables that are a whole dimension of an operand.
+    bound: HashSet<Var>,
+}
+
+impl<'a> Group<'a> {
+    fn of(graph: &'a Func, members: &[GroupMember<'_>]) -> Group<'a> {
+        let outputs: HashSet<Value> =
+            members.iter().flat_map(|m| m.outputs.iter().copied()).collect();
+        let values = members.iter().flat_map(|m| m.args.iter().chain(m.outputs).copied());
+        let types: Vec<(Value, &TensorType)> =
+            values.filter_map(|v| Some((v, graph.values[v].ty.as_tensor()?))).collect();
+        let read = types.iter().filter(|(v, _)| !outputs.contains(v));
+        let mut operands: Vec<Expr> =
+            read.flat_map(|(_, ty)| &ty.shape).filter(|e| e.as_int().is_none()).cloned().collect();
+        // What is part of another comes before it.
+        operands.sort_by_key(size);
+        operands.dedup();
+        let mut dims: Vec<Expr> = types.iter().flat_map(|(_, ty)| ty.shape.clone()).collect();
+        members.iter().for_each(|m| m.op.dims(&mut |e| dims.push(e.clone())));
+        let bound = operands.iter().filter_map(Expr::as_var).collect();
+        Group { types, operands, dims, bound }
+    }
+}
+
+/// The kernel's own dimensions with what they are in the graph; none of `refused`.
+fn choose(
+    group: &Group<'_>,
+    refused: &HashSet<Expr>,
+    all: &mut PrimaryMap<Var, VarData>,
+) -> Vec<(Expr, Var)> {
+    let mut own: Vec<(Expr, Var)> = vec![];
+    for dim in &group.operands {
+        let rest = replaced(dim, &own);
+        let known = |v: &Var| group.bound.contains(v) || own.iter().any(|(_, own)| own == v);
+        if vars(&rest).iter().all(known) {
+            continue;
+        }
+        // A constant factor stays in sight: loops over its multiples need no rest.
+        let free = without_factor(dim);
+        if free.as_var().is_some() || refused.contains(free) {
+            continue;
+        }
+        let dtype = dim.dtype();
+        let var = all.push(VarData { name: format!("d{}", own.len()), dtype });
+        own.push((free.clone(), var));
+    }
+    own
+}
+
+fn without_factor(e: &Expr) -> &Expr {
+    match e.kind() {
+        ExprKind::Binary { op: BinOp::Mul, a, b } if b.as_int().is_some() => without_factor(a),
+        ExprKind::Binary { op: BinOp::Mul, a, b } if a.as_int().is_some() => without_factor(b),
+        _ => e,
+    }
+}
+
+fn vars(e: &Expr) -> Vec<Var> {
+    let mut list = vec![];
+    e.visit(&mut |e| list.extend(e.as_var()));
+    list
+}
+
+fn size(e: &Expr) -> usize {
+    let mut nodes = 0;
+    e.visit(&mut |_| nodes += 1);
+    nodes
+}
+
+/// The expression over the kernel's dimensions.
+fn replaced(e: &Expr, own: &[(Expr, Var)]) -> Expr {
+    match own.iter().find(|(part, _)| part == e) {
+        Some((part, var)) => Expr::new(ExprKind::Var { var: *var, dtype: part.dtype() }),
+        None => e.map_children(&mut |e| replaced(e, own)),
+    }
+}
