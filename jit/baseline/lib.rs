@@ -28,6 +28,7 @@ mod cpu;
 mod effort;
 mod emit;
 mod error;
+mod micro_kernel;
 mod target;
 mod unit;
 

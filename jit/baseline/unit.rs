@@ -12,6 +12,7 @@ use reflex_tir::codegen::CpuTarget;
 
 use crate::effort::Allocation;
 use crate::error::{BaselineError, Result};
+use crate::micro_kernel::{Form, Vectors, assemble};
 use crate::target;
 
 /// The object of one kernel.
@@ -24,6 +25,9 @@ pub struct Unit<'f> {
     pub shared: HashMap<String, FuncId>,
     /// Whether the CPU has what vectors of four lanes need.
     pub has_vectors: bool,
+    /// Vectors of micro-kernels, if the CPU has such.
+    pub wide_vectors: Option<Vectors>,
+    micro_kernels: HashMap<Form, FuncId>,
     texts: HashMap<String, DataId>,
     /// Parallel loops so far.
     parts: u32,
@@ -46,6 +50,8 @@ impl<'f> Unit<'f> {
             module: ObjectModule::new(builder),
             shared: HashMap::new(),
             has_vectors: cpu.features.contains("sse4.1") && cpu.features.contains("fma"),
+            wide_vectors: Vectors::of(cpu),
+            micro_kernels: HashMap::new(),
             texts: HashMap::new(),
             parts: 0,
             asm: wants_asm.then(String::new),
@@ -88,6 +94,24 @@ impl<'f> Unit<'f> {
         Ok(())
     }
 
+    /// The function of a micro-kernel, which takes the address of its words.
+    pub fn micro_kernel(&mut self, form: &Form) -> Result<FuncId> {
+        if let Some(known) = self.micro_kernels.get(form) {
+            return Ok(*known);
+        }
+        let code = assemble(form)?;
+        let name = format!("{}.micro_kernel{}", self.func.name, self.micro_kernels.len());
+        let signature = Unit::signature(&[POINTER], &[]);
+        let id = self.declare(&name, Linkage::Local, &signature)?;
+        self.module.define_function_bytes(id, CODE_ALIGNMENT, &code, &[])?;
+        if let Some(asm) = &mut self.asm {
+            let bytes: Vec<String> = code.iter().map(|b| format!("{b:#04x}")).collect();
+            asm.push_str(&format!("{name}:\n  .byte {}\n", bytes.join(", ")));
+        }
+        self.micro_kernels.insert(form.clone(), id);
+        Ok(id)
+    }
+
     /// A number for the next parallel loop: loops may share a name, functions may not.
     pub fn next_part(&mut self) -> u32 {
         self.parts += 1;
@@ -118,6 +142,9 @@ impl<'f> Unit<'f> {
         Ok(self.module.declare_function(name, Linkage::Import, &signature)?)
     }
 }
+
+/// Bytes that the first instruction of a micro-kernel is aligned to.
+const CODE_ALIGNMENT: u64 = 64;
 
 /// The type of pointers.
 pub const POINTER: Type = types::I64;

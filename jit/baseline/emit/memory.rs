@@ -206,7 +206,7 @@ impl Emitter<'_, '_, '_> {
 
 /// The row-major position of an element, simplified where that helps: `64 * (x // 64) + x % 64` is
 /// `x` again, which may be a ramp.
-pub(super) fn position(func: &PrimFunc, buffer: Buffer, indices: &[Expr]) -> Expr {
+pub fn position(func: &PrimFunc, buffer: Buffer, indices: &[Expr]) -> Expr {
     let shape = &func.buffers[buffer].shape;
     let flat = match indices {
         [flat] => flat.clone(),

@@ -9,6 +9,7 @@ mod call;
 mod convert;
 mod expr;
 mod memory;
+mod micro_kernel;
 pub mod stmt;
 pub mod value;
 mod vector_form;
@@ -23,6 +24,8 @@ use cranelift_codegen::ir::{
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_module::{FuncId, Linkage, Module};
 use reflex_tir::{Buffer, DType, PrimFunc, Var};
+
+pub use memory::position;
 
 use crate::error::{BaselineError, Result};
 use crate::unit::{POINTER, Unit};

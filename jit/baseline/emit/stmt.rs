@@ -80,6 +80,10 @@ impl Emitter<'_, '_, '_> {
             ForKind::Unrolled if is_unrolled(l) => self.unrolled(l),
             // Parts of a parallel loop and lanes of a vector already run at once.
             ForKind::Parallel if !self.in_parallel && self.lanes == Lanes::One => self.parallel(l),
+            ForKind::Serial if self.lanes == Lanes::One => match self.micro_kernel(l) {
+                Some(kernel) => self.call_micro_kernel(&kernel),
+                None => self.serial(l),
+            },
             ForKind::Serial | ForKind::Unrolled | ForKind::Vectorized | ForKind::Parallel => {
                 self.serial(l)
             }

@@ -19,6 +19,7 @@
 //! ```
 
 mod interval;
+mod linear;
 pub(crate) mod poly;
 mod prove;
 mod simplify;
@@ -30,6 +31,7 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 
 pub use interval::Interval;
+pub use linear::Linear;
 
 use self::poly::Poly;
 use crate::{BinOp, DType, Expr, ExprKind, For, Intrin, Var};

@@ -1,0 +1,254 @@
+//! Recognises loops of fused multiply-adds into a tile of accumulators.
+
+use reflex_tir::arith::Analyzer;
+use reflex_tir::{
+    Buffer, CmpOp, DType, Expr, ExprKind, For, ForKind, Intrin, PrimFunc, Scope, Stmt, Var,
+};
+
+use super::Vectors;
+use super::code::{Form, Operand, Step};
+use crate::emit::position;
+
+/// Most loops around the vector loop.
+const MAX_LOOPS: usize = 4;
+/// Iterations that are worth a call, where their number is known.
+const MIN_ITERATIONS: i64 = 8;
+/// Most iterations of the innermost loop that become copies of the steps, where they do not move all operands by
+/// a fixed distance.
+const MAX_COPIES: i64 = 8;
+
+/// A nest that is a micro-kernel.
+#[derive(Debug)]
+pub struct MicroKernel<'f> {
+    /// The loops around the vector loop, outermost first.
+    pub loops: Vec<&'f For>,
+    /// The tile, which nothing else reads or writes meanwhile.
+    pub accumulators: Buffer,
+    /// What each pointer of the code reads.
+    pub accesses: Vec<Access>,
+    /// Lanes, from the first on, that masked vectors are read for; the others are 0.
+    pub mask: Option<Expr>,
+    /// The code.
+    pub form: Form,
+}
+
+/// What a pointer of a micro-kernel reads: it starts at element `rest` where all loops are at 0.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Access {
+    /// The tensor.
+    pub buffer: Buffer,
+    /// Its element.
+    pub rest: Expr,
+    /// Elements that a step of each loop moves by, outermost first.
+    pub strides: Vec<Expr>,
+}
+
+/// The nest `l` as a micro-kernel, if it is one.
+pub fn find<'f>(func: &PrimFunc, l: &'f For, vectors: Vectors) -> Option<MicroKernel<'f>> {
+    let mut loops = vec![];
+    let mut next = l;
+    while matches!(next.kind, ForKind::Serial | ForKind::Unrolled) {
+        loops.push(next);
+        let Stmt::For(inner) = &next.body else { return None };
+        next = inner;
+    }
+    let lanes = next.extent.as_int().filter(|n| *n > 0 && n % vectors.lanes() == 0)?;
+    let is_row = next.kind == ForKind::Vectorized && next.min.as_int() == Some(0);
+    let known = loops.iter().map(|l| l.extent.as_int()).product::<Option<i64>>();
+    if !is_row || loops.len() > MAX_LOOPS || known.is_some_and(|n| n < MIN_ITERATIONS) {
+        return None;
+    }
+    let row = Row { func, vectors, lanes, var: next.var };
+    row.kernel(loops.clone(), &next.body).or_else(|| {
+        let innermost = loops.pop().filter(|_| !loops.is_empty())?;
+        let count = innermost.extent.as_int().filter(|n| (1..=MAX_COPIES).contains(n))?;
+        let copy = |at: i64| {
+            let index = innermost.min.clone() + at;
+            next.body.substitute(&|v| (v == innermost.var).then(|| index.clone()))
+        };
+        row.kernel(loops, &Stmt::Seq((0..count).map(copy).collect()))
+    })
+}
+
+/// The vector loop.
+struct Row<'a> {
+    func: &'a PrimFunc,
+    vectors: Vectors,
+    lanes: i64,
+    var: Var,
+}
+
+impl Row<'_> {
+    /// The micro-kernel of loops around the vector loop with this body.
+    fn kernel<'f>(&self, loops: Vec<&'f For>, steps: &Stmt) -> Option<MicroKernel<'f>> {
+        let vars: Vec<Var> = loops.iter().map(|l| l.var).chain([self.var]).collect();
+        let is_fixed = |e: &Expr| {
+            let mut fixed = true;
+            e.visit(&mut |e| fixed &= e.as_var().is_none_or(|v| !vars.contains(&v)));
+            fixed
+        };
+        if !loops.iter().all(|l| is_fixed(&l.min) && is_fixed(&l.extent)) {
+            return None;
+        }
+        let mut body = Body {
+            func: self.func,
+            vars: &vars,
+            values: vec![],
+            accumulators: None,
+            accesses: vec![],
+            mask: None,
+            tiles: vec![],
+            steps: vec![],
+        };
+        body.stmt(steps)?;
+        let bytes = i32::try_from(self.lanes * 4).ok()?;
+        let mut sorted = body.tiles.clone();
+        sorted.sort_unstable();
+        let form = Form {
+            vectors: self.vectors,
+            parts: usize::try_from(self.lanes / self.vectors.lanes()).ok()?,
+            loops: loops.len(),
+            pointers: body.accesses.len(),
+            is_masked: body.mask.is_some(),
+            tiles: body.tiles,
+            steps: body.steps,
+        };
+        let fits = sorted.windows(2).all(|pair| pair[1] - pair[0] >= bytes) && form.fits();
+        let (accumulators, accesses, mask) = (body.accumulators?, body.accesses, body.mask);
+        fits.then_some(MicroKernel { loops, accumulators, accesses, mask, form })
+    }
+}
+
+/// An operand of a multiply-add.
+#[derive(Clone, Copy)]
+enum Value {
+    /// One element for all lanes.
+    Broadcast(Operand),
+    /// An element for each lane, one after the other.
+    Vector(Operand),
+}
+
+/// The body of the vector loop.
+struct Body<'a> {
+    func: &'a PrimFunc,
+    /// The variables of the loops, that of the lanes last.
+    vars: &'a [Var],
+    values: Vec<(Var, Value)>,
+    accumulators: Option<Buffer>,
+    accesses: Vec<Access>,
+    mask: Option<Expr>,
+    /// Bytes from the first accumulator to the first lane of each row.
+    tiles: Vec<i32>,
+    steps: Vec<Step>,
+}
+
+impl Body<'_> {
+    fn stmt(&mut self, s: &Stmt) -> Option<()> {
+        match s {
+            Stmt::Let { var, value, body } => {
+                let value = self.value(value)?;
+                self.values.push((*var, value));
+                self.stmt(body)
+            }
+            Stmt::Seq(all) => all.iter().try_for_each(|s| self.stmt(s)),
+            Stmt::Store { buffer, indices, value } => {
+                let ExprKind::Call { op: Intrin::Fma, args, dtype: DType::F32 } = value.kind()
+                else {
+                    return None;
+                };
+                let [a, b, sum] = &args[..] else { return None };
+                let ExprKind::Load { buffer: of, indices: at, .. } = sum.kind() else {
+                    return None;
+                };
+                if of != buffer || at != indices {
+                    return None;
+                }
+                let tile = self.tile(*buffer, indices)?;
+                let step = match (self.value(a)?, self.value(b)?) {
+                    (Value::Broadcast(broadcast), Value::Vector(vector))
+                    | (Value::Vector(vector), Value::Broadcast(broadcast)) => {
+                        Step { tile, broadcast, vector }
+                    }
+                    _ => return None,
+                };
+                self.steps.push(step);
+                Some(())
+            }
+            _ => None,
+        }
+    }
+
+    /// The row of accumulators at `indices`.
+    fn tile(&mut self, buffer: Buffer, indices: &[Expr]) -> Option<usize> {
+        let is_tile = self.func.buffers[buffer].scope == Scope::Local;
+        if !is_tile || *self.accumulators.get_or_insert(buffer) != buffer {
+            return None;
+        }
+        let (access, operand) = self.access(buffer, indices)?;
+        let (lanes, around) = access.strides.split_last()?;
+        let fixed = around.iter().chain([&access.rest]).all(|e| e.as_int() == Some(0));
+        if lanes.as_int() != Some(1) || !fixed {
+            return None;
+        }
+        let known = self.tiles.iter().position(|at| *at == operand);
+        Some(known.unwrap_or_else(|| {
+            self.tiles.push(operand);
+            self.tiles.len() - 1
+        }))
+    }
+
+    fn value(&mut self, e: &Expr) -> Option<Value> {
+        match e.kind() {
+            ExprKind::Var { var, .. } => {
+                self.values.iter().rev().find(|(v, _)| v == var).map(|(_, value)| *value)
+            }
+            ExprKind::Load { buffer, indices, dtype: DType::F32 } => {
+                let (mut access, offset) = self.access(*buffer, indices)?;
+                let lanes = access.strides.pop()?.as_int()?;
+                let pointer = match self.accesses.iter().position(|known| *known == access) {
+                    Some(at) => at,
+                    None => {
+                        self.accesses.push(access);
+                        self.accesses.len() - 1
+                    }
+                };
+                let operand = Operand { pointer, offset, is_masked: false };
+                match lanes {
+                    0 => Some(Value::Broadcast(operand)),
+                    1 => Some(Value::Vector(operand)),
+                    _ => None,
+                }
+            }
+            ExprKind::Call { op: Intrin::IfThenElse, args, .. } => {
+                let [cond, value, otherwise] = &args[..] else { return None };
+                let zero = matches!(otherwise.kind(), ExprKind::Float { bits: 0, .. });
+                let read = self.lanes_below(cond).filter(|_| zero)?;
+                match self.value(value)? {
+                    Value::Vector(operand) if !operand.is_masked => {
+                        let same = *self.mask.get_or_insert_with(|| read.clone()) == read;
+                        same.then_some(Value::Vector(Operand { is_masked: true, ..operand }))
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// The number of lanes, from the first on, that a condition holds for.
+    fn lanes_below(&self, cond: &Expr) -> Option<Expr> {
+        let ExprKind::Compare { op: CmpOp::Lt, a, b } = cond.kind() else { return None };
+        let left = Analyzer::new().linear(&(b.clone() - a.clone()), self.vars)?;
+        let (lanes, around) = left.strides.split_last()?;
+        let fixed = lanes.as_int() == Some(-1) && around.iter().all(|e| e.as_int() == Some(0));
+        fixed.then(|| left.rest + left.constant)
+    }
+
+    /// An access as a linear function of all loops, and its constant part in bytes.
+    fn access(&self, buffer: Buffer, indices: &[Expr]) -> Option<(Access, i32)> {
+        let position = position(self.func, buffer, indices);
+        let linear = Analyzer::new().linear(&position, self.vars)?;
+        let offset = i32::try_from(linear.constant.checked_mul(4)?).ok()?;
+        Some((Access { buffer, rest: linear.rest, strides: linear.strides }, offset))
+    }
+}

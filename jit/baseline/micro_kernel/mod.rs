@@ -1,0 +1,59 @@
+//! Micro-kernels: loops of fused multiply-adds over a tile of accumulators, which an assembler writes with the
+//! CPU's widest vectors.
+//!
+//! Cranelift's vectors have 128 bits, a contraction's register tile has some twenty vectors of 512, and
+//! most of the time of compiling a contraction goes to the registers of that tile. A nest
+//!
+//! ```text
+//! for k0 in range(n0): for k1 in range(n1):
+//!     for l in vectorized(16):
+//!         acc[at + l] = fma(x[i + k0 * s0 + k1 * s1], w[j + l + k0 * t0 + k1 * t1], acc[at + l])   # several of these
+//! ```
+//!
+//! is found by [`find`] and becomes a call of a function of the same object ([`code`]), one for each form of
+//! tile. Each accumulator gets the same products in the same order as by the loops, so the bits are the same.
+
+mod code;
+mod find;
+
+use reflex_tir::codegen::CpuTarget;
+
+pub use code::{Form, assemble};
+pub use find::{MicroKernel, find};
+
+/// Vectors that a CPU has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Vectors {
+    /// AVX2 and FMA: 16 registers of 8 floats.
+    Avx2,
+    /// AVX-512: 32 registers of 16 floats.
+    Avx512,
+}
+
+impl Vectors {
+    /// The widest that code for `cpu` may use.
+    pub fn of(cpu: &CpuTarget) -> Option<Vectors> {
+        let has = |feature: &str| cpu.features.contains(feature);
+        match has("avx2") && has("fma") {
+            true if has("avx512f") => Some(Vectors::Avx512),
+            true => Some(Vectors::Avx2),
+            false => None,
+        }
+    }
+
+    /// Floats in a register.
+    pub fn lanes(self) -> i64 {
+        match self {
+            Vectors::Avx2 => 8,
+            Vectors::Avx512 => 16,
+        }
+    }
+
+    /// Registers.
+    pub fn registers(self) -> usize {
+        match self {
+            Vectors::Avx2 => 16,
+            Vectors::Avx512 => 32,
+        }
+    }
+}
