@@ -28,6 +28,7 @@ mod cpu;
 mod effort;
 mod emit;
 mod error;
+mod hoist;
 mod micro_kernel;
 mod target;
 mod unit;
@@ -128,7 +129,7 @@ fn compile_with(
     })?;
     // Dot products of bfloat16 as fused multiply-adds without subnormals: the same bits.
     let signature = raw_signature(func);
-    let func = lower::lower_bf16_dots(func);
+    let func = hoist::hoist(&lower::lower_bf16_dots(func));
     let allocation = effort::allocation(effort, &func);
     let mut unit = Unit::new(&func, target, allocation, text == Text::Wanted)?;
     cpu::build(&mut unit)?;

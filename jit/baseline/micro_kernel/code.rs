@@ -82,21 +82,12 @@ pub struct Operand {
     pub is_masked: bool,
 }
 
-/// The way in which vectors reach the multiply-adds.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Loads {
-    /// Each into registers of its own, once in an iteration.
-    Registers,
-    /// As operands in memory.
-    Operands,
-}
-
 impl Form {
     /// Whether the registers suffice.
     pub fn fits(&self) -> bool {
         let lanes = self.parts as i64 * self.vectors.lanes();
         let masked = !self.is_masked || lanes < i64::from(u64::BITS);
-        self.pointers <= POINTERS.len() && masked && self.loads().is_some()
+        self.pointers <= POINTERS.len() && masked && self.held().is_some()
     }
 
     /// Words of the argument.
@@ -126,26 +117,13 @@ impl Form {
         1 + self.pointers + at * (2 + self.pointers)
     }
 
-    fn vectors_read(&self) -> Vec<Operand> {
-        let mut list = vec![];
-        for step in &self.steps {
-            if !list.contains(&step.vector) {
-                list.push(step.vector);
-            }
-        }
-        list
-    }
-
-    fn loads(&self) -> Option<Loads> {
-        // One more holds the element for all lanes.
+    /// The vectors that registers hold besides the tile, the element for all lanes and masks: where none fits,
+    /// multiply-adds read memory. `None` if the tile does not fit.
+    fn held(&self) -> Option<usize> {
         let masks = if self.is_masked && self.vectors == Vectors::Avx2 { self.parts } else { 0 };
-        let tile = self.tiles.len() * self.parts + 1 + masks;
-        let all = tile + self.vectors_read().len() * self.parts;
-        match self.vectors.registers() {
-            most if all <= most => Some(Loads::Registers),
-            most if tile <= most && !self.is_masked => Some(Loads::Operands),
-            _ => None,
-        }
+        let taken = self.tiles.len() * self.parts + 1 + masks;
+        let held = self.vectors.registers().checked_sub(taken)? / self.parts;
+        (held > 0 || !self.is_masked).then_some(held)
     }
 
     /// The register that holds the mask of a part.
@@ -292,47 +270,41 @@ impl Assembler<'_> {
         Ok(())
     }
 
-    /// An iteration of the innermost loop.
+    /// An iteration of the innermost loop. Vectors stay in registers until others take their place, the
+    /// oldest first.
     fn steps(&mut self) -> Encoded {
         let form = self.form;
-        let vectors = form.vectors_read();
-        let loads = form.loads().unwrap_or(Loads::Operands);
-        let first_vector = form.tiles.len() * form.parts;
+        let places = form.held().unwrap_or(0);
         let one_for_all = register(form.vectors, form.vectors.registers() - 1);
-        if loads == Loads::Registers {
-            for (at, vector) in vectors.iter().enumerate() {
-                for part in 0..form.parts {
-                    let to = register(form.vectors, first_vector + at * form.parts + part);
-                    match vector.is_masked {
-                        true => self.load_masked(self.place(*vector, part), to, part)?,
-                        false => self.load_vector(self.place(*vector, part), to)?,
-                    }
-                }
+        let (broadcast, multiply_add) = match form.vectors {
+            Vectors::Avx2 => {
+                (Code::VEX_Vbroadcastss_ymm_m32, Code::VEX_Vfmadd231ps_ymm_ymm_ymmm256)
             }
-        }
-        let mut held = None;
+            Vectors::Avx512 => (
+                Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32,
+                Code::EVEX_Vfmadd231ps_zmm_k1z_zmm_zmmm512b32_er,
+            ),
+        };
+        let (mut element, mut held, mut next) = (None, vec![None; places], 0);
         for step in &form.steps {
-            if held != Some(step.broadcast) {
-                let broadcast = match form.vectors {
-                    Vectors::Avx2 => Code::VEX_Vbroadcastss_ymm_m32,
-                    Vectors::Avx512 => Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32,
-                };
+            if element != Some(step.broadcast) {
                 self.load(broadcast, one_for_all, self.place(step.broadcast, 0))?;
-                held = Some(step.broadcast);
+                element = Some(step.broadcast);
             }
-            let at = vectors.iter().position(|v| *v == step.vector).unwrap_or(0);
-            let multiply_add = match form.vectors {
-                Vectors::Avx2 => Code::VEX_Vfmadd231ps_ymm_ymm_ymmm256,
-                Vectors::Avx512 => Code::EVEX_Vfmadd231ps_zmm_k1z_zmm_zmmm512b32_er,
-            };
+            if places > 0 && !held.contains(&Some(step.vector)) {
+                held[next] = Some(step.vector);
+                self.load_parts(step.vector, next)?;
+                next = (next + 1) % places;
+            }
+            let at = held.iter().position(|vector| *vector == Some(step.vector));
             for part in 0..form.parts {
                 let sum = self.accumulator(step.tile, part);
-                let instruction = match loads {
-                    Loads::Registers => {
-                        let vector = register(form.vectors, first_vector + at * form.parts + part);
+                let instruction = match at {
+                    Some(at) => {
+                        let vector = self.vector(at, part);
                         Instruction::with3(multiply_add, sum, one_for_all, vector)?
                     }
-                    Loads::Operands => {
+                    None => {
                         let vector = self.place(step.vector, part);
                         Instruction::with3(multiply_add, sum, one_for_all, vector)?
                     }
@@ -341,6 +313,23 @@ impl Assembler<'_> {
             }
         }
         Ok(())
+    }
+
+    fn load_parts(&mut self, vector: Operand, at: usize) -> Encoded {
+        for part in 0..self.form.parts {
+            let (from, to) = (self.place(vector, part), self.vector(at, part));
+            match vector.is_masked {
+                true => self.load_masked(from, to, part)?,
+                false => self.load_vector(from, to)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The register of a vector that is held.
+    fn vector(&self, at: usize, part: usize) -> Register {
+        let first = (self.form.tiles.len() + at) * self.form.parts;
+        register(self.form.vectors, first + part)
     }
 
     fn load_vector(&mut self, from: MemoryOperand, to: Register) -> Encoded {
