@@ -389,7 +389,7 @@ const LAYOUTS: [Layout; 21] = [
     },
     Layout {
         dir: "jit/baseline",
-        layers: &["effort error", "target", "unit", "emit", "cpu"],
+        layers: &["effort error hoist position", "micro_kernel target", "unit", "emit", "cpu"],
         circle: 1,
     },
     Layout { dir: "jit/llvm", layers: &["error passes process", "emit", "cpu nvptx"], circle: 1 },

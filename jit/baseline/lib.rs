@@ -30,6 +30,7 @@ mod emit;
 mod error;
 mod hoist;
 mod micro_kernel;
+mod position;
 mod target;
 mod unit;
 
@@ -130,8 +131,7 @@ fn compile_with(
     // Dot products of bfloat16 as fused multiply-adds without subnormals: the same bits.
     let signature = raw_signature(func);
     let func = hoist::hoist(&lower::lower_bf16_dots(func));
-    let allocation = effort::allocation(effort, &func);
-    let mut unit = Unit::new(&func, target, allocation, text == Text::Wanted)?;
+    let mut unit = Unit::new(&func, target, effort, text == Text::Wanted)?;
     cpu::build(&mut unit)?;
     let (elf, asm) = unit.finish()?;
     let micros = start.elapsed().as_micros() as u64;

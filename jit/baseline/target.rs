@@ -4,7 +4,7 @@ use cranelift_codegen::isa::{self, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use reflex_tir::codegen::CpuTarget;
 
-use crate::effort::Allocation;
+use crate::effort::Effort;
 use crate::error::{BaselineError, Result};
 
 /// LLVM's name of a feature, and Cranelift's.
@@ -24,16 +24,16 @@ const FEATURES: [(&str, &str); 11] = [
 
 /// Position-independent code for exactly the target's features. Where there is no fused multiply-add,
 /// Cranelift calls the mathematics library's, which is exact.
-pub fn create(target: &CpuTarget, allocation: Allocation) -> Result<OwnedTargetIsa> {
+pub fn create(target: &CpuTarget, effort: Effort) -> Result<OwnedTargetIsa> {
     let failed = |error: &dyn std::fmt::Display| BaselineError::new(format!("Cranelift: {error}"));
     if !target.triple.starts_with("x86_64") {
         return Err(BaselineError::new(format!("no code generator for {}", target.triple)));
     }
     let mut flags = settings::builder();
     let verify = if cfg!(debug_assertions) { "true" } else { "false" };
-    let allocator = match allocation {
-        Allocation::Backtracking => "backtracking",
-        Allocation::SinglePass => "single_pass",
+    let allocator = match effort {
+        Effort::Full => "backtracking",
+        Effort::Quick => "single_pass",
     };
     let set = [
         // Without optimisation there is more code, which takes longer to allocate.

@@ -10,7 +10,7 @@ use cranelift_object::{ObjectBuilder, ObjectModule};
 use reflex_tir::PrimFunc;
 use reflex_tir::codegen::CpuTarget;
 
-use crate::effort::Allocation;
+use crate::effort::Effort;
 use crate::error::{BaselineError, Result};
 use crate::micro_kernel::{Form, Vectors, assemble};
 use crate::target;
@@ -40,10 +40,10 @@ impl<'f> Unit<'f> {
     pub fn new(
         func: &'f PrimFunc,
         cpu: &CpuTarget,
-        allocation: Allocation,
+        effort: Effort,
         wants_asm: bool,
     ) -> Result<Unit<'f>> {
-        let isa = target::create(cpu, allocation)?;
+        let isa = target::create(cpu, effort)?;
         let builder = ObjectBuilder::new(isa, func.name.as_str(), default_libcall_names())?;
         Ok(Unit {
             func,

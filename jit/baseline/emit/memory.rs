@@ -5,12 +5,12 @@
 
 use cranelift_codegen::ir::immediates::Offset32;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
-use reflex_tir::arith::Analyzer;
-use reflex_tir::{BinOp, Buffer, DType, Expr, ExprKind, PrimFunc, Stmt};
+use reflex_tir::{BinOp, Buffer, DType, Expr, Stmt};
 
 use crate::emit::value::{LANES, LaneValue};
 use crate::emit::{Emitter, mapped, storage_type};
 use crate::error::{BaselineError, Result};
+use crate::position::{has_remainder, position};
 
 /// An address and a constant distance from it.
 #[derive(Clone, Copy)]
@@ -202,29 +202,4 @@ impl Emitter<'_, '_, '_> {
             }
         }
     }
-}
-
-/// The row-major position of an element, simplified where that helps: `64 * (x // 64) + x % 64` is
-/// `x` again, which may be a ramp.
-pub fn position(func: &PrimFunc, buffer: Buffer, indices: &[Expr]) -> Expr {
-    let shape = &func.buffers[buffer].shape;
-    let flat = match indices {
-        [flat] => flat.clone(),
-        _ => {
-            let terms = shape.iter().zip(indices);
-            terms.fold(Expr::i64(0), |at, (n, i)| at * n.clone() + i.clone())
-        }
-    };
-    match indices.iter().any(has_remainder) {
-        true => Analyzer::new().simplify(&flat),
-        false => flat,
-    }
-}
-
-fn has_remainder(index: &Expr) -> bool {
-    let mut found = false;
-    index.visit(&mut |e| {
-        found |= matches!(e.kind(), ExprKind::Binary { op: BinOp::FloorMod, .. });
-    });
-    found
 }

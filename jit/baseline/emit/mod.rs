@@ -25,8 +25,6 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_module::{FuncId, Linkage, Module};
 use reflex_tir::{Buffer, DType, PrimFunc, Var};
 
-pub use memory::position;
-
 use crate::error::{BaselineError, Result};
 use crate::unit::{POINTER, Unit};
 use value::LaneValue;

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use reflex_tir::{BinOp, Buffer, DType, Expr, ExprKind, For, Intrin, PrimFunc, Stmt, Var};
 
 use crate::emit::expr::loads;
-use crate::emit::memory::position;
+use crate::position::position;
 
 /// The way in which a value differs between lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use reflex_tir::{
 
 use super::Vectors;
 use super::code::{Form, Operand, Step};
-use crate::emit::position;
+use crate::position::position;
 
 /// Most loops around the vector loop.
 const MAX_LOOPS: usize = 4;
@@ -43,7 +43,7 @@ pub struct Access {
     pub strides: Vec<Expr>,
 }
 
-/// The nest `l` as a micro-kernel, if it is one.
+/// The nest `l` as a micro-kernel with such vectors or shorter ones, if it is one.
 pub fn find<'f>(func: &PrimFunc, l: &'f For, vectors: Vectors) -> Option<MicroKernel<'f>> {
     let mut loops = vec![];
     let mut next = l;
@@ -52,7 +52,10 @@ pub fn find<'f>(func: &PrimFunc, l: &'f For, vectors: Vectors) -> Option<MicroKe
         let Stmt::For(inner) = &next.body else { return None };
         next = inner;
     }
-    let lanes = next.extent.as_int().filter(|n| *n > 0 && n % vectors.lanes() == 0)?;
+    let lanes = next.extent.as_int().filter(|n| *n > 0)?;
+    // Short rows have half of a register of AVX-512.
+    let mut usable = [vectors, Vectors::Avx2].into_iter();
+    let vectors = usable.find(|vectors| lanes % vectors.lanes() == 0)?;
     let is_row = next.kind == ForKind::Vectorized && next.min.as_int() == Some(0);
     let known = loops.iter().map(|l| l.extent.as_int()).product::<Option<i64>>();
     if !is_row || loops.len() > MAX_LOOPS || known.is_some_and(|n| n < MIN_ITERATIONS) {

@@ -22,19 +22,30 @@ pub fn pack(packing: &Packing, tile: WinogradTile, value: &Literal) -> Option<Al
     let plane = wide.len() * panels * k * width * 4;
     for_each_part(packed.as_mut(), plane, |a, out| {
         let left = &high[a];
-        let mut sums = vec![0.0; columns];
+        let (mut sums, mut taps) = (vec![0.0; columns], vec![0.0; rows * columns]);
         // Panel by panel, so that what is written is written in order.
         for (panel, depth) in (0..panels).flat_map(|p| (0..k).map(move |d| (p, d))) {
             for row in panel * width..((panel + 1) * width).min(n) {
                 let at = row * k + depth;
                 let (window, phase) = (at / (step * step), at % (step * step));
-                let element = |i: usize, j: usize| {
-                    let (i, j) = (i * step + phase / step, j * step + phase % step);
-                    let inside = i < h && j < w;
-                    inside.then(|| f64::from(f32::from_le_bytes(words[(window * h + i) * w + j])))
-                };
+                let source = &words[window * h * w..(window + 1) * h * w];
+                for (i, taps) in taps.chunks_exact_mut(columns).enumerate() {
+                    let i = i * step + phase / step;
+                    for (j, tap) in taps.iter_mut().enumerate() {
+                        let j = j * step + phase % step;
+                        let inside = i < h && j < w;
+                        *tap = match inside {
+                            true => f64::from(f32::from_le_bytes(source[i * w + j])),
+                            false => 0.0,
+                        };
+                    }
+                }
                 for (j, sum) in sums.iter_mut().enumerate() {
-                    *sum = (0..rows).map(|i| left[i] * element(i, j).unwrap_or(0.0)).sum();
+                    *sum = left
+                        .iter()
+                        .zip(taps[j..].iter().step_by(columns))
+                        .map(|(l, t)| l * t)
+                        .sum();
                 }
                 for (b, right) in wide.iter().enumerate() {
                     let sum: f64 = sums.iter().zip(right).map(|(l, g)| l * g).sum();

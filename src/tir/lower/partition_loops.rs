@@ -24,7 +24,7 @@ use super::simplify::{parameter_facts, simplify};
 const MAX_COPIED: usize = 3000;
 /// A body of more nodes is not copied for a condition that a serial loop inside of it is partitioned by: a copy
 /// of that loop's body is enough.
-const MAX_COPIED_AROUND: usize = 1500;
+const MAX_COPIED_AROUND: usize = 600;
 
 /// Whether loops over threads are below.
 fn binds_threads(s: &Stmt) -> bool {
@@ -93,27 +93,30 @@ impl Partition<'_> {
         if facts.bounds(&(to.clone() - from.clone())).max <= 0 {
             return None;
         }
-        let known: HashSet<Expr> = found.into_iter().map(|c| c.cond).collect();
-        let main = l.body.map_exprs(&mut |e| assume(e, &known));
+        let known: HashSet<Expr> = found.iter().map(|c| c.cond.clone()).collect();
+        let main = l.body.map_exprs(&mut |e| assume(e, &known, true));
+        let below = without(&found, |holds| matches!(holds, Holds::From(_)));
+        let beyond = without(&found, |holds| matches!(holds, Holds::Below(_)));
         let starts_there = facts.prove(&from.clone().equal(start.clone()));
         if starts_there && facts.prove(&to.clone().ge(end.clone())) {
             return Some(vec![l.with_body(main)]);
         }
         if starts_there && l.kind == ForKind::Serial {
             let split = facts.simplify(&to.max(start.clone()));
-            let tail = For { min: split.clone(), extent: end - split.clone(), ..l.clone() };
+            let body = l.body.map_exprs(&mut |e| assume(e, &beyond, false));
+            let tail = For { min: split.clone(), extent: end - split.clone(), ..l.with_body(body) };
             let Stmt::For(tail) = rename::copy(self.func, &Stmt::For(Box::new(tail))) else {
                 unreachable!("a copy of a loop is a loop");
             };
             return Some(vec![For { extent: split - start, ..l.with_body(main) }, *tail]);
         }
         let at = Expr::var(l.var);
-        let above = self.side(l, &to, end - to.clone(), facts);
+        let above = self.side(l, &beyond, &to, end - to.clone(), facts);
         let outside = match starts_there {
             true => above,
             false => Stmt::If {
                 cond: at.clone().lt(from.clone()),
-                then: Box::new(self.side(l, &start, from.clone() - start.clone(), facts)),
+                then: Box::new(self.side(l, &below, &start, from.clone() - start.clone(), facts)),
                 otherwise: Some(Box::new(above)),
             },
         };
@@ -122,9 +125,18 @@ impl Partition<'_> {
         Some(vec![l.with_body(Stmt::If { cond, then, otherwise })])
     }
 
-    /// A copy of the body for the `count` values from `first`; one value is filled in.
-    fn side(&mut self, l: &For, first: &Expr, count: Expr, facts: &Analyzer) -> Stmt {
-        let body = rename::copy(self.func, &l.body);
+    /// A copy of the body for the `count` values from `first`, where the conditions `fail` do not hold; one value is
+    /// filled in.
+    fn side(
+        &mut self,
+        l: &For,
+        fail: &HashSet<Expr>,
+        first: &Expr,
+        count: Expr,
+        facts: &Analyzer,
+    ) -> Stmt {
+        let body = l.body.map_exprs(&mut |e| assume(e, fail, false));
+        let body = rename::copy(self.func, &body);
         match facts.simplify(&count).as_int() {
             Some(1) => body.substitute(&|v| (v == l.var).then(|| first.clone())),
             _ => body,
@@ -165,11 +177,21 @@ fn written_in(s: &Stmt) -> HashSet<Buffer> {
     written
 }
 
-/// Replaces conditions that hold.
-fn assume(e: &Expr, known: &HashSet<Expr>) -> Expr {
+/// The conditions that hold nowhere beyond an end: the one that decides where that is, if no other has a part
+/// in it.
+fn without(found: &[Limit], of_end: impl Fn(&Holds) -> bool) -> HashSet<Expr> {
+    let mut deciding = found.iter().filter(|limit| of_end(&limit.holds));
+    match (deciding.next(), deciding.next()) {
+        (Some(limit), None) if limit.exact => HashSet::from([limit.cond.clone()]),
+        _ => HashSet::new(),
+    }
+}
+
+/// Replaces conditions whose value is known.
+fn assume(e: &Expr, known: &HashSet<Expr>, value: bool) -> Expr {
     match known.contains(e) {
-        true => Expr::bool(true),
-        false => e.map_children(&mut |e| assume(e, known)),
+        true => Expr::bool(value),
+        false => e.map_children(&mut |e| assume(e, known, value)),
     }
 }
 
@@ -190,6 +212,8 @@ enum Holds {
 struct Limit {
     cond: Expr,
     holds: Holds,
+    /// Whether it holds nowhere else.
+    exact: bool,
     site: Site,
 }
 
@@ -254,8 +278,8 @@ impl Search {
             if left || self.found.iter().any(|l| l.cond == cond) || self.changes(&cond) {
                 continue;
             }
-            if let Some(holds) = limit(self.var, &cond, facts, inner) {
-                self.found.push(Limit { cond, holds, site });
+            if let Some((holds, exact)) = limit(self.var, &cond, facts, inner) {
+                self.found.push(Limit { cond, holds, exact, site });
             }
         }
     }
@@ -273,8 +297,9 @@ impl Search {
     }
 }
 
-/// Where `cond` holds for all values of the inner variables, as a bound on `var`.
-fn limit(var: Var, cond: &Expr, facts: &Analyzer, inner: &BTreeSet<Var>) -> Option<Holds> {
+/// Where `cond` holds for all values of the inner variables, as a bound on `var`, and whether it holds for none
+/// elsewhere.
+fn limit(var: Var, cond: &Expr, facts: &Analyzer, inner: &BTreeSet<Var>) -> Option<(Holds, bool)> {
     let ExprKind::Compare { op, a, b } = cond.kind() else { return None };
     if a.dtype() != DType::I64 {
         return None;
@@ -289,7 +314,7 @@ fn limit(var: Var, cond: &Expr, facts: &Analyzer, inner: &BTreeSet<Var>) -> Opti
         CmpOp::Eq | CmpOp::Ne => return None,
     };
     let poly = facts.poly(&positive)?;
-    let (mut step, mut rest) = (0, Expr::i64(poly.constant));
+    let (mut step, mut rest, mut exact) = (0, Expr::i64(poly.constant), true);
     for (factors, coefficient) in &poly.terms {
         let term = factors.iter().fold(Expr::i64(*coefficient), |t, f| t * f.clone());
         let used = vars(&term);
@@ -305,11 +330,13 @@ fn limit(var: Var, cond: &Expr, facts: &Analyzer, inner: &BTreeSet<Var>) -> Opti
                 return None;
             }
             rest = rest + least;
+            exact = false;
         }
     }
-    match step {
-        0 => None,
-        step if step > 0 => Some(Holds::From(Expr::i64(0) - rest.floordiv(step))),
-        step => Some(Holds::Below(rest.floordiv(-step) + 1)),
-    }
+    let holds = match step {
+        0 => return None,
+        step if step > 0 => Holds::From(Expr::i64(0) - rest.floordiv(step)),
+        step => Holds::Below(rest.floordiv(-step) + 1),
+    };
+    Some((holds, exact))
 }

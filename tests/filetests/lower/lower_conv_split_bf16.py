@@ -140,7 +140,7 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), T.int64(28), T.int64(28), T.int6
                 else:
                     for c_3 in range(T.int64(14)):
                         for c_4 in T.vectorized(T.int64(16)):
-                            row_term_2[T.int64(0), c, c_1, c_2, c_3, c_4] = T.if_then_else(c_2 < T.int64(14), T.pair_bf16(t3[T.int64(0), T.int64(0), c_2 * T.int64(2) + c, c_3 * T.int64(2) + c_1, c_4], t3[T.int64(0), T.int64(1), c_2 * T.int64(2) + c, c_3 * T.int64(2) + c_1, c_4]), T.uint32(0))
+                            row_term_2[T.int64(0), c, c_1, c_2, c_3, c_4] = T.uint32(0)
         for c in T.parallel(T.int64(12)):
             for m, c_1 in T.grid(T.int64(9), T.int64(16)):
                 for c_2 in T.vectorized(T.int64(16)):
@@ -154,7 +154,7 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), T.int64(28), T.int64(28), T.int6
                 else:
                     for c_3 in range(T.int64(14)):
                         for c_4 in T.vectorized(T.int64(16)):
-                            row_term_1[T.int64(0), c, c_1, c_2, c_3, c_4] = T.if_then_else(c_2 < T.int64(14), T.pair_bf16(t3[T.int64(0), T.int64(0), c_2 * T.int64(2) + c, c_3 * T.int64(2) + c_1, c_4] - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(0), c_2 * T.int64(2) + c, c_3 * T.int64(2) + c_1, c_4])), t3[T.int64(0), T.int64(1), c_2 * T.int64(2) + c, c_3 * T.int64(2) + c_1, c_4] - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(1), c_2 * T.int64(2) + c, c_3 * T.int64(2) + c_1, c_4]))), T.uint32(0))
+                            row_term_1[T.int64(0), c, c_1, c_2, c_3, c_4] = T.uint32(0)
         for c in T.parallel(T.int64(12)):
             for m, c_1 in T.grid(T.int64(9), T.int64(16)):
                 for c_2 in T.vectorized(T.int64(16)):
@@ -168,7 +168,7 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), T.int64(28), T.int64(28), T.int6
                 else:
                     for c_3 in range(T.int64(14)):
                         for c_4 in T.vectorized(T.int64(16)):
-                            row_term[T.int64(0), c, c_1, c_2, c_3, c_4] = T.if_then_else(c_2 < T.int64(14), T.pair_bf16(t3[T.int64(0), T.int64(0), c_2 * T.int64(2) + c, c_3 * T.int64(2) + c_1, c_4] - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(0), c_2 * T.int64(2) + c, c_3 * T.int64(2) + c_1, c_4])) - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(0), c_2 * T.int64(2) + c, c_3 * T.int64(2) + c_1, c_4] - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(0), c_2 * T.int64(2) + c, c_3 * T.int64(2) + c_1, c_4])))), t3[T.int64(0), T.int64(1), c_2 * T.int64(2) + c, c_3 * T.int64(2) + c_1, c_4] - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(1), c_2 * T.int64(2) + c, c_3 * T.int64(2) + c_1, c_4])) - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(1), c_2 * T.int64(2) + c, c_3 * T.int64(2) + c_1, c_4] - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(1), c_2 * T.int64(2) + c, c_3 * T.int64(2) + c_1, c_4]))))), T.uint32(0))
+                            row_term[T.int64(0), c, c_1, c_2, c_3, c_4] = T.uint32(0)
         for c in T.parallel(T.int64(12)):
             for m, c_1 in T.grid(T.int64(9), T.int64(16)):
                 for c_2 in T.vectorized(T.int64(16)):
@@ -508,14 +508,14 @@ def conv3(t0: T.Buffer((T.int64(1), T.int64(5), T.int64(14), T.int64(14), T.int6
                         row_term_2[c, c_1, c_2] = T.pair_bf16(t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2], t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2 + T.int64(3136)])
                 else:
                     for c_2 in T.vectorized(T.int64(16)):
-                        row_term_2[c, c_1, c_2] = T.if_then_else(c_1 < T.int64(196), T.pair_bf16(t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2], t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2 + T.int64(3136)]), T.uint32(0))
+                        row_term_2[c, c_1, c_2] = T.uint32(0)
         for c in T.parallel(T.int64(211)):
             if c < T.int64(196):
                 for c_1 in T.vectorized(T.int64(16)):
                     row_term_2[T.int64(2), c, c_1] = T.pair_bf16(t0[c * T.int64(16) + c_1 + T.int64(12544)], T.float32(0.0))
             else:
                 for c_1 in T.vectorized(T.int64(16)):
-                    row_term_2[T.int64(2), c, c_1] = T.if_then_else(c < T.int64(196), T.pair_bf16(t0[c * T.int64(16) + c_1 + T.int64(12544)], T.float32(0.0)), T.uint32(0))
+                    row_term_2[T.int64(2), c, c_1] = T.uint32(0)
         for c in T.parallel(T.int64(12)):
             for c_1, m_0 in T.grid(T.int64(2), T.int64(16)):
                 for m_1 in T.vectorized(T.int64(16)):
@@ -530,14 +530,14 @@ def conv3(t0: T.Buffer((T.int64(1), T.int64(5), T.int64(14), T.int64(14), T.int6
                         row_term_1[c, c_1, c_2] = T.pair_bf16(t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2] - T.Cast("float32", T.Cast("bfloat16", t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2])), t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2 + T.int64(3136)] - T.Cast("float32", T.Cast("bfloat16", t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2 + T.int64(3136)])))
                 else:
                     for c_2 in T.vectorized(T.int64(16)):
-                        row_term_1[c, c_1, c_2] = T.if_then_else(c_1 < T.int64(196), T.pair_bf16(t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2] - T.Cast("float32", T.Cast("bfloat16", t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2])), t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2 + T.int64(3136)] - T.Cast("float32", T.Cast("bfloat16", t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2 + T.int64(3136)]))), T.uint32(0))
+                        row_term_1[c, c_1, c_2] = T.uint32(0)
         for c in T.parallel(T.int64(211)):
             if c < T.int64(196):
                 for c_1 in T.vectorized(T.int64(16)):
                     row_term_1[T.int64(2), c, c_1] = T.pair_bf16(t0[c * T.int64(16) + c_1 + T.int64(12544)] - T.Cast("float32", T.Cast("bfloat16", t0[c * T.int64(16) + c_1 + T.int64(12544)])), T.float32(0.0) - T.Cast("float32", T.Cast("bfloat16", T.float32(0.0))))
             else:
                 for c_1 in T.vectorized(T.int64(16)):
-                    row_term_1[T.int64(2), c, c_1] = T.if_then_else(c < T.int64(196), T.pair_bf16(t0[c * T.int64(16) + c_1 + T.int64(12544)] - T.Cast("float32", T.Cast("bfloat16", t0[c * T.int64(16) + c_1 + T.int64(12544)])), T.float32(0.0) - T.Cast("float32", T.Cast("bfloat16", T.float32(0.0)))), T.uint32(0))
+                    row_term_1[T.int64(2), c, c_1] = T.uint32(0)
         for c in T.parallel(T.int64(12)):
             for c_1, m_0 in T.grid(T.int64(2), T.int64(16)):
                 for m_1 in T.vectorized(T.int64(16)):
@@ -552,14 +552,14 @@ def conv3(t0: T.Buffer((T.int64(1), T.int64(5), T.int64(14), T.int64(14), T.int6
                         row_term[c, c_1, c_2] = T.pair_bf16(t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2] - T.Cast("float32", T.Cast("bfloat16", t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2])) - T.Cast("float32", T.Cast("bfloat16", t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2] - T.Cast("float32", T.Cast("bfloat16", t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2])))), t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2 + T.int64(3136)] - T.Cast("float32", T.Cast("bfloat16", t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2 + T.int64(3136)])) - T.Cast("float32", T.Cast("bfloat16", t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2 + T.int64(3136)] - T.Cast("float32", T.Cast("bfloat16", t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2 + T.int64(3136)])))))
                 else:
                     for c_2 in T.vectorized(T.int64(16)):
-                        row_term[c, c_1, c_2] = T.if_then_else(c_1 < T.int64(196), T.pair_bf16(t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2] - T.Cast("float32", T.Cast("bfloat16", t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2])) - T.Cast("float32", T.Cast("bfloat16", t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2] - T.Cast("float32", T.Cast("bfloat16", t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2])))), t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2 + T.int64(3136)] - T.Cast("float32", T.Cast("bfloat16", t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2 + T.int64(3136)])) - T.Cast("float32", T.Cast("bfloat16", t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2 + T.int64(3136)] - T.Cast("float32", T.Cast("bfloat16", t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2 + T.int64(3136)]))))), T.uint32(0))
+                        row_term[c, c_1, c_2] = T.uint32(0)
         for c in T.parallel(T.int64(211)):
             if c < T.int64(196):
                 for c_1 in T.vectorized(T.int64(16)):
                     row_term[T.int64(2), c, c_1] = T.pair_bf16(t0[c * T.int64(16) + c_1 + T.int64(12544)] - T.Cast("float32", T.Cast("bfloat16", t0[c * T.int64(16) + c_1 + T.int64(12544)])) - T.Cast("float32", T.Cast("bfloat16", t0[c * T.int64(16) + c_1 + T.int64(12544)] - T.Cast("float32", T.Cast("bfloat16", t0[c * T.int64(16) + c_1 + T.int64(12544)])))), T.float32(0.0) - T.Cast("float32", T.Cast("bfloat16", T.float32(0.0))) - T.Cast("float32", T.Cast("bfloat16", T.float32(0.0) - T.Cast("float32", T.Cast("bfloat16", T.float32(0.0))))))
             else:
                 for c_1 in T.vectorized(T.int64(16)):
-                    row_term[T.int64(2), c, c_1] = T.if_then_else(c < T.int64(196), T.pair_bf16(t0[c * T.int64(16) + c_1 + T.int64(12544)] - T.Cast("float32", T.Cast("bfloat16", t0[c * T.int64(16) + c_1 + T.int64(12544)])) - T.Cast("float32", T.Cast("bfloat16", t0[c * T.int64(16) + c_1 + T.int64(12544)] - T.Cast("float32", T.Cast("bfloat16", t0[c * T.int64(16) + c_1 + T.int64(12544)])))), T.float32(0.0) - T.Cast("float32", T.Cast("bfloat16", T.float32(0.0))) - T.Cast("float32", T.Cast("bfloat16", T.float32(0.0) - T.Cast("float32", T.Cast("bfloat16", T.float32(0.0)))))), T.uint32(0))
+                    row_term[T.int64(2), c, c_1] = T.uint32(0)
         for c in T.parallel(T.int64(12)):
             for c_1, m_0 in T.grid(T.int64(2), T.int64(16)):
                 for m_1 in T.vectorized(T.int64(16)):

@@ -124,16 +124,8 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), h, w, T.int64(16)), "float32"), 
                             t3[T.int64(0), task + co, T.int64(0), i3, ci] = T.float32(0.0)
                 else:
                     for i3 in range(w + T.int64(2)):
-                        if i3 >= T.int64(1) and i3 < w + T.int64(1):
-                            for ci in T.vectorized(T.int64(16)):
-                                t3[T.int64(0), task + co, h + T.int64(1), i3, ci] = T.float32(0.0)
-                        else:
-                            if i3 < T.int64(1):
-                                for ci in T.vectorized(T.int64(16)):
-                                    t3[T.int64(0), task + co, h + T.int64(1), T.int64(0), ci] = T.float32(0.0)
-                            else:
-                                for ci in T.vectorized(T.int64(16)):
-                                    t3[T.int64(0), task + co, h + T.int64(1), w + T.int64(1), ci] = T.float32(0.0)
+                        for ci in T.vectorized(T.int64(16)):
+                            t3[T.int64(0), task + co, h + T.int64(1), i3, ci] = T.float32(0.0)
     if (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(55296) >= (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(27648) + T.int64(5308416) and (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(8) >= ((h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) + T.int64(15)) // T.int64(16) * T.int64(96):
         ranges = T.alloc_local((T.int64(4),), "int32")
         most = T.alloc_local((T.int64(16),), "int32")
@@ -698,7 +690,7 @@ def conv3(t0: T.Buffer((n, T.int64(5), i, j, T.int64(16)), "float32"), t1: T.Buf
                     for c_1 in range(n):
                         for c_2 in range(i * j):
                             for c_3 in T.vectorized(T.int64(16)):
-                                row_term_2[task + c, c_1, c_2, c_3] = T.pair_bf16(t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32) + c_3], T.if_then_else(task * T.int64(2) + c * T.int64(2) + T.int64(1) < T.int64(5), t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32) + c_3], T.float32(0.0)))
+                                row_term_2[task + c, c_1, c_2, c_3] = T.pair_bf16(t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32) + c_3], T.float32(0.0))
                         for c_2 in range(i * j, i * j + T.int64(15)):
                             for c_3 in T.vectorized(T.int64(16)):
                                 row_term_2[task + c, c_1, c_2, c_3] = T.uint32(0)
@@ -721,7 +713,7 @@ def conv3(t0: T.Buffer((n, T.int64(5), i, j, T.int64(16)), "float32"), t1: T.Buf
                     for c_1 in range(n):
                         for c_2 in range(i * j):
                             for c_3 in T.vectorized(T.int64(16)):
-                                row_term_1[task + c, c_1, c_2, c_3] = T.pair_bf16(t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32) + c_3] - T.Cast("float32", T.Cast("bfloat16", t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32) + c_3])), T.if_then_else(task * T.int64(2) + c * T.int64(2) + T.int64(1) < T.int64(5), t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32) + c_3], T.float32(0.0)) - T.Cast("float32", T.Cast("bfloat16", T.if_then_else(task * T.int64(2) + c * T.int64(2) + T.int64(1) < T.int64(5), t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32) + c_3], T.float32(0.0)))))
+                                row_term_1[task + c, c_1, c_2, c_3] = T.pair_bf16(t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32) + c_3] - T.Cast("float32", T.Cast("bfloat16", t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32) + c_3])), T.float32(0.0) - T.Cast("float32", T.Cast("bfloat16", T.float32(0.0))))
                         for c_2 in range(i * j, i * j + T.int64(15)):
                             for c_3 in T.vectorized(T.int64(16)):
                                 row_term_1[task + c, c_1, c_2, c_3] = T.uint32(0)
@@ -744,7 +736,7 @@ def conv3(t0: T.Buffer((n, T.int64(5), i, j, T.int64(16)), "float32"), t1: T.Buf
                     for c_1 in range(n):
                         for c_2 in range(i * j):
                             for c_3 in T.vectorized(T.int64(16)):
-                                row_term[task + c, c_1, c_2, c_3] = T.pair_bf16(t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * task * j * T.int64(32) + i * j * c * T.int64(32) + c_3] - T.Cast("float32", T.Cast("bfloat16", t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * task * j * T.int64(32) + i * j * c * T.int64(32) + c_3])) - T.Cast("float32", T.Cast("bfloat16", t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * task * j * T.int64(32) + i * j * c * T.int64(32) + c_3] - T.Cast("float32", T.Cast("bfloat16", t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * task * j * T.int64(32) + i * j * c * T.int64(32) + c_3])))), T.if_then_else(task * T.int64(2) + c * T.int64(2) + T.int64(1) < T.int64(5), t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * T.int64(16) + i * task * j * T.int64(32) + i * j * c * T.int64(32) + c_3], T.float32(0.0)) - T.Cast("float32", T.Cast("bfloat16", T.if_then_else(task * T.int64(2) + c * T.int64(2) + T.int64(1) < T.int64(5), t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * T.int64(16) + i * task * j * T.int64(32) + i * j * c * T.int64(32) + c_3], T.float32(0.0)))) - T.Cast("float32", T.Cast("bfloat16", T.if_then_else(task * T.int64(2) + c * T.int64(2) + T.int64(1) < T.int64(5), t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * T.int64(16) + i * task * j * T.int64(32) + i * j * c * T.int64(32) + c_3], T.float32(0.0)) - T.Cast("float32", T.Cast("bfloat16", T.if_then_else(task * T.int64(2) + c * T.int64(2) + T.int64(1) < T.int64(5), t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * T.int64(16) + i * task * j * T.int64(32) + i * j * c * T.int64(32) + c_3], T.float32(0.0)))))))
+                                row_term[task + c, c_1, c_2, c_3] = T.pair_bf16(t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * task * j * T.int64(32) + i * j * c * T.int64(32) + c_3] - T.Cast("float32", T.Cast("bfloat16", t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * task * j * T.int64(32) + i * j * c * T.int64(32) + c_3])) - T.Cast("float32", T.Cast("bfloat16", t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * task * j * T.int64(32) + i * j * c * T.int64(32) + c_3] - T.Cast("float32", T.Cast("bfloat16", t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * task * j * T.int64(32) + i * j * c * T.int64(32) + c_3])))), T.float32(0.0) - T.Cast("float32", T.Cast("bfloat16", T.float32(0.0))) - T.Cast("float32", T.Cast("bfloat16", T.float32(0.0) - T.Cast("float32", T.Cast("bfloat16", T.float32(0.0))))))
                         for c_2 in range(i * j, i * j + T.int64(15)):
                             for c_3 in T.vectorized(T.int64(16)):
                                 row_term[task + c, c_1, c_2, c_3] = T.uint32(0)

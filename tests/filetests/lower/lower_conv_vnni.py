@@ -57,7 +57,7 @@ def conv(t0: T.Buffer((T.int64(1), T.int64(2), T.int64(28), T.int64(28), T.int64
             else:
                 for c_3, half in T.grid(T.int64(14), T.int64(2)):
                     for c_4 in T.vectorized(T.int64(8)):
-                        row_words[T.int64(0), c, c_1, c_2, c_3, half * T.int64(8) + c_4] = T.if_then_else(c_2 < T.int64(14), t3[T.int64(0), half, c_2 * T.int64(2) + c, c_3 * T.int64(2) + c_1, c_4], T.uint32(0))
+                        row_words[T.int64(0), c, c_1, c_2, c_3, half * T.int64(8) + c_4] = T.uint32(0)
     for t in range(T.int64(6)):
         for t_1 in T.parallel(T.int64(6)):
             sum = T.alloc_buffer((T.int64(16), T.int64(16)), scope="tile")
@@ -138,7 +138,7 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(6), T.int64(14), T.int64(14), T.int6
             else:
                 for half in range(T.int64(2)):
                     for c_2 in T.vectorized(T.int64(8)):
-                        row_words[c, c_1, half * T.int64(8) + c_2] = T.if_then_else(c_1 < T.int64(196), t3[c_1 * T.int64(8) + c * T.int64(3136) + half * T.int64(1568) + c_2], T.uint32(0))
+                        row_words[c, c_1, half * T.int64(8) + c_2] = T.uint32(0)
     for t in range(T.int64(6)):
         for t_1 in T.parallel(T.int64(6)):
             sum = T.alloc_buffer((T.int64(16), T.int64(16)), scope="tile")

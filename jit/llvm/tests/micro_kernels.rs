@@ -1,0 +1,286 @@
+//! Loops of fused multiply-adds in Cranelift's kernels: which become micro-kernels, and that these have the
+//! evaluator's bits.
+
+mod common;
+#[path = "../../../src/tir/tests/common/mod.rs"]
+mod tir;
+
+use arbtest::arbitrary::{Result, Unstructured};
+use common::{Kernel, assert_same};
+use reflex_tir::builder::FuncBuilder;
+use reflex_tir::codegen::CpuTarget;
+use reflex_tir::eval::{self, EvalArg, EvalTensor};
+use reflex_tir::{Buffer, DType, Expr, ForKind, Intrin, PrimFunc, Scope, Stmt, Var};
+use tir::property;
+
+/// Elements of each operand, more than any index below.
+const ELEMENTS: i64 = 1 << 13;
+
+/// The host, and the host without AVX-512; each with the vectors of its micro-kernels.
+fn targets() -> Vec<CpuTarget> {
+    let host = CpuTarget::host();
+    let mut older = host.clone();
+    older.features.retain(|f| !f.starts_with("avx512"));
+    vec![host, older]
+}
+
+/// A tile of accumulators and the loops into it.
+#[derive(Clone, Debug)]
+struct Contraction {
+    rows: i64,
+    columns: i64,
+    lanes: i64,
+    /// Iterations of each loop; `None` is the length of a tensor.
+    loops: Vec<Option<i64>>,
+    /// Lanes of the last column that are there.
+    mask: Option<i64>,
+    /// Whether an operand moves by a remainder of the innermost loop's variable.
+    phases: bool,
+    /// Whether each row has a distance of its own.
+    uneven: bool,
+}
+
+impl Contraction {
+    fn any(u: &mut Unstructured<'_>) -> Result<Contraction> {
+        let lanes = *u.choose(&[8, 16, 24, 32])?;
+        let mut loops = vec![];
+        for _ in 0..u.int_in_range(1..=3)? {
+            loops.push(if u.ratio(1, 4)? { None } else { Some(u.int_in_range(1..=9)?) });
+        }
+        Ok(Contraction {
+            rows: u.int_in_range(1..=9)?,
+            columns: u.int_in_range(1..=3)?,
+            lanes,
+            loops,
+            mask: if u.ratio(1, 3)? { Some(u.int_in_range(0..=lanes + 1)?) } else { None },
+            phases: u.ratio(1, 4)?,
+            uneven: u.ratio(1, 3)?,
+        })
+    }
+
+    /// `y` is what the accumulators hold after the loops; `n` has the length of loops without another.
+    fn func(&self) -> PrimFunc {
+        let mut f = FuncBuilder::new("contraction");
+        let length = f.symbol("length");
+        let all = self.rows * self.columns * self.lanes;
+        let n = f.input("n", DType::F32, vec![length.clone()]);
+        let x = f.input("x", DType::F32, vec![ELEMENTS.into()]);
+        let w = f.input("w", DType::F32, vec![ELEMENTS.into()]);
+        let y = f.declare_output("y", DType::F32, vec![all.into()]);
+        let shape = vec![self.rows.into(), self.columns.into(), self.lanes.into()];
+        let acc = f.func_mut().new_buffer("acc", DType::F32, shape, Scope::Local);
+        let vars: Vec<Var> =
+            (0..self.loops.len()).map(|k| f.func_mut().new_var(format!("k{k}"))).collect();
+        let [first, last, lane] = ["first", "last", "lane"].map(|name| f.func_mut().new_var(name));
+        let tile = |at: Expr| -> Vec<Expr> {
+            let row = at.clone().floordiv(self.columns * self.lanes);
+            vec![
+                row,
+                at.clone().floordiv(self.lanes).floormod(self.columns),
+                at.floormod(self.lanes),
+            ]
+        };
+        let start = Stmt::store(
+            acc,
+            tile(first.into()),
+            f.at(x, &[first.into()]) * Expr::float(0.5, DType::F32),
+        );
+        let end = Stmt::store(y, vec![last.into()], f.at(acc, &tile(last.into())));
+        let steps = self.steps(&mut f, [x, w, acc], &vars, lane);
+        let mut nest = Stmt::loop_of(ForKind::Vectorized, lane, self.lanes.into(), steps);
+        for (var, extent) in vars.iter().zip(&self.loops).rev() {
+            nest = Stmt::serial(*var, extent.map_or_else(|| length.clone(), Expr::i64), nest);
+        }
+        let body = Stmt::Seq(vec![
+            Stmt::serial(first, all.into(), start),
+            nest,
+            Stmt::serial(last, all.into(), end),
+        ]);
+        f.push(Stmt::Allocate { buffer: acc, body: Box::new(body) });
+        let _ = n;
+        f.finish()
+    }
+
+    /// The multiply-adds of an iteration: vectors by name first, as schedules write them.
+    fn steps(
+        &self,
+        f: &mut FuncBuilder,
+        [x, w, acc]: [Buffer; 3],
+        vars: &[Var],
+        lane: Var,
+    ) -> Stmt {
+        let moved = |strides: [i64; 3]| {
+            let terms = vars.iter().zip(strides);
+            terms.fold(Expr::i64(3), |sum, (var, stride)| sum + Expr::var(*var) * stride)
+        };
+        let mut lets = vec![];
+        for column in 0..self.columns {
+            let mut at = moved([211, 37, 50]) + Expr::var(lane) + column * self.lanes;
+            if self.phases {
+                let innermost = Expr::from(*vars.last().unwrap());
+                at = at + innermost.clone().floormod(3) * 100 + innermost.floordiv(3);
+            }
+            let load = f.at(w, &[at]);
+            let value = match self.mask.filter(|_| column + 1 == self.columns) {
+                Some(lanes) => {
+                    let cond = (Expr::var(lane) + 5).lt(Expr::i64(lanes + 5));
+                    Expr::if_then_else(cond, load, Expr::float(0.0, DType::F32))
+                }
+                None => load,
+            };
+            let var = f.func_mut().new_var(format!("w{column}"));
+            f.func_mut().vars[var].dtype = DType::F32;
+            lets.push((var, value));
+        }
+        let mut body = vec![];
+        for row in 0..self.rows {
+            let distance = if self.uneven { row * row * 7 } else { row };
+            let element = f.at(x, &[moved([97, 13, 1]) + distance]);
+            for (column, (var, _)) in lets.iter().enumerate() {
+                let at = vec![row.into(), Expr::i64(column as i64), lane.into()];
+                let vector = Expr::new(reflex_tir::ExprKind::Var { var: *var, dtype: DType::F32 });
+                let sum = f.at(acc, &at);
+                let fused = Expr::call(Intrin::Fma, vec![element.clone(), vector, sum]);
+                body.push(Stmt::store(acc, at, fused));
+            }
+        }
+        lets.into_iter().rev().fold(Stmt::Seq(body), |body, (var, value)| Stmt::Let {
+            var,
+            value,
+            body: Box::new(body),
+        })
+    }
+
+    fn args(&self, length: i64) -> Vec<EvalArg> {
+        let values = |scale: f64| -> Vec<f64> {
+            let special = [f64::NAN, f64::INFINITY, 1e-42, -0.0];
+            let value = |i: i64| match i % 1009 {
+                at @ 500..504 => special[at as usize - 500],
+                at => (at as f64 - 480.0) * scale,
+            };
+            (0..ELEMENTS).map(value).collect()
+        };
+        let tensor = |shape: &[i64], values: &[f64]| {
+            EvalArg::Tensor(EvalTensor::from_f64(DType::F32, shape, values).unwrap())
+        };
+        vec![
+            tensor(&[length], &vec![0.0; length as usize]),
+            tensor(&[ELEMENTS], &values(0.37)),
+            tensor(&[ELEMENTS], &values(0.011)),
+            EvalArg::Tensor(EvalTensor::zeros(
+                DType::F32,
+                &[self.rows * self.columns * self.lanes],
+            )),
+        ]
+    }
+
+    /// Whether Cranelift's kernel for `target` calls a micro-kernel; both efforts are held to the evaluator.
+    fn check(&self, target: &CpuTarget, length: i64) -> bool {
+        let func = self.func();
+        let args = self.args(length);
+        let mut expected = args.clone();
+        eval::eval(&func, &mut expected).unwrap();
+        for kernel in [Kernel::baseline(&func, target), Kernel::quick_baseline(&func, target)] {
+            let mut actual = args.clone();
+            kernel.run(&mut actual).unwrap();
+            assert_same(&func, &format!("{self:?}"), &expected, &actual);
+        }
+        let asm = reflex_baseline::compile_with_asm(&func, target).unwrap().asm.unwrap();
+        asm.contains("micro_kernel")
+    }
+}
+
+fn plain() -> Contraction {
+    Contraction {
+        rows: 3,
+        columns: 2,
+        lanes: 16,
+        loops: vec![Some(3), Some(8)],
+        mask: None,
+        phases: false,
+        uneven: false,
+    }
+}
+
+#[test]
+fn contractions_have_the_bits_of_the_evaluator() {
+    let targets = targets();
+    let mut found = 0;
+    property(150, |u| {
+        let contraction = Contraction::any(u)?;
+        let target = u.choose(&targets)?;
+        found += u32::from(contraction.check(target, u.int_in_range(0..=7)?));
+        Ok(())
+    });
+    if targets[1].features.contains("fma") {
+        assert!(found > 40, "{found} of 150 became micro-kernels");
+    }
+}
+
+#[test]
+fn tiles_of_the_schedules_become_micro_kernels() {
+    for target in targets().iter().filter(|t| t.features.contains("fma")) {
+        let cases = [
+            plain(),
+            Contraction { loops: vec![None, Some(3)], ..plain() },
+            Contraction { lanes: 8, ..plain() },
+            // Each copy of the innermost loop has places of its own.
+            Contraction { phases: true, loops: vec![Some(9), Some(5)], ..plain() },
+            Contraction { mask: Some(5), rows: 2, columns: 1, ..plain() },
+            Contraction { uneven: true, ..plain() },
+        ];
+        for case in cases {
+            assert!(case.check(target, 2), "{case:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_tile_stays_a_loop() {
+    for target in targets() {
+        let cases = [
+            // Too many accumulators for the registers.
+            Contraction { rows: 9, columns: 3, lanes: 32, ..plain() },
+            // A remainder in a loop that is too long to copy.
+            Contraction { phases: true, loops: vec![Some(9)], ..plain() },
+            // Not worth a call.
+            Contraction { loops: vec![Some(7)], ..plain() },
+        ];
+        for case in cases {
+            assert!(!case.check(&target, 2), "{case:?}");
+        }
+    }
+    let mut plainest = CpuTarget::host();
+    plainest.features.retain(|f| f != "fma" && !f.starts_with("avx512"));
+    assert!(!plain().check(&plainest, 2));
+}
+
+/// `1 / sqrt(variance[()] + epsilon)` is taken once, before the loops.
+#[test]
+fn invariant_roots_are_taken_before_loops() {
+    let mut f = FuncBuilder::new("scaled");
+    let x = f.input("x", DType::F32, vec![64.into()]);
+    let y = f.declare_output("y", DType::F32, vec![64.into()]);
+    let variance = f.func_mut().new_buffer("variance", DType::F32, vec![], Scope::Local);
+    let [o, i] = ["o", "i"].map(|name| f.func_mut().new_var(name));
+    let at = Expr::var(o) * 16 + i;
+    let root = Expr::call(Intrin::Sqrt, vec![f.at(variance, &[])]);
+    let value = f.at(x, std::slice::from_ref(&at)) * (Expr::float(1.0, DType::F32) / root);
+    let inner = Stmt::loop_of(ForKind::Vectorized, i, 16.into(), Stmt::store(y, vec![at], value));
+    let body = Stmt::Seq(vec![
+        Stmt::store(variance, vec![], f.at(x, &[Expr::i64(7)])),
+        Stmt::serial(o, 4.into(), inner),
+    ]);
+    f.push(Stmt::Allocate { buffer: variance, body: Box::new(body) });
+    let func = f.finish();
+    let values: Vec<f64> = (0..64).map(|i| f64::from(i) + 0.25).collect();
+    let args = [
+        EvalArg::Tensor(EvalTensor::from_f64(DType::F32, &[64], &values).unwrap()),
+        EvalArg::Tensor(EvalTensor::zeros(DType::F32, &[64])),
+    ];
+    common::check(&func, &args);
+    let asm = reflex_baseline::compile_with_asm(&func, &CpuTarget::host()).unwrap().asm.unwrap();
+    assert_eq!(asm.matches("sqrtss").count(), 1, "{asm}");
+    let (root, loops) = (asm.find("sqrtss").unwrap(), asm.find("mulps").unwrap());
+    assert!(root < loops, "{asm}");
+}
