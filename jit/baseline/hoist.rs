@@ -70,7 +70,7 @@ impl<'f> Invariants<'f> {
         Invariants { func, bound, written, values: vec![] }
     }
 
-    /// What is evaluated in every iteration; both sides of conditions are left alone.
+    /// Looks at what is evaluated in every iteration; both sides of conditions are left alone.
     fn stmt(&mut self, s: &Stmt) {
         match s {
             Stmt::For(l) => self.stmt(&l.body),

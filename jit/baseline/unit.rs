@@ -12,7 +12,7 @@ use reflex_tir::codegen::CpuTarget;
 
 use crate::effort::Effort;
 use crate::error::{BaselineError, Result};
-use crate::micro_kernel::{Form, Vectors, assemble};
+use crate::micro_kernel::{Form, Units, assemble};
 use crate::target;
 
 /// The object of one kernel.
@@ -25,8 +25,8 @@ pub struct Unit<'f> {
     pub shared: HashMap<String, FuncId>,
     /// Whether the CPU has what vectors of four lanes need.
     pub has_vectors: bool,
-    /// Vectors of micro-kernels, if the CPU has such.
-    pub wide_vectors: Option<Vectors>,
+    /// What micro-kernels use, if the CPU has that.
+    pub units: Option<Units>,
     micro_kernels: HashMap<Form, FuncId>,
     texts: HashMap<String, DataId>,
     /// Parallel loops so far.
@@ -50,7 +50,7 @@ impl<'f> Unit<'f> {
             module: ObjectModule::new(builder),
             shared: HashMap::new(),
             has_vectors: cpu.features.contains("sse4.1") && cpu.features.contains("fma"),
-            wide_vectors: Vectors::of(cpu),
+            units: Units::of(cpu),
             micro_kernels: HashMap::new(),
             texts: HashMap::new(),
             parts: 0,

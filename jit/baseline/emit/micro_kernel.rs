@@ -11,7 +11,7 @@ use crate::micro_kernel::{MicroKernel, Vectors, find};
 impl Emitter<'_, '_, '_> {
     /// The loop as a micro-kernel for this CPU.
     pub(super) fn micro_kernel<'l>(&self, l: &'l For) -> Option<MicroKernel<'l>> {
-        find(self.func, l, self.unit.wide_vectors?)
+        find(self.func, l, self.unit.units?)
     }
 
     /// Runs the loops, if each has an iteration.

@@ -41,9 +41,30 @@ const POINTERS: [Register; 12] = [
 /// Of these, those that a function may overwrite.
 const FREE_POINTERS: usize = 7;
 
+/// What a step does with an accumulator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// A fused multiply-add of float32.
+    Fma,
+    /// A dot product of four unsigned and four signed 8-bit integers, added to an int32 (`vpdpbusd`).
+    Dot {
+        /// Whether the unsigned ones are those for all lanes.
+        broadcasts_unsigned: bool,
+    },
+}
+
+impl Operation {
+    /// A dot product.
+    pub fn dot(broadcasts_unsigned: bool) -> Operation {
+        Operation::Dot { broadcasts_unsigned }
+    }
+}
+
 /// The form of a micro-kernel: all that decides its code.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Form {
+    /// What its steps do.
+    pub operation: Operation,
     /// Vectors of the CPU.
     pub vectors: Vectors,
     /// Registers for each row of accumulators.
@@ -60,7 +81,7 @@ pub struct Form {
     pub steps: Vec<Step>,
 }
 
-/// `tiles[tile] += broadcast * vector`, fused.
+/// `tiles[tile] += broadcast * vector`, as the operation says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Step {
     /// The row of accumulators.
@@ -109,7 +130,7 @@ impl Form {
     /// The numbers of all lanes as 32-bit integers, two in a word.
     pub fn iota(&self) -> Vec<i64> {
         let lanes = self.parts as i64 * self.vectors.lanes();
-        (0..lanes / 2).map(|pair| 2 * pair | (2 * pair + 1) << 32).collect()
+        (0..lanes / 2).map(|pair| (2 * pair) | ((2 * pair + 1) << 32)).collect()
     }
 
     /// The first word about a loop, counted from the innermost.
@@ -123,7 +144,9 @@ impl Form {
         let masks = if self.is_masked && self.vectors == Vectors::Avx2 { self.parts } else { 0 };
         let taken = self.tiles.len() * self.parts + 1 + masks;
         let held = self.vectors.registers().checked_sub(taken)? / self.parts;
-        (held > 0 || !self.is_masked).then_some(held)
+        // The unsigned operand of a dot product is a register.
+        let in_registers = self.is_masked || self.operation == Operation::dot(false);
+        (held > 0 || !in_registers).then_some(held)
     }
 
     /// The register that holds the mask of a part.
@@ -258,8 +281,8 @@ impl Assembler<'_> {
         let top = self.labels;
         self.pending = Some(top);
         self.nest(at)?;
-        for pointer in 0..self.form.pointers {
-            self.load(Code::Add_r64_rm64, POINTERS[pointer], word(left + 1 + pointer))?;
+        for (pointer, register) in POINTERS[..self.form.pointers].iter().enumerate() {
+            self.load(Code::Add_r64_rm64, *register, word(left + 1 + pointer))?;
         }
         let counter = match at {
             0 => Instruction::with1(Code::Dec_rm64, COUNTER)?,
@@ -276,14 +299,15 @@ impl Assembler<'_> {
         let form = self.form;
         let places = form.held().unwrap_or(0);
         let one_for_all = register(form.vectors, form.vectors.registers() - 1);
-        let (broadcast, multiply_add) = match form.vectors {
-            Vectors::Avx2 => {
-                (Code::VEX_Vbroadcastss_ymm_m32, Code::VEX_Vfmadd231ps_ymm_ymm_ymmm256)
-            }
-            Vectors::Avx512 => (
-                Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32,
-                Code::EVEX_Vfmadd231ps_zmm_k1z_zmm_zmmm512b32_er,
-            ),
+        let broadcast = match form.vectors {
+            Vectors::Avx2 => Code::VEX_Vbroadcastss_ymm_m32,
+            Vectors::Avx512 => Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32,
+        };
+        let step_code = match (form.operation, form.vectors) {
+            (Operation::Fma, Vectors::Avx2) => Code::VEX_Vfmadd231ps_ymm_ymm_ymmm256,
+            (Operation::Fma, Vectors::Avx512) => Code::EVEX_Vfmadd231ps_zmm_k1z_zmm_zmmm512b32_er,
+            (Operation::Dot { .. }, Vectors::Avx2) => Code::VEX_Vpdpbusd_ymm_ymm_ymmm256,
+            (Operation::Dot { .. }, Vectors::Avx512) => Code::EVEX_Vpdpbusd_zmm_k1z_zmm_zmmm512b32,
         };
         let (mut element, mut held, mut next) = (None, vec![None; places], 0);
         for step in &form.steps {
@@ -302,11 +326,16 @@ impl Assembler<'_> {
                 let instruction = match at {
                     Some(at) => {
                         let vector = self.vector(at, part);
-                        Instruction::with3(multiply_add, sum, one_for_all, vector)?
+                        // The second operand of a dot product is the unsigned one.
+                        let (a, b) = match form.operation {
+                            Operation::Dot { broadcasts_unsigned: false } => (vector, one_for_all),
+                            _ => (one_for_all, vector),
+                        };
+                        Instruction::with3(step_code, sum, a, b)?
                     }
                     None => {
                         let vector = self.place(step.vector, part);
-                        Instruction::with3(multiply_add, sum, one_for_all, vector)?
+                        Instruction::with3(step_code, sum, one_for_all, vector)?
                     }
                 };
                 self.push(instruction);

@@ -1,12 +1,13 @@
 //! Recognises loops of fused multiply-adds into a tile of accumulators.
 
 use reflex_tir::arith::Analyzer;
+use reflex_tir::codegen::CpuTarget;
 use reflex_tir::{
-    Buffer, CmpOp, DType, Expr, ExprKind, For, ForKind, Intrin, PrimFunc, Scope, Stmt, Var,
+    Buffer, CmpOp, DType, Expr, ExprKind, For, ForKind, Intrin, PrimFunc, Scope, Sign, Stmt, Var,
 };
 
 use super::Vectors;
-use super::code::{Form, Operand, Step};
+use super::code::{Form, Operand, Operation, Step};
 use crate::position::position;
 
 /// Most loops around the vector loop.
@@ -16,6 +17,37 @@ const MIN_ITERATIONS: i64 = 8;
 /// Most iterations of the innermost loop that become copies of the steps, where they do not move all operands by
 /// a fixed distance.
 const MAX_COPIES: i64 = 8;
+
+/// What a CPU has for micro-kernels.
+#[derive(Clone, Copy, Debug)]
+pub struct Units {
+    /// The longest vectors.
+    pub vectors: Vectors,
+    /// AVX512_VNNI, which has dot products of 8-bit integers in vectors of 512 bits.
+    pub avx512_vnni: bool,
+    /// AVX-VNNI, which has them in vectors of 256 bits.
+    pub avx_vnni: bool,
+}
+
+impl Units {
+    /// What code for `cpu` may use.
+    pub fn of(cpu: &CpuTarget) -> Option<Units> {
+        let has = |feature: &str| cpu.features.contains(feature);
+        let vectors = match has("avx2") && has("fma") {
+            true if has("avx512f") => Vectors::Avx512,
+            true => Vectors::Avx2,
+            false => return None,
+        };
+        Some(Units { vectors, avx512_vnni: has("avx512vnni"), avx_vnni: has("avxvnni") })
+    }
+
+    fn has_dot(self, vectors: Vectors) -> bool {
+        match vectors {
+            Vectors::Avx2 => self.avx_vnni,
+            Vectors::Avx512 => self.avx512_vnni,
+        }
+    }
+}
 
 /// A nest that is a micro-kernel.
 #[derive(Debug)]
@@ -43,8 +75,8 @@ pub struct Access {
     pub strides: Vec<Expr>,
 }
 
-/// The nest `l` as a micro-kernel with such vectors or shorter ones, if it is one.
-pub fn find<'f>(func: &PrimFunc, l: &'f For, vectors: Vectors) -> Option<MicroKernel<'f>> {
+/// The nest `l` as a micro-kernel with the CPU's vectors or shorter ones, if it is one.
+pub fn find<'f>(func: &PrimFunc, l: &'f For, units: Units) -> Option<MicroKernel<'f>> {
     let mut loops = vec![];
     let mut next = l;
     while matches!(next.kind, ForKind::Serial | ForKind::Unrolled) {
@@ -54,14 +86,14 @@ pub fn find<'f>(func: &PrimFunc, l: &'f For, vectors: Vectors) -> Option<MicroKe
     }
     let lanes = next.extent.as_int().filter(|n| *n > 0)?;
     // Short rows have half of a register of AVX-512.
-    let mut usable = [vectors, Vectors::Avx2].into_iter();
+    let mut usable = [units.vectors, Vectors::Avx2].into_iter();
     let vectors = usable.find(|vectors| lanes % vectors.lanes() == 0)?;
     let is_row = next.kind == ForKind::Vectorized && next.min.as_int() == Some(0);
     let known = loops.iter().map(|l| l.extent.as_int()).product::<Option<i64>>();
     if !is_row || loops.len() > MAX_LOOPS || known.is_some_and(|n| n < MIN_ITERATIONS) {
         return None;
     }
-    let row = Row { func, vectors, lanes, var: next.var };
+    let row = Row { func, units, vectors, lanes, var: next.var };
     row.kernel(loops.clone(), &next.body).or_else(|| {
         let innermost = loops.pop().filter(|_| !loops.is_empty())?;
         let count = innermost.extent.as_int().filter(|n| (1..=MAX_COPIES).contains(n))?;
@@ -76,6 +108,7 @@ pub fn find<'f>(func: &PrimFunc, l: &'f For, vectors: Vectors) -> Option<MicroKe
 /// The vector loop.
 struct Row<'a> {
     func: &'a PrimFunc,
+    units: Units,
     vectors: Vectors,
     lanes: i64,
     var: Var,
@@ -98,6 +131,7 @@ impl Row<'_> {
             vars: &vars,
             values: vec![],
             accumulators: None,
+            operation: None,
             accesses: vec![],
             mask: None,
             tiles: vec![],
@@ -107,7 +141,9 @@ impl Row<'_> {
         let bytes = i32::try_from(self.lanes * 4).ok()?;
         let mut sorted = body.tiles.clone();
         sorted.sort_unstable();
+        let operation = body.operation?;
         let form = Form {
+            operation,
             vectors: self.vectors,
             parts: usize::try_from(self.lanes / self.vectors.lanes()).ok()?,
             loops: loops.len(),
@@ -116,7 +152,8 @@ impl Row<'_> {
             tiles: body.tiles,
             steps: body.steps,
         };
-        let fits = sorted.windows(2).all(|pair| pair[1] - pair[0] >= bytes) && form.fits();
+        let has = operation == Operation::Fma || self.units.has_dot(self.vectors);
+        let fits = has && sorted.windows(2).all(|pair| pair[1] - pair[0] >= bytes) && form.fits();
         let (accumulators, accesses, mask) = (body.accumulators?, body.accesses, body.mask);
         fits.then_some(MicroKernel { loops, accumulators, accesses, mask, form })
     }
@@ -138,6 +175,7 @@ struct Body<'a> {
     vars: &'a [Var],
     values: Vec<(Var, Value)>,
     accumulators: Option<Buffer>,
+    operation: Option<Operation>,
     accesses: Vec<Access>,
     mask: Option<Expr>,
     /// Bytes from the first accumulator to the first lane of each row.
@@ -155,10 +193,7 @@ impl Body<'_> {
             }
             Stmt::Seq(all) => all.iter().try_for_each(|s| self.stmt(s)),
             Stmt::Store { buffer, indices, value } => {
-                let ExprKind::Call { op: Intrin::Fma, args, dtype: DType::F32 } = value.kind()
-                else {
-                    return None;
-                };
+                let ExprKind::Call { op, args, dtype } = value.kind() else { return None };
                 let [a, b, sum] = &args[..] else { return None };
                 let ExprKind::Load { buffer: of, indices: at, .. } = sum.kind() else {
                     return None;
@@ -167,15 +202,23 @@ impl Body<'_> {
                     return None;
                 }
                 let tile = self.tile(*buffer, indices)?;
-                let step = match (self.value(a)?, self.value(b)?) {
-                    (Value::Broadcast(broadcast), Value::Vector(vector))
-                    | (Value::Vector(vector), Value::Broadcast(broadcast)) => {
-                        Step { tile, broadcast, vector }
+                let (broadcast, vector, is_first) = match (self.value(a)?, self.value(b)?) {
+                    (Value::Broadcast(a), Value::Vector(b)) => (a, b, true),
+                    (Value::Vector(a), Value::Broadcast(b)) => (b, a, false),
+                    _ => return None,
+                };
+                let operation = match (op, *dtype) {
+                    (Intrin::Fma, DType::F32) => Operation::Fma,
+                    (Intrin::DotI8 { a: Sign::Unsigned, b: Sign::Signed }, DType::I32) => {
+                        Operation::dot(is_first)
+                    }
+                    (Intrin::DotI8 { a: Sign::Signed, b: Sign::Unsigned }, DType::I32) => {
+                        Operation::dot(!is_first)
                     }
                     _ => return None,
                 };
-                self.steps.push(step);
-                Some(())
+                self.steps.push(Step { tile, broadcast, vector });
+                (*self.operation.get_or_insert(operation) == operation).then_some(())
             }
             _ => None,
         }
@@ -205,7 +248,7 @@ impl Body<'_> {
             ExprKind::Var { var, .. } => {
                 self.values.iter().rev().find(|(v, _)| v == var).map(|(_, value)| *value)
             }
-            ExprKind::Load { buffer, indices, dtype: DType::F32 } => {
+            ExprKind::Load { buffer, indices, dtype: DType::F32 | DType::U32 } => {
                 let (mut access, offset) = self.access(*buffer, indices)?;
                 let lanes = access.strides.pop()?.as_int()?;
                 let pointer = match self.accesses.iter().position(|known| *known == access) {
@@ -224,7 +267,10 @@ impl Body<'_> {
             }
             ExprKind::Call { op: Intrin::IfThenElse, args, .. } => {
                 let [cond, value, otherwise] = &args[..] else { return None };
-                let zero = matches!(otherwise.kind(), ExprKind::Float { bits: 0, .. });
+                let zero = matches!(
+                    otherwise.kind(),
+                    ExprKind::Float { bits: 0, .. } | ExprKind::Int { value: 0, .. }
+                );
                 let read = self.lanes_below(cond).filter(|_| zero)?;
                 match self.value(value)? {
                     Value::Vector(operand) if !operand.is_masked => {

@@ -1,4 +1,4 @@
-//! Micro-kernels: loops of fused multiply-adds over a tile of accumulators, which an assembler writes with the
+//! Micro-kernels: loops of multiply-adds over a tile of accumulators, which an assembler writes with the
 //! CPU's widest vectors.
 //!
 //! Cranelift's vectors have 128 bits, a contraction's register tile has some twenty vectors of 512, and
@@ -11,15 +11,13 @@
 //! ```
 //!
 //! is found by [`find`] and becomes a call of a function of the same object ([`code`]), one for each form of
-//! tile. Each accumulator gets the same products in the same order as by the loops, so the bits are the same.
+//! tile. So are dot products of 8-bit integers (`dot_u8s8`) where the CPU has an instruction for them. Each accumulator gets the same products in the same order as by the loops, so the bits are the same.
 
 mod code;
 mod find;
 
-use reflex_tir::codegen::CpuTarget;
-
 pub use code::{Form, assemble};
-pub use find::{MicroKernel, find};
+pub use find::{MicroKernel, Units, find};
 
 /// Vectors that a CPU has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,16 +29,6 @@ pub enum Vectors {
 }
 
 impl Vectors {
-    /// The widest that code for `cpu` may use.
-    pub fn of(cpu: &CpuTarget) -> Option<Vectors> {
-        let has = |feature: &str| cpu.features.contains(feature);
-        match has("avx2") && has("fma") {
-            true if has("avx512f") => Some(Vectors::Avx512),
-            true => Some(Vectors::Avx2),
-            false => None,
-        }
-    }
-
     /// Floats in a register.
     pub fn lanes(self) -> i64 {
         match self {

@@ -1,4 +1,4 @@
-//! Loops of fused multiply-adds in Cranelift's kernels: which become micro-kernels, and that these have the
+//! Loops of multiply-adds in Cranelift's kernels: which become micro-kernels, and that these have the
 //! evaluator's bits.
 
 mod common;
@@ -10,7 +10,7 @@ use common::{Kernel, assert_same};
 use reflex_tir::builder::FuncBuilder;
 use reflex_tir::codegen::CpuTarget;
 use reflex_tir::eval::{self, EvalArg, EvalTensor};
-use reflex_tir::{Buffer, DType, Expr, ForKind, Intrin, PrimFunc, Scope, Stmt, Var};
+use reflex_tir::{Buffer, DType, Expr, ForKind, Intrin, PrimFunc, Scope, Sign, Stmt, Var};
 use tir::property;
 
 /// Elements of each operand, more than any index below.
@@ -38,6 +38,8 @@ struct Contraction {
     phases: bool,
     /// Whether each row has a distance of its own.
     uneven: bool,
+    /// Dot products of 8-bit integers, whose first operand is unsigned or not; otherwise floats.
+    dots: Option<bool>,
 }
 
 impl Contraction {
@@ -55,6 +57,7 @@ impl Contraction {
             mask: if u.ratio(1, 3)? { Some(u.int_in_range(0..=lanes + 1)?) } else { None },
             phases: u.ratio(1, 4)?,
             uneven: u.ratio(1, 3)?,
+            dots: if u.ratio(1, 4)? { Some(u.arbitrary()?) } else { None },
         })
     }
 
@@ -64,11 +67,12 @@ impl Contraction {
         let length = f.symbol("length");
         let all = self.rows * self.columns * self.lanes;
         let n = f.input("n", DType::F32, vec![length.clone()]);
-        let x = f.input("x", DType::F32, vec![ELEMENTS.into()]);
-        let w = f.input("w", DType::F32, vec![ELEMENTS.into()]);
-        let y = f.declare_output("y", DType::F32, vec![all.into()]);
+        let (operand, sum) = self.dtypes();
+        let x = f.input("x", operand, vec![ELEMENTS.into()]);
+        let w = f.input("w", operand, vec![ELEMENTS.into()]);
+        let y = f.declare_output("y", sum, vec![all.into()]);
         let shape = vec![self.rows.into(), self.columns.into(), self.lanes.into()];
-        let acc = f.func_mut().new_buffer("acc", DType::F32, shape, Scope::Local);
+        let acc = f.func_mut().new_buffer("acc", sum, shape, Scope::Local);
         let vars: Vec<Var> =
             (0..self.loops.len()).map(|k| f.func_mut().new_var(format!("k{k}"))).collect();
         let [first, last, lane] = ["first", "last", "lane"].map(|name| f.func_mut().new_var(name));
@@ -80,11 +84,11 @@ impl Contraction {
                 at.floormod(self.lanes),
             ]
         };
-        let start = Stmt::store(
-            acc,
-            tile(first.into()),
-            f.at(x, &[first.into()]) * Expr::float(0.5, DType::F32),
-        );
+        let before = match self.dots {
+            Some(_) => Expr::from(first).cast(sum),
+            None => f.at(x, &[first.into()]) * Expr::float(0.5, DType::F32),
+        };
+        let start = Stmt::store(acc, tile(first.into()), before);
         let end = Stmt::store(y, vec![last.into()], f.at(acc, &tile(last.into())));
         let steps = self.steps(&mut f, [x, w, acc], &vars, lane);
         let mut nest = Stmt::loop_of(ForKind::Vectorized, lane, self.lanes.into(), steps);
@@ -99,6 +103,22 @@ impl Contraction {
         f.push(Stmt::Allocate { buffer: acc, body: Box::new(body) });
         let _ = n;
         f.finish()
+    }
+
+    /// The types of operands and of accumulators.
+    fn dtypes(&self) -> (DType, DType) {
+        match self.dots {
+            Some(_) => (DType::U32, DType::I32),
+            None => (DType::F32, DType::F32),
+        }
+    }
+
+    fn step(&self) -> Intrin {
+        match self.dots {
+            Some(true) => Intrin::DotI8 { a: Sign::Unsigned, b: Sign::Signed },
+            Some(false) => Intrin::DotI8 { a: Sign::Signed, b: Sign::Unsigned },
+            None => Intrin::Fma,
+        }
     }
 
     /// The multiply-adds of an iteration: vectors by name first, as schedules write them.
@@ -124,12 +144,12 @@ impl Contraction {
             let value = match self.mask.filter(|_| column + 1 == self.columns) {
                 Some(lanes) => {
                     let cond = (Expr::var(lane) + 5).lt(Expr::i64(lanes + 5));
-                    Expr::if_then_else(cond, load, Expr::float(0.0, DType::F32))
+                    Expr::if_then_else(cond, load, Expr::constant(0.0, self.dtypes().0))
                 }
                 None => load,
             };
             let var = f.func_mut().new_var(format!("w{column}"));
-            f.func_mut().vars[var].dtype = DType::F32;
+            f.func_mut().vars[var].dtype = self.dtypes().0;
             lets.push((var, value));
         }
         let mut body = vec![];
@@ -138,10 +158,11 @@ impl Contraction {
             let element = f.at(x, &[moved([97, 13, 1]) + distance]);
             for (column, (var, _)) in lets.iter().enumerate() {
                 let at = vec![row.into(), Expr::i64(column as i64), lane.into()];
-                let vector = Expr::new(reflex_tir::ExprKind::Var { var: *var, dtype: DType::F32 });
+                let dtype = self.dtypes().0;
+                let vector = Expr::new(reflex_tir::ExprKind::Var { var: *var, dtype });
                 let sum = f.at(acc, &at);
-                let fused = Expr::call(Intrin::Fma, vec![element.clone(), vector, sum]);
-                body.push(Stmt::store(acc, at, fused));
+                let step = Expr::call(self.step(), vec![element.clone(), vector, sum]);
+                body.push(Stmt::store(acc, at, step));
             }
         }
         lets.into_iter().rev().fold(Stmt::Seq(body), |body, (var, value)| Stmt::Let {
@@ -160,17 +181,22 @@ impl Contraction {
             };
             (0..ELEMENTS).map(value).collect()
         };
-        let tensor = |shape: &[i64], values: &[f64]| {
-            EvalArg::Tensor(EvalTensor::from_f64(DType::F32, shape, values).unwrap())
+        let words = |factor: i64| -> Vec<f64> {
+            (0..ELEMENTS).map(|i| ((i * factor) & 0xffff_ffff) as f64).collect()
+        };
+        let (operand, sum) = self.dtypes();
+        let tensor = |dtype: DType, shape: &[i64], values: &[f64]| {
+            EvalArg::Tensor(EvalTensor::from_f64(dtype, shape, values).unwrap())
+        };
+        let [x, w] = match self.dots {
+            Some(_) => [words(0x9e37_79b1), words(0x85eb_ca77)],
+            None => [values(0.37), values(0.011)],
         };
         vec![
-            tensor(&[length], &vec![0.0; length as usize]),
-            tensor(&[ELEMENTS], &values(0.37)),
-            tensor(&[ELEMENTS], &values(0.011)),
-            EvalArg::Tensor(EvalTensor::zeros(
-                DType::F32,
-                &[self.rows * self.columns * self.lanes],
-            )),
+            tensor(DType::F32, &[length], &vec![0.0; length as usize]),
+            tensor(operand, &[ELEMENTS], &x),
+            tensor(operand, &[ELEMENTS], &w),
+            EvalArg::Tensor(EvalTensor::zeros(sum, &[self.rows * self.columns * self.lanes])),
         ]
     }
 
@@ -199,6 +225,7 @@ fn plain() -> Contraction {
         mask: None,
         phases: false,
         uneven: false,
+        dots: None,
     }
 }
 
@@ -213,7 +240,7 @@ fn contractions_have_the_bits_of_the_evaluator() {
         Ok(())
     });
     if targets[1].features.contains("fma") {
-        assert!(found > 40, "{found} of 150 became micro-kernels");
+        assert!(found > 30, "{found} of 150 became micro-kernels");
     }
 }
 
@@ -229,6 +256,14 @@ fn tiles_of_the_schedules_become_micro_kernels() {
             Contraction { mask: Some(5), rows: 2, columns: 1, ..plain() },
             Contraction { uneven: true, ..plain() },
         ];
+        let has_dots = target.features.contains(match target.features.contains("avx512f") {
+            true => "avx512vnni",
+            false => "avxvnni",
+        });
+        for first_is_unsigned in [true, false] {
+            let dots = Contraction { dots: Some(first_is_unsigned), ..plain() };
+            assert_eq!(dots.check(target, 2), has_dots, "{dots:?}");
+        }
         for case in cases {
             assert!(case.check(target, 2), "{case:?}");
         }

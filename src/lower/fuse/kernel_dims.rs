@@ -16,13 +16,14 @@ use cranelift_entity::PrimaryMap;
 use reflex_graph::{Func, Op, TensorType, Value};
 use reflex_tir::{BinOp, Expr, ExprKind, Var, VarData};
 
-use super::merge::GroupMember;
+/// An operator with its operands and results.
+pub type OpValues<'a> = (&'a Op, &'a [Value], &'a [Value]);
 
 /// Types and operators of a group over the kernel's dimensions.
 pub struct KernelDims {
     /// The graph function's dimensions, and those of the kernel behind them.
     pub vars: PrimaryMap<Var, VarData>,
-    /// What the kernel's own dimensions are in the graph.
+    /// The kernel's own dimensions, behind the graph's expressions for them.
     own: Vec<(Expr, Var)>,
     types: HashMap<Value, TensorType>,
     /// The operators of the members.
@@ -30,13 +31,13 @@ pub struct KernelDims {
 }
 
 impl KernelDims {
-    pub fn of(graph: &Func, members: &[GroupMember<'_>]) -> KernelDims {
+    pub fn of(graph: &Func, members: &[OpValues<'_>]) -> KernelDims {
         let group = Group::of(graph, members);
         let mut dims = KernelDims {
             vars: graph.syms.clone(),
             own: vec![],
             types: HashMap::new(),
-            ops: members.iter().map(|m| m.op.clone()).collect(),
+            ops: members.iter().map(|(op, ..)| (*op).clone()).collect(),
         };
         let mut refused = HashSet::new();
         loop {
@@ -82,7 +83,7 @@ impl KernelDims {
     }
 }
 
-/// What a group says in dimensions.
+/// The dimensions that a group names.
 struct Group<'a> {
     types: Vec<(Value, &'a TensorType)>,
     /// Dimensions of the tensors that the group reads, which are not constant.
@@ -94,10 +95,11 @@ struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    fn of(graph: &'a Func, members: &[GroupMember<'_>]) -> Group<'a> {
+    fn of(graph: &'a Func, members: &[OpValues<'_>]) -> Group<'a> {
         let outputs: HashSet<Value> =
-            members.iter().flat_map(|m| m.outputs.iter().copied()).collect();
-        let values = members.iter().flat_map(|m| m.args.iter().chain(m.outputs).copied());
+            members.iter().flat_map(|(.., outputs)| outputs.iter().copied()).collect();
+        let values =
+            members.iter().flat_map(|(_, args, outputs)| args.iter().chain(*outputs).copied());
         let types: Vec<(Value, &TensorType)> =
             values.filter_map(|v| Some((v, graph.values[v].ty.as_tensor()?))).collect();
         let read = types.iter().filter(|(v, _)| !outputs.contains(v));
@@ -107,7 +109,7 @@ impl<'a> Group<'a> {
         operands.sort_by_key(size);
         operands.dedup();
         let mut dims: Vec<Expr> = types.iter().flat_map(|(_, ty)| ty.shape.clone()).collect();
-        members.iter().for_each(|m| m.op.dims(&mut |e| dims.push(e.clone())));
+        members.iter().for_each(|(op, ..)| op.dims(&mut |e| dims.push(e.clone())));
         let bound = operands.iter().filter_map(Expr::as_var).collect();
         Group { types, operands, dims, bound }
     }

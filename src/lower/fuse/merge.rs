@@ -67,7 +67,8 @@ pub fn merge<'a>(
     let Some((root, _)) = members.split_last() else {
         return Err(LowerError::internal("an empty fusion group"));
     };
-    let dims = KernelDims::of(func, members);
+    let values: Vec<_> = members.iter().map(|m| (m.op, &m.args[..], m.outputs)).collect();
+    let dims = KernelDims::of(func, &values);
     let mut merger = Merger {
         dims: &dims,
         precision,

@@ -7,7 +7,7 @@ use crate::{Expr, Var};
 /// `sum(strides[n] * variables[n]) + rest + constant`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Linear {
-    /// What a step of each variable adds; free of all of them.
+    /// The step of each variable, free of all of them.
     pub strides: Vec<Expr>,
     /// The part without these variables and without a constant.
     pub rest: Expr,
