@@ -25,7 +25,7 @@ pub struct Unit<'f> {
     pub shared: HashMap<String, FuncId>,
     /// Whether the CPU has what vectors of four lanes need.
     pub has_vectors: bool,
-    /// What micro-kernels use, if the CPU has that.
+    /// The units of micro-kernels, if the CPU has them.
     pub units: Option<Units>,
     micro_kernels: HashMap<Form, FuncId>,
     texts: HashMap<String, DataId>,

@@ -1,4 +1,6 @@
 //! Calls of micro-kernels: their words, filled in from the loops.
+//!
+//! Decision: docs/decisions/0086-micro-kernels.md
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};

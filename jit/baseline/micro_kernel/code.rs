@@ -1,5 +1,7 @@
 //! The machine code of a micro-kernel: the accumulators stay in registers through all loops.
 //!
+//! Decision: docs/decisions/0086-micro-kernels.md
+//!
 //! A function of one argument, the address of an array of 64-bit words:
 //!
 //! ```text
@@ -16,7 +18,7 @@ use iced_x86::{
     MemoryOperand, Register,
 };
 
-use super::Vectors;
+use super::vectors::Vectors;
 use crate::error::{BaselineError, Result};
 
 /// The address of the words.
@@ -41,7 +43,7 @@ const POINTERS: [Register; 12] = [
 /// Of these, those that a function may overwrite.
 const FREE_POINTERS: usize = 7;
 
-/// What a step does with an accumulator.
+/// The change that a step makes to an accumulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// A fused multiply-add of float32.
@@ -63,7 +65,7 @@ impl Operation {
 /// The form of a micro-kernel: all that decides its code.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Form {
-    /// What its steps do.
+    /// The operation of its steps.
     pub operation: Operation,
     /// Vectors of the CPU.
     pub vectors: Vectors,

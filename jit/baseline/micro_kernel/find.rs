@@ -1,4 +1,6 @@
-//! Recognises loops of fused multiply-adds into a tile of accumulators.
+//! Recognises loops of multiply-adds into a tile of accumulators.
+//!
+//! Decision: docs/decisions/0086-micro-kernels.md
 
 use reflex_tir::arith::Analyzer;
 use reflex_tir::codegen::CpuTarget;
@@ -6,8 +8,8 @@ use reflex_tir::{
     Buffer, CmpOp, DType, Expr, ExprKind, For, ForKind, Intrin, PrimFunc, Scope, Sign, Stmt, Var,
 };
 
-use super::Vectors;
 use super::code::{Form, Operand, Operation, Step};
+use super::vectors::Vectors;
 use crate::position::position;
 
 /// Most loops around the vector loop.
@@ -18,7 +20,7 @@ const MIN_ITERATIONS: i64 = 8;
 /// a fixed distance.
 const MAX_COPIES: i64 = 8;
 
-/// What a CPU has for micro-kernels.
+/// The vector units of a CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Units {
     /// The longest vectors.
@@ -30,7 +32,7 @@ pub struct Units {
 }
 
 impl Units {
-    /// What code for `cpu` may use.
+    /// The units that code for `cpu` may use.
     pub fn of(cpu: &CpuTarget) -> Option<Units> {
         let has = |feature: &str| cpu.features.contains(feature);
         let vectors = match has("avx2") && has("fma") {
@@ -56,7 +58,7 @@ pub struct MicroKernel<'f> {
     pub loops: Vec<&'f For>,
     /// The tile, which nothing else reads or writes meanwhile.
     pub accumulators: Buffer,
-    /// What each pointer of the code reads.
+    /// The operand of each pointer of the code.
     pub accesses: Vec<Access>,
     /// Lanes, from the first on, that masked vectors are read for; the others are 0.
     pub mask: Option<Expr>,
@@ -64,7 +66,7 @@ pub struct MicroKernel<'f> {
     pub form: Form,
 }
 
-/// What a pointer of a micro-kernel reads: it starts at element `rest` where all loops are at 0.
+/// The operand that a pointer of a micro-kernel reads: it starts at element `rest` where all loops are at 0.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Access {
     /// The tensor.

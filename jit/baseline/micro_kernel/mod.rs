@@ -12,36 +12,13 @@
 //!
 //! is found by [`find`] and becomes a call of a function of the same object ([`code`]), one for each form of
 //! tile. So are dot products of 8-bit integers (`dot_u8s8`) where the CPU has an instruction for them. Each accumulator gets the same products in the same order as by the loops, so the bits are the same.
+//!
+//! Decision: docs/decisions/0086-micro-kernels.md
 
 mod code;
 mod find;
+mod vectors;
 
 pub use code::{Form, assemble};
 pub use find::{MicroKernel, Units, find};
-
-/// Vectors that a CPU has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Vectors {
-    /// AVX2 and FMA: 16 registers of 8 floats.
-    Avx2,
-    /// AVX-512: 32 registers of 16 floats.
-    Avx512,
-}
-
-impl Vectors {
-    /// Floats in a register.
-    pub fn lanes(self) -> i64 {
-        match self {
-            Vectors::Avx2 => 8,
-            Vectors::Avx512 => 16,
-        }
-    }
-
-    /// Registers.
-    pub fn registers(self) -> usize {
-        match self {
-            Vectors::Avx2 => 16,
-            Vectors::Avx512 => 32,
-        }
-    }
-}
+pub use vectors::Vectors;
