@@ -305,7 +305,7 @@ const LAYOUTS: [Layout; 21] = [
     Layout {
         dir: "src/lower",
         layers: &[
-            "error extent interface kernel_cache layout optimize_for precision",
+            "error extent interface kernel_cache layout optimize_for parallel precision",
             "bytecode codegen_process graph schedule winograd",
             "packing",
             "legalize",

@@ -18,6 +18,7 @@ use reflex_vm::executable::Executable;
 
 use crate::LowerError;
 use crate::kernel_cache::KernelCache;
+use crate::parallel::in_parallel;
 use crate::passes::sequence::RuntimeModules;
 use crate::pipeline::{
     Cpu, DeviceTarget, Observer, Options, WithoutCode, lower_for_gpu, run_bytecode, run_kernel,
@@ -167,7 +168,7 @@ fn place(
 ) -> Result<Parts, LowerError> {
     let (host, wanted): (Vec<_>, Vec<_>) = kernels.into_iter().partition(is_host);
     let done = AtomicUsize::new(0);
-    let codes = in_parallel(wanted.len(), options, |at| {
+    let codes = in_parallel(wanted.len(), options.jobs, |at| {
         let code = device_code(&wanted[at], &target.gpu, options, tools);
         let done = done.fetch_add(1, Ordering::Relaxed) + 1;
         let (total, name) = (wanted.len(), wanted[at].name.as_str());
@@ -219,33 +220,6 @@ fn device_code(
         Response::Device(_) | Response::Objects(_) => "not the code that was asked for".to_owned(),
     };
     Err(LowerError::codegen(format!("kernel {name}: {message}")))
-}
-
-/// The results of `work` on each number below `count`, in order, by as many threads as the options
-/// have jobs.
-fn in_parallel<T: Send>(
-    count: usize,
-    options: &Options,
-    work: impl Fn(usize) -> T + Sync,
-) -> Vec<T> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let jobs = if options.jobs == 0 { cores } else { options.jobs };
-    let next = AtomicUsize::new(0);
-    let slots: Vec<Mutex<Option<T>>> = (0..count).map(|_| Mutex::new(None)).collect();
-    let run = || {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(slot) = slots.get(at) else { return };
-            let result = work(at);
-            *slot.lock().expect("no worker panics with the lock") = Some(result);
-        }
-    };
-    std::thread::scope(|scope| {
-        (1..jobs.min(count)).for_each(|_| drop(scope.spawn(run)));
-        run();
-    });
-    let done = |slot: Mutex<Option<T>>| slot.into_inner().expect("no worker panicked");
-    slots.into_iter().filter_map(done).collect()
 }
 
 type Outcome = Result<(ObjectFile, bool), LowerError>;

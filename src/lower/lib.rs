@@ -66,6 +66,7 @@ mod layout;
 pub mod legalize;
 pub mod optimize_for;
 pub mod packing;
+mod parallel;
 pub mod passes;
 pub mod pipeline;
 pub mod precision;

@@ -29,6 +29,7 @@ use crate::optimize_for::{DeviceKind, OptimizeFor};
 use crate::packing::choose::{block_packing, blocked_packings, packings, winograd_packings};
 use crate::packing::pack::pack;
 use crate::packing::panels::Packing;
+use crate::parallel::in_parallel;
 use crate::precision::{BF16_ATTR, BF16X3_ATTR, Precision};
 use merge::{GroupMember, MergedKernel, merge};
 use propagate_layout::{Goal, Layouts};
@@ -105,6 +106,15 @@ pub(crate) fn structural_hash(func: &PrimFunc) -> blake3::Hash {
     blake3::hash(&bytes)
 }
 
+/// The kernel of a group before it is part of the module.
+struct GroupKernel {
+    kernel: MergedKernel,
+    /// The name that it would like.
+    name: String,
+    /// Constants that it reads in packed form.
+    packed: Vec<(Value, Packing)>,
+}
+
 struct FusePass {
     precision: Precision,
     optimize_for: OptimizeFor,
@@ -141,12 +151,16 @@ impl FusePass {
             layouts = propagate_layout::choose(func, body, consts, goal, &rounded);
         }
         let groups = groups::groups(func, body, self.max_operators);
+        let (pass, read) = (&*self, &*module);
+        let kernels = in_parallel(groups.len(), 0, |at| {
+            pass.kernel(read, func, consts, body, &groups[at], &layouts)
+        });
         let mut replaced: HashMap<usize, Vec<Binding>> = HashMap::new();
         let mut gone = HashSet::new();
-        for members in &groups {
+        for (members, kernel) in groups.iter().zip(kernels) {
             let (root, inner) = members.split_last().expect("groups are never empty");
             gone.extend(inner.iter().copied());
-            let call = self.group(module, func, consts, body, members, &layouts)?;
+            let call = self.group(module, func, consts, &body.bindings[*root], kernel?)?;
             replaced.insert(*root, call);
         }
         let old = std::mem::take(&mut body.bindings);
@@ -166,19 +180,18 @@ impl FusePass {
         Ok(())
     }
 
-    /// The call that stands for a group, with the packed constants it reads before it.
-    fn group(
-        &mut self,
-        module: &mut Module,
-        func: &mut Func,
+    /// The kernel of a group.
+    fn kernel(
+        &self,
+        module: &Module,
+        func: &Func,
         consts: &HashMap<Value, Const>,
         body: &Body,
         members: &[usize],
         layouts: &Layouts,
-    ) -> Result<Vec<Binding>, LowerError> {
-        let mut bindings = vec![];
-        let mut packed_values = HashMap::new();
+    ) -> Result<GroupKernel, LowerError> {
         let mut list: Vec<GroupMember<'_>> = vec![];
+        let mut packed = vec![];
         let mut all_args = vec![];
         members.iter().for_each(|at| body.bindings[*at].node.operands(&mut |v| all_args.push(v)));
         for at in members {
@@ -194,21 +207,7 @@ impl FusePass {
                 Some(codes) => vec![codes],
                 None => self.packings(func, consts, op, args, &all_args, sums),
             };
-            for packing in &packings {
-                let value = args[packing.operand];
-                let constant = self.pack(module, consts[&value], packing)?;
-                let shape = packing.packed_shape();
-                let ty =
-                    reflex_graph::TensorType::new(packing.dtype(func.tensor(value).dtype), shape);
-                let name = format!("{}_packed", func.values[value].name);
-                let fresh = func.new_value(name, Type::Tensor(ty));
-                bindings.push(Binding {
-                    outputs: vec![fresh],
-                    node: Node::Const(constant),
-                    source: String::new(),
-                });
-                packed_values.insert(value, fresh);
-            }
+            packed.extend(packings.iter().map(|p| (args[p.operand], p.clone())));
             let (outputs, source) = (&binding.outputs[..], binding.source.as_str());
             // Without packed weights the sums stay plain; that is right in any layout.
             let sums = sums.filter(|_| !packings.is_empty());
@@ -216,13 +215,38 @@ impl FusePass {
         }
         let constant = |v: Value| consts.get(&v).map(|c| &module.consts[*c]);
         let kernel = merge("kernel", func, layouts, &list, &constant, self.precision)?;
+        Ok(GroupKernel { kernel, name: self.kernel_name(&list), packed })
+    }
+
+    /// The call that stands for a group, with the packed constants it reads before it.
+    fn group(
+        &mut self,
+        module: &mut Module,
+        func: &mut Func,
+        consts: &HashMap<Value, Const>,
+        root: &Binding,
+        group: GroupKernel,
+    ) -> Result<Vec<Binding>, LowerError> {
+        let mut bindings = vec![];
+        let mut packed_values = HashMap::new();
+        for (value, packing) in &group.packed {
+            let constant = self.pack(module, consts[value], packing)?;
+            let ty =
+                TensorType::new(packing.dtype(func.tensor(*value).dtype), packing.packed_shape());
+            let name = format!("{}_packed", func.values[*value].name);
+            let fresh = func.new_value(name, Type::Tensor(ty));
+            bindings.push(Binding {
+                outputs: vec![fresh],
+                node: Node::Const(constant),
+                source: String::new(),
+            });
+            packed_values.insert(*value, fresh);
+        }
         // The packed form replaces the original: both would be in memory otherwise.
         for value in packed_values.keys().filter(|v| self.read_once.contains(v)) {
             release(module, consts[value]);
         }
-        let root = &body.bindings[*members.last().expect("groups are never empty")];
-        let name = self.kernel_name(&list);
-        bindings.push(self.call(module, kernel, name, root, &packed_values));
+        bindings.push(self.call(module, group.kernel, group.name, root, &packed_values));
         Ok(bindings)
     }
 
