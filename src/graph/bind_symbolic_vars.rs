@@ -40,6 +40,13 @@ impl Func {
         }
         bind_body(&self.values, &mut self.body, &bind);
     }
+
+    /// Replaces dimensions everywhere, those that [`Func::symbolic_shape`] keeps aside. A reshape to another
+    /// number of elements becomes a check that fails.
+    pub fn replace_dims(&mut self, replace: &dyn Fn(&mut Expr)) {
+        self.values.values_mut().for_each(|value| bind_type(&mut value.ty, replace));
+        bind_body(&self.values, &mut self.body, replace);
+    }
 }
 
 impl Func {

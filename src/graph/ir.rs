@@ -116,6 +116,10 @@ pub struct Func {
     pub values: PrimaryMap<Value, ValueData>,
     /// Parameters in call order.
     pub params: Vec<Value>,
+    /// True if only functions of the module call it; it may be gone once calls of it are inlined.
+    pub is_private: bool,
+    /// True if calls of it are to be inlined, whatever its size.
+    pub inline: bool,
     /// Names of the results, for users; one per result of the body.
     pub result_names: Vec<String>,
     /// Body.
@@ -348,6 +352,8 @@ impl Func {
             syms: PrimaryMap::new(),
             values: PrimaryMap::new(),
             params: vec![],
+            is_private: false,
+            inline: false,
             result_names: vec![],
             symbolic_shapes: HashMap::new(),
             body: Body::default(),

@@ -94,8 +94,14 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
         }
         let results: Vec<&Type> = func.body.results.iter().map(|v| &func.values[*v].ty).collect();
         let result = self.types(&results, TypePosition::Signature);
-        let pure = if self.cx.impure.contains(&self.id) { "(pure=False)" } else { "" };
-        self.line(&format!("@R.function{pure}"));
+        let mut marks = vec![];
+        marks.extend(func.is_private.then_some("private=True"));
+        marks.extend(self.cx.impure.contains(&self.id).then_some("pure=False"));
+        let marks = match marks.is_empty() {
+            true => String::new(),
+            false => format!("({})", marks.join(", ")),
+        };
+        self.line(&format!("@R.function{marks}"));
         let name = self.cx.names[self.id].clone();
         self.line(&format!("def {name}({}) -> {result}:", params.join(", ")));
         self.indent += 1;
@@ -103,6 +109,9 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
             let names: Vec<String> = func.result_names.iter().map(|n| string(n)).collect();
             let names = names.join(", ");
             self.line(&format!("R.func_attr({{\"reflex.result_names\": [{names}]}})"));
+        }
+        if func.inline {
+            self.line("R.func_attr({\"Inline\": True})");
         }
         for name in inner {
             self.line(&format!("{name} = T.int64()"));

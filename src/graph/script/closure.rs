@@ -18,7 +18,7 @@ use super::parser::{FuncParser, ParsedValue};
 use super::signature::with_type_params;
 use super::source::Result;
 use super::types::{Annotation, is_path};
-use crate::{FuncId, LeafExpr, Node, Type, Value};
+use crate::{Func, FuncId, LeafExpr, Node, Type, Value};
 
 impl FuncParser<'_, '_> {
     /// `@R.function def inner(...)` inside a function.
@@ -53,7 +53,7 @@ impl FuncParser<'_, '_> {
         inner.parameters(def)?;
         let dims = inner.enclosing_dims(&outer);
         inner.declare_captured(&captured, types, &dims);
-        let func = inner.rest(def)?;
+        let func = Func { is_private: true, ..inner.rest(def)? };
         self.cx.lifted.borrow_mut()[at] = Some(func);
         let id = FuncId::new(self.cx.count + at);
         let mut closure = self.leaf(LeafExpr::Func(id), Type::Func);

@@ -14,11 +14,14 @@ use super::source::{Result, Source};
 use super::types::{Annotation, ShapeAnnotation, is_path};
 use crate::{Func, Module, Node, Type, Value, dims};
 
+/// Attributes that ask for the calls of a function to be inlined: TVM's for that, and its mark of functions
+/// that are one kernel, which is what our own fusion makes of them.
+const INLINE_ATTRS: [&str; 2] = ["Inline", "Primitive"];
+
 /// Attributes of functions that say nothing the engine needs to hear.
-const SILENT_ATTRS: [&str; 7] = [
+const SILENT_ATTRS: [&str; 6] = [
     "global_symbol",
     "num_input",
-    "Primitive",
     "relax.force_pure",
     "tir_var_upper_bound",
     "tir_var_lower_bound",
@@ -88,7 +91,9 @@ impl<'s, 'm> FuncParser<'s, 'm> {
             let message = "there is not one result name per result";
             return Err(self.source.refuse(def.name.start(), message));
         }
-        Ok(self.b.finish_detached(results, names))
+        let inline = self.inline;
+        let func = self.b.finish_detached(results, names);
+        Ok(Func { is_private: is_private(def), inline, ..func })
     }
 
     pub(super) fn statements(&mut self, body: &[Stmt]) -> Result<()> {
@@ -145,6 +150,8 @@ impl<'s, 'm> FuncParser<'s, 'm> {
                 };
                 let names = names.iter().map(|e| string(self.source, e).map(str::to_string));
                 self.result_names = Some(names.collect::<Result<_>>()?);
+            } else if INLINE_ATTRS.contains(&key) {
+                self.inline |= is_true(&item.value);
             } else if !SILENT_ATTRS.contains(&key) {
                 let message = format!("the function attribute `{key}` is not supported");
                 return Err(self.source.refuse(item.value.start(), message));
@@ -296,4 +303,25 @@ fn agrees(ty: &Type, declared: &Annotation) -> bool {
             _,
         ) => false,
     }
+}
+
+/// Returns true for `True` and numbers other than 0, alone or in `T.bool(...)` and the like.
+fn is_true(e: &Py) -> bool {
+    match e {
+        Py::BooleanLiteral(value) => value.value,
+        Py::NumberLiteral(number) => match &number.value {
+            ast::Number::Int(value) => value.as_u64() != Some(0),
+            _ => true,
+        },
+        Py::Call(call) => call.arguments.args.first().is_some_and(is_true),
+        _ => false,
+    }
+}
+
+/// Returns true if the function is marked `@R.function(private=True)`.
+fn is_private(def: &ast::StmtFunctionDef) -> bool {
+    def.decorator_list.iter().any(|decorator| match &decorator.expression {
+        Py::Call(call) => call.arguments.find_keyword("private").is_some_and(|k| is_true(&k.value)),
+        _ => false,
+    })
 }

@@ -38,6 +38,8 @@ pub(super) struct FuncParser<'s, 'm> {
     synced: usize,
     pub(super) scopes: Vec<HashMap<String, ParsedValue>>,
     pub(super) result_names: Option<Vec<String>>,
+    /// True if calls of the function are to be inlined.
+    pub inline: bool,
     /// Fields of the tuples that this function builds.
     pub tuples: HashMap<Value, Vec<Value>>,
     /// Nesting depth of the expression that is read.
@@ -63,6 +65,7 @@ impl<'s, 'm> FuncParser<'s, 'm> {
             synced: 0,
             scopes: vec![HashMap::new()],
             result_names: None,
+            inline: false,
             tuples: HashMap::new(),
             depth: 0,
             vm_lowered: false,

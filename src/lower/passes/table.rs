@@ -6,7 +6,7 @@ use reflex_graph::Module;
 
 use crate::graph::{
     MAX_GROWN, canonicalize_loops, decompose_conv_transpose, eliminate_dead_code, fold_constants,
-    hoist_invariants, propagate_strides, separate_max_pools, simplify,
+    hoist_invariants, inline_functions, propagate_strides, separate_max_pools, simplify,
 };
 use crate::optimize_for::{DeviceKind, OptimizeFor};
 use crate::precision::Precision;
@@ -111,6 +111,13 @@ const MAX_OPERATORS: PassOption = PassOption {
     about: "most operators in a kernel, but for cheap ones that share a loop nest",
 };
 
+const MAX_SIZE: PassOption = PassOption {
+    name: "max_size",
+    default: 8,
+    range: (0, 4096),
+    about: "most operations of a function that is inlined wherever it is called",
+};
+
 /// LLVM's level; of two, 0 is the oracle for the other.
 pub(super) const OPT_LEVEL: PassOption =
     PassOption { name: "opt_level", default: 3, range: (0, 3), about: "LLVM's level, 0 or 3" };
@@ -140,6 +147,15 @@ const fn of_kernels(name: &'static str, about: &'static str) -> PassInfo {
 
 /// All passes, in the order of the default pipeline.
 pub static PASSES: &[PassInfo] = &[
+    PassInfo {
+        options: &[MAX_SIZE],
+        ..optional(
+            "inline_functions",
+            "calls of functions that are marked, small, or private and called once are replaced by what these do",
+            &[],
+            |m, cx| inline_functions(m, cx.size(&MAX_SIZE)),
+        )
+    },
     optional(
         "decompose_conv_transpose",
         "transposed convolutions become convolutions of the phases of their results",

@@ -119,7 +119,13 @@ impl<'c, 'm> FuncExporter<'c, 'm> {
         let params = self.define_all(&func.params);
         let name = self.cx.names[id].clone();
         let b = &mut self.cx.b;
-        let mut attrs = vec![b.string("global_symbol"), b.string(&name)];
+        let mut attrs = vec![];
+        if !func.is_private {
+            attrs.extend([b.string("global_symbol"), b.string(&name)]);
+        }
+        if func.inline {
+            attrs.extend([b.string("Inline"), b.bool(true)]);
+        }
         let mut defaults = func.result_names.iter().enumerate();
         if !defaults.all(|(i, name)| *name == format!("output{i}")) {
             let names = func.result_names.iter().map(|name| b.string(name)).collect();

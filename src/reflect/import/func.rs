@@ -43,8 +43,14 @@ impl Writer<'_> {
         };
         let is_pure =
             self.nodes.node(id).field("is_pure") != Some(&Field::Value(Value::Bool(false)));
-        let decorator = if is_pure { "@R.function" } else { "@R.function(pure=False)" };
-        self.line(decorator);
+        let given = self.nodes.attrs(self.nodes.optional(id, "attrs")?)?;
+        let is_private = !given.iter().any(|(key, _)| key == "global_symbol");
+        self.line(match (is_private && is_member, is_pure) {
+            (false, true) => "@R.function",
+            (false, false) => "@R.function(pure=False)",
+            (true, true) => "@R.function(private=True)",
+            (true, false) => "@R.function(private=True, pure=False)",
+        });
         self.line(&format!("def {name}({}){ret}:", texts.join(", ")));
         self.indented(|w| {
             let mut attrs = w.nodes.attrs(w.nodes.optional(id, "attrs")?)?;

@@ -8,11 +8,11 @@ use std::collections::{HashMap, HashSet};
 use cranelift_entity::EntityRef;
 
 use super::context::{ConstructorUse, TypeScope};
-use super::func::{FuncLowerer, Item, Lifted, Term};
+use super::func::{is_inlined, FuncLowerer, Item, Lifted, Term};
 use super::types::Ty;
 use crate::relay::ast::{Block, Expr, ExprKind, Function, Param};
 use crate::relay::source::{Offset, Result};
-use crate::{DataOp, FuncId, LeafExpr, Node, Type, Value};
+use crate::{DataOp, Func, FuncId, LeafExpr, Node, Type, Value};
 
 /// Parameters and result that the place of a function asks for.
 pub(super) type Expected = Option<(Vec<Ty>, Ty)>;
@@ -20,6 +20,7 @@ pub(super) type Expected = Option<(Vec<Ty>, Ty)>;
 /// A block that becomes a function.
 struct LiftedBody<'c, 'n> {
     body: &'c Block,
+    inline: bool,
     params: Vec<&'c Param>,
     types: TypeScope,
     /// The name by which it mentions itself.
@@ -47,7 +48,7 @@ impl<'c> FuncLowerer<'c, '_, '_> {
             self.unify(at, &want, &Ty::Function(args.clone(), Box::new(result.clone())))?;
         }
         let params: Vec<&'c Param> = f.params.iter().collect();
-        self.lift_body(LiftedBody { body: &f.body, params, types, name }, args, result)
+        self.lift_body(LiftedBody { body: &f.body, inline: is_inlined(&f.attrs), params, types, name }, args, result)
     }
 
     /// Makes a block a function of some variables.
@@ -59,7 +60,7 @@ impl<'c> FuncLowerer<'c, '_, '_> {
     ) -> Result<Lifted> {
         let result = self.cx.types.borrow_mut().fresh();
         let (types, params) = (self.types.clone(), params.to_vec());
-        self.lift_body(LiftedBody { body, params, types, name: None }, args, result)
+        self.lift_body(LiftedBody { body, inline: false, params, types, name: None }, args, result)
     }
 
     fn lift_body(&mut self, f: LiftedBody<'c, '_>, args: Vec<Ty>, result: Ty) -> Result<Lifted> {
@@ -84,6 +85,7 @@ impl<'c> FuncLowerer<'c, '_, '_> {
         inner.unify(at, &result, &term.ty)?;
         let value = inner.coerce(&term, &result);
         let lifted = inner.b.finish_detached(vec![value], vec!["output0".to_string()]);
+        let lifted = Func { is_private: true, inline: f.inline, ..lifted };
         self.cx.lifted.borrow_mut()[slot] = Some(lifted);
         Ok(Lifted { func, bound, args, result })
     }
@@ -192,6 +194,7 @@ impl<'c> FuncLowerer<'c, '_, '_> {
         let node = Node::Data { op: DataOp::Construct, constructor, args };
         let value = inner.b.bind_values(node, vec![Type::Object])[0];
         let function = inner.b.finish_detached(vec![value], vec!["output0".to_string()]);
+        let function = Func { is_private: true, ..function };
         self.cx.lifted.borrow_mut()[slot] = Some(function);
         Lifted { func, bound: vec![], args: found.fields, result: found.result }
     }

@@ -7,9 +7,10 @@ use reflex_tir::Expr as DimExpr;
 use super::context::{Context, TypeScope};
 use super::types::Ty;
 use crate::builder::FuncBuilder;
-use crate::relay::ast::{Block, Def, Expr, ExprKind, Param, Type as WrittenType};
+use crate::relay::ast::{Attr, AttrValue, Block, Def, Expr, ExprKind, Param, Type as WrittenType};
+use crate::relay::number::{Number, NumberValue};
 use crate::relay::source::{Offset, RelayError, Result};
-use crate::{FuncData, FuncId, Module, Node, TensorType, Type, Value};
+use crate::{Func, FuncData, FuncId, Module, Node, TensorType, Type, Value};
 
 /// Most bodies inside of one another.
 const BODY_LIMIT: usize = 200;
@@ -89,7 +90,8 @@ impl<'c, 's, 'm> FuncLowerer<'c, 's, 'm> {
             false => lowerer.outputs(&term),
         };
         let names = (0..results.len()).map(|n| format!("output{n}")).collect();
-        Ok(FuncData::Graph(lowerer.b.finish_detached(results, names)))
+        let func = lowerer.b.finish_detached(results, names);
+        Ok(FuncData::Graph(Func { inline: is_inlined(&def.function.attrs), ..func }))
     }
 
     /// Declares the parameters.
@@ -345,6 +347,17 @@ impl Item {
             Item::Function(f) => Ty::Function(f.args.clone(), Box::new(f.result.clone())),
         }
     }
+}
+
+/// Whether attributes ask for the calls of a function to be inlined, or say that it is one kernel, which is what our
+/// own fusion makes of it.
+pub(super) fn is_inlined(attrs: &[Attr]) -> bool {
+    let is_set = |attr: &Attr| match &attr.value {
+        AttrValue::Bool(value) => *value,
+        AttrValue::Number(text) => Number::read(text).is_ok_and(|n| n.value != NumberValue::Int(0)),
+        _ => false,
+    };
+    attrs.iter().any(|attr| ["Inline", "Primitive"].contains(&attr.name.as_str()) && is_set(attr))
 }
 
 /// The name of the value of a variable: numbers are no names elsewhere.
