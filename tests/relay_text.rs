@@ -1,9 +1,14 @@
 //! Relay text, end to end: every case of `tests/relay_text/cases` compiles, and gives TVM's answers in
 //! every mode; so do the networks of `tests/relay_text/zoo`, from TVM's own collection. `record.py` in
-//! that folder records them.
+//! that folder records them. With REFLEX_RELAY_PYTHON and HHB_TVM, which `./x test --relay` sets, every network of
+//! the collection runs, and the prelude that Relay's modules carry.
+
+#[path = "common/skip.rs"]
+mod skip;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use reflex::stats::Difference;
 use reflex::{
@@ -55,10 +60,82 @@ fn generated(at: u64, json: &Json) -> Array {
     Array { dtype: DType::F32, shape, data }
 }
 
-/// A network has its parameters as inputs. All modes run the same program.
 #[test]
 fn networks_of_tvms_collection_give_its_answers() {
-    let files = files("tests/relay_text/zoo");
+    let count = networks_answer_as_in_tvm("tests/relay_text/zoo");
+    assert!(count >= 6, "only {count} networks were run");
+}
+
+/// A folder of what `record.py` writes, if its TVM is there.
+fn recorded(what: &str) -> Option<tempfile::TempDir> {
+    let python = skip::variable("REFLEX_RELAY_PYTHON")?;
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/relay_text/record.py");
+    let mut command = Command::new(python);
+    let output = command.arg(script).arg(what).arg(folder.path()).output().expect("Python runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(folder)
+}
+
+#[test]
+fn all_networks_of_tvms_collection_give_its_answers() {
+    let Some(folder) = recorded("--networks") else { return };
+    let count = networks_answer_as_in_tvm(folder.path().to_str().expect("UTF-8"));
+    println!("relay: {count} networks of tvm.relay.testing in three modes");
+    assert!(count >= 17, "only {count} networks were run");
+}
+
+/// The text of a module with Relay's whole prelude is read, printed back as it was, and gives TVM's answers.
+#[test]
+fn the_whole_prelude_is_read_and_run() {
+    let Some(folder) = recorded("--prelude") else { return };
+    let path = folder.path().join("prelude.relay");
+    let text = fs::read_to_string(&path).expect("a text");
+    assert!(text.matches("\ndef @").count() > 200, "{} bytes", text.len());
+    assert_eq!(Engine::script(&path).expect("a text"), text);
+    for mode in Mode::ALL {
+        check(&path, mode).unwrap_or_else(|e| panic!("{e}"));
+    }
+}
+
+/// Functions of the prelude that TVM's compiler for its virtual machine fails on, and operators that are passed on.
+#[test]
+fn constructors_and_operators_are_values() {
+    let prelude = fs::read_to_string("tests/relay_text/cases/prelude.relay").expect("a text");
+    let prelude = prelude.replace("def @main", "def @unused");
+    let main = "def @main(%n: int32) -> (int32, int32, int32, int32, float32, int32) {
+  let %down = fn (%i: int32) -> Option[(int32, int32)] {
+    if (greater(%i, 0)) { Some((subtract(%i, 1), %i)) } else { None }
+  };
+  let %xs = Cons(%n, Cons(add(%n, 3), Cons(2, Nil)));
+  let %both = @concat(%xs, @unfoldl(%down, %n));
+  let %roots = @map(sqrt, Cons(4f, Cons(9f, Nil)));
+  (@foldl(subtract, 0, @rev(%both)), @nth(@rev(%xs), 1), @length(%both), @foldr1(maximum, %xs), @hd(@rev(%roots)),
+   @sum(@map(fn (%p: (int32, int32)) -> int32 { multiply(%p.0, %p.1) }, @zip(%xs, %both))))
+}
+";
+    let program = ModelSource::bytes(ModelFormat::Relay, format!("{prelude}{main}"));
+    let program = Engine::new().and_then(|e| e.load(program)).expect("a program");
+    for mode in Mode::ALL {
+        let mut session = program.session(mode).expect("a session");
+        for n in [0, 1, 5, 5, 5] {
+            let outputs = session.call_values("main", &[Any::from(n)]).expect("answers");
+            let outputs = outputs.downcast_ref::<Tuple>().expect("a tuple").to_vec();
+            let tensor = |at: usize| outputs[at].downcast_ref::<Tensor>().expect("a tensor");
+            let whole = |at: usize| tensor(at).to_vec::<i32>().expect("integers")[0];
+            let n = n as i32;
+            let sum = 2 * n + 5 + n * (n + 1) / 2;
+            let products = n * n + (n + 3) * (n + 3) + 4;
+            let expected = [-sum, n + 3, 3 + n, n + 3, products];
+            assert_eq!([0, 1, 2, 3, 5].map(whole), expected, "{mode}");
+            assert_eq!(tensor(4).to_vec::<f32>().expect("a number"), [3.0], "{mode}");
+        }
+    }
+}
+
+/// Runs the networks of a folder, which have their parameters as inputs. All modes run the same program.
+fn networks_answer_as_in_tvm(folder: &str) -> usize {
+    let files = files(folder);
     for path in &files {
         let text = fs::read_to_string(path.with_extension("json")).expect("the answers");
         let case: Json = serde_json::from_str(&text).expect("JSON");
@@ -80,14 +157,30 @@ fn networks_of_tvms_collection_give_its_answers() {
             }
         }
     }
-    assert!(files.len() >= 5, "only {} networks were run", files.len());
+    files.len()
+}
+
+/// Programs answer the same where nothing is inlined.
+#[test]
+fn answers_do_not_depend_on_inlining() {
+    let pipeline = "-inline_functions".parse().expect("a pipeline");
+    let engine = Engine::builder().pipeline(pipeline).build().expect("an engine");
+    for path in files("tests/relay_text/cases") {
+        for mode in Mode::ALL {
+            check_in(&engine, &path, mode).unwrap_or_else(|e| panic!("{e}"));
+        }
+    }
 }
 
 fn check(path: &Path, mode: Mode) -> Result<(), String> {
+    check_in(&Engine::new().expect("an engine"), path, mode)
+}
+
+fn check_in(engine: &Engine, path: &Path, mode: Mode) -> Result<(), String> {
     let text = fs::read_to_string(path.with_extension("json")).expect("the answers");
     let case: Json = serde_json::from_str(&text).expect("JSON");
     let told = |e: reflex::Error| format!("{}, {mode}: {e}", path.display());
-    let program = Engine::new().and_then(|e| e.load(path)).map_err(told)?;
+    let program = engine.load(path).map_err(told)?;
     let inputs = program.signature("main").map_err(told)?.inputs;
     let values = case["inputs"].as_array().expect("inputs").iter().map(array);
     let feed: Feed = inputs.iter().map(|port| port.name.clone()).zip(values).collect();
@@ -127,7 +220,7 @@ fn compiled_texts_give_the_answers_of_tvm() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(files.len() >= 16, "only {} cases were run", files.len());
+    assert!(files.len() >= 17, "only {} cases were run", files.len());
 }
 
 /// `@doubled` maps over a list, `@weigh` folds a tree and takes a tuple with it.

@@ -6,6 +6,8 @@ tvm.relay.testing (ZOO), with `zoo/NAME.json`, in which inputs are bounds of gen
 the folder of the unpacked wheel hhb-tvm==3.2.3.
 
     HHB_TVM=... python tests/relay_text/record.py [NAME...]
+    HHB_TVM=... python tests/relay_text/record.py --networks FOLDER    every network, into a folder
+    HHB_TVM=... python tests/relay_text/record.py --prelude FOLDER     Relay's whole prelude
 """
 
 import importlib
@@ -73,7 +75,30 @@ ZOO = {
     "mobilenet": lambda: network("mobilenet", 1, 10, (32, 32, 3), layout="NHWC"),
     "resnet": lambda: network("resnet", 1, 10, num_layers=8, image_shape=(28, 28, 3), layout="NHWC"),
     "squeezenet": lambda: network("squeezenet", 1, 10, "1.1", image_shape=(3, 64, 64)),
+    "resnet_3d": lambda: small_resnet_3d(),
 }
+
+# The others of the collection, of a size that a test compiles. Two of them take one size of image.
+LARGER = {
+    "dcgan": lambda: network("dcgan", 1, oshape=(3, 64, 64), ngf=8, random_len=16),
+    "densenet": lambda: network("densenet", 121, 10, 1, (3, 224, 224)),
+    "inception_v3": lambda: network("inception_v3", 1, 10, (3, 299, 299)),
+    "mlp": lambda: network("mlp", 2, 10, (1, 8, 8)),
+    "mobilenet_nchw": lambda: network("mobilenet", 1, 10, (3, 32, 32)),
+    "resnet_nchw": lambda: network("resnet", 1, 10, num_layers=20, image_shape=(3, 28, 28)),
+    "resnet_bottleneck": lambda: network("resnet", 1, 10, num_layers=50, image_shape=(3, 64, 64)),
+    "squeezenet_1_0": lambda: network("squeezenet", 1, 10, "1.0", (3, 64, 64)),
+    "synthetic": lambda: network("synthetic"),
+    "vgg": lambda: network("vgg", 1, 10, (3, 32, 32), num_layers=11),
+    "vgg_bn": lambda: network("vgg", 1, 10, (3, 32, 32), num_layers=11, batch_norm=True),
+}
+
+
+def small_resnet_3d():
+    """The three-dimensional network, whose own sizes begin at 33 million numbers."""
+    build = importlib.import_module("tvm.relay.testing.resnet_3d").resnet
+    net = build([1, 1], 2, [8, 8, 16], 10, (1, 3, 4, 16, 16), False)
+    return importlib.import_module("tvm.relay.testing.init").create_workload(net)[0]
 
 
 def without_comments(text):
@@ -107,9 +132,14 @@ def inputs(module):
 
 
 def record(path):
-    module = relay.parse(path.read_text())
-    path.write_text(without_comments(module.astext(show_meta_data=True)))
+    record_module(relay.parse(path.read_text()), path)
+
+
+def record_module(module, path):
     module = relay.transform.InferType()(module)
+    path.write_text(without_comments(module.astext(show_meta_data=True)))
+    # Its compiler fails on constructors that are passed on, in functions that nothing needs too.
+    module = relay.transform.RemoveUnusedFunctions(["main"])(module)
     args = list(inputs(module))
     case = {"inputs": [tensor(a) for a in args]}
     vm = VirtualMachine(compile_vm(module, target=TARGET), tvm.cpu())
@@ -141,9 +171,8 @@ def generated(at, shape, low, high):
     return (low + (high - low) * ((x >> np.uint64(40)) / 2.0**24)).astype("float32").reshape(shape)
 
 
-def record_network(name):
-    module = relay.transform.InferType()(ZOO[name]())
-    path = NETWORKS / f"{name}.relay"
+def record_network(make, path):
+    module = relay.transform.InferType()(make())
     path.write_text(without_comments(module.astext(show_meta_data=True)))
     case, args = {"inputs": []}, []
     for at, param in enumerate(module["main"].params):
@@ -155,12 +184,46 @@ def record_network(name):
     vm = VirtualMachine(compile_vm(module, target=TARGET), tvm.cpu())
     case["outputs"] = leaves(vm.run(*args))
     path.with_suffix(".json").write_text(json.dumps(case) + "\n")
-    print(name, [(o["shape"], np.std(o["values"])) for o in case["outputs"]])
+    print(path.stem, [(o["shape"], np.std(o["values"])) for o in case["outputs"]])
 
 
-names = sys.argv[1:] or sorted(path.stem for path in CASES.glob("*.relay")) + sorted(ZOO)
-for name in names:
-    if name in ZOO and not (CASES / f"{name}.relay").exists():
-        record_network(name)
-    else:
-        record(CASES / f"{name}.relay")
+# A row of tensors whose shapes only the run knows, and lists of scalars.
+PRELUDE_MAIN = """#[version = "0.0.5"]
+def @main(%a: Tensor[(2, 3), float32], %b: Tensor[(3), float32], %n: int32) {
+  let %rows = @tensor_array_unstack_tensor2_float32(%a);
+  let %empty = @tensor_array_float32(3);
+  let %one = @tensor_array_write_float32(%empty, 0, tensor1_float32(%b));
+  let %two = @tensor_array_write_float32(%one, 1, @tensor_array_read_float32(%rows, 1));
+  let %all = @tensor_array_write_float32(%two, 2, @tensor_array_read_float32(%rows, 0));
+  let %square = @tensor_array_stack_float32(%all);
+  let %long = @tensor_array_concat_float32(%all);
+  let %list = Cons(%n, Cons(2, Cons(add(%n, 5), Nil)));
+  (match? (%square) { tensor2_float32(%t) => { %t } },
+   match? (%long) { tensor1_float32(%t) => { %t } },
+   match? (@tensor_take_float32(%long, 1, add(%n, 4))) { tensor1_float32(%t) => { %t } },
+   @length(%rows),
+   @sum(@map(fn (%x: int32) -> int32 { multiply(%x, %n) }, %list)))
+}
+"""
+
+
+def record_prelude(folder):
+    importlib.import_module("tvm.relay.prelude").Prelude(module := tvm.IRModule())
+    record_module(relay.parse(PRELUDE_MAIN, init_module=module), folder / "prelude.relay")
+
+
+def main(args):
+    if args[:1] == ["--networks"]:
+        for name, make in {**ZOO, **LARGER}.items():
+            record_network(make, Path(args[1]) / f"{name}.relay")
+        return
+    if args[:1] == ["--prelude"]:
+        return record_prelude(Path(args[1]))
+    for name in args or sorted(path.stem for path in CASES.glob("*.relay")) + sorted(ZOO):
+        if name in ZOO and not (CASES / f"{name}.relay").exists():
+            record_network(ZOO[name], NETWORKS / f"{name}.relay")
+        else:
+            record(CASES / f"{name}.relay")
+
+
+main(sys.argv[1:])

@@ -8,7 +8,8 @@ use std::collections::{HashMap, HashSet};
 use cranelift_entity::EntityRef;
 
 use super::context::{ConstructorUse, TypeScope};
-use super::func::{is_inlined, FuncLowerer, Item, Lifted, Term};
+use super::func::{FuncLowerer, Item, Lifted, Term, is_inlined};
+use super::ops::attrs::OpCall;
 use super::types::Ty;
 use crate::relay::ast::{Block, Expr, ExprKind, Function, Param};
 use crate::relay::source::{Offset, Result};
@@ -197,6 +198,32 @@ impl<'c> FuncLowerer<'c, '_, '_> {
         let function = Func { is_private: true, ..function };
         self.cx.lifted.borrow_mut()[slot] = Some(function);
         Lifted { func, bound: vec![], args: found.fields, result: found.result }
+    }
+
+    /// An operator without attributes as a function value, for operands of these types.
+    pub(super) fn operator_value(
+        &mut self,
+        at: Offset,
+        name: &str,
+        args: Vec<Ty>,
+    ) -> Result<Lifted> {
+        let (slot, func) = self.reserve();
+        let name_in_module = self.lifted_name(&name.replace('.', "_"), slot);
+        let cx = self.cx;
+        let mut inner =
+            FuncLowerer::new(cx, self.b.module_mut(), &name_in_module, HashMap::new());
+        let mut terms = vec![];
+        for (number, ty) in args.iter().enumerate() {
+            let erased = inner.erase(ty);
+            let value = inner.b.param_of(format!("operand{number}"), erased);
+            terms.push(Term { value, ty: ty.clone() });
+        }
+        let term = inner.operator(OpCall::new(cx.source, at, name, terms, &[]))?;
+        let result = inner.shallow(&term.ty);
+        let function = inner.b.finish_detached(vec![term.value], vec!["output0".to_string()]);
+        let function = Func { is_private: true, inline: true, ..function };
+        self.cx.lifted.borrow_mut()[slot] = Some(function);
+        Ok(Lifted { func, bound: vec![], args, result })
     }
 
     /// Checks the number of arguments of a call.

@@ -87,7 +87,7 @@ impl<'c> FuncLowerer<'c, '_, '_> {
             Some(found) if found.fields.is_empty() => self.construct(at, name, &[]).map(Item::Term),
             Some(found) => Ok(Item::Function(self.constructor_value(found))),
             None => {
-                let text = format!("`{name}` is no constructor; call an operator inside of a `fn`");
+                let text = format!("`{name}` is no constructor; an operator is a value only where a function is expected");
                 Err(self.refuse(at, text))
             }
         }
@@ -194,6 +194,7 @@ impl<'c> FuncLowerer<'c, '_, '_> {
         for (e, ty) in args.iter().zip(types) {
             list.push(match &e.kind {
                 ExprKind::Function(_) => Arg::Waiting,
+                ExprKind::Name(name) if self.cx.constructor(name).is_none() => Arg::Waiting,
                 _ => {
                     let term = self.expr(e)?;
                     self.unify(e.at, ty, &term.ty)?;
@@ -215,6 +216,14 @@ impl<'c> FuncLowerer<'c, '_, '_> {
                     self.unify(e.at, ty, &term.ty)?;
                     term.value
                 }
+                (Arg::Waiting, ExprKind::Name(name)) => match self.shallow(ty) {
+                    Ty::Function(args, result) => {
+                        let lifted = self.operator_value(e.at, name, args)?;
+                        self.unify(e.at, &result, &lifted.result)?;
+                        self.closure(&lifted).value
+                    }
+                    _ => self.expr(e)?.value,
+                },
                 (Arg::Waiting, _) => self.expr(e)?.value,
             });
         }

@@ -124,7 +124,7 @@ impl CallGraph {
         })
     }
 
-    /// What these functions mention, and so on, they themselves too.
+    /// These functions, those that they mention, and so on.
     pub fn reached(&self, roots: Vec<FuncId>) -> HashSet<FuncId> {
         let (mut todo, mut found) = (roots, HashSet::new());
         while let Some(id) = todo.pop() {

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use reflex_graph::{Body, Func, FuncId, LeafExpr, Node, Value};
 
-/// What a closure is made of.
+/// A function with the values bound to its last parameters.
 #[derive(Clone)]
 struct Closure {
     func: FuncId,

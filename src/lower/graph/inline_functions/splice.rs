@@ -154,7 +154,7 @@ impl Splice<'_> {
     }
 }
 
-/// What the callee's dimensions are in the caller: now, and before dimensions were bound.
+/// The callee's dimensions as the caller has them: now, and before dimensions were bound.
 #[derive(Default)]
 struct Dims {
     real: HashMap<Var, Expr>,

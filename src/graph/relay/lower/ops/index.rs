@@ -66,10 +66,10 @@ impl FuncLowerer<'_, '_, '_> {
         self.check_count(call.at, 3, call.args.len())?;
         let mut numbers = [0.0; 3];
         for (number, term) in numbers.iter_mut().zip(&call.args) {
-            let literal = self.b.as_constant(term.value);
-            *number = literal
-                .and_then(scalar_of)
-                .ok_or_else(|| call.refuse("bounds that are not constants are not supported"))?;
+            match self.b.as_constant(term.value).and_then(scalar_of) {
+                Some(found) => *number = found,
+                None => return self.arange_of_values(call, dtype),
+            }
         }
         let [start, stop, step] = numbers;
         let count = ((stop - start) / step).ceil();
@@ -90,6 +90,34 @@ impl FuncLowerer<'_, '_, '_> {
         let literal = Literal::new(dtype, vec![count], Arc::new(bytes));
         let literal = literal.ok_or_else(|| call.refuse("a range that is too long"))?;
         Ok(self.constant(literal).value)
+    }
+
+    /// A range of whole numbers whose bounds are computed.
+    fn arange_of_values(&mut self, call: &mut OpCall<'_>, dtype: DType) -> Result<Value> {
+        let step = self.b.as_constant(call.args[2].value).and_then(scalar_of);
+        let step = step.filter(|step| step.trunc() == *step && *step != 0.0);
+        let step = step.ok_or_else(|| call.refuse("a step that is no whole constant"))?;
+        let [start, stop, _] = self.operands(call)?;
+        let mut bounds = [start, stop];
+        for bound in &mut bounds {
+            let ty = self.b.tensor(*bound).clone();
+            if ty.dtype.is_float() || dtype.is_float() || !ty.shape.is_empty() {
+                let text = "bounds that are not constants are supported as whole numbers alone";
+                return Err(call.refuse(text));
+            }
+            *bound = self.cast(call, *bound, DType::I64)?;
+        }
+        let [start, stop] = bounds;
+        // Rounded away from 0, since division rounds to it.
+        let span = self.binary(call, Binary::Sub, stop, start)?;
+        let span = self.with_number(call, Binary::Add, span, step - step.signum())?;
+        let count = self.with_number(call, Binary::Div, span, step)?;
+        let count = self.with_number(call, Binary::Max, count, 0.0)?;
+        let dims = self.b.match_shape(count, "count");
+        let numbers = self.emit(call, Op::Iota { count: dims[0].clone() }, &[])?;
+        let numbers = self.with_number(call, Binary::Mul, numbers, step)?;
+        let numbers = self.binary(call, Binary::Add, numbers, start)?;
+        self.cast(call, numbers, dtype)
     }
 }
 
