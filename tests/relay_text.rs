@@ -119,11 +119,11 @@ fn constructors_and_operators_are_values() {
     for mode in Mode::ALL {
         let mut session = program.session(mode).expect("a session");
         for n in [0, 1, 5, 5, 5] {
-            let outputs = session.call_values("main", &[Any::from(n)]).expect("answers");
+            let given = Tensor::from_slice(&[], &[n]).expect("a tensor");
+            let outputs = session.call_values("main", &[given.into()]).expect("answers");
             let outputs = outputs.downcast_ref::<Tuple>().expect("a tuple").to_vec();
             let tensor = |at: usize| outputs[at].downcast_ref::<Tensor>().expect("a tensor");
             let whole = |at: usize| tensor(at).to_vec::<i32>().expect("integers")[0];
-            let n = n as i32;
             let sum = 2 * n + 5 + n * (n + 1) / 2;
             let products = n * n + (n + 3) * (n + 3) + 4;
             let expected = [-sum, n + 3, 3 + n, n + 3, products];

@@ -91,10 +91,18 @@ fn bytes(tensor: &Tensor) -> Vec<u8> {
     unsafe { std::slice::from_raw_parts(tensor.data_ptr(), tensor.nbytes()) }.to_vec()
 }
 
-fn store(tensor: &Tensor, data: &[u8]) {
-    assert_eq!(tensor.nbytes(), data.len());
+fn store(tensor: &Tensor, data: &[u8]) -> Result<(), RaisedError> {
+    if tensor.nbytes() != data.len() {
+        return Err(unfit());
+    }
     // SAFETY: as many bytes as the tensor has, which a test owns and nothing else uses now.
     unsafe { tensor.data_ptr().copy_from_nonoverlapping(data.as_ptr(), data.len()) };
+    Ok(())
+}
+
+/// The error of a kernel that a damaged program calls with what does not fit.
+fn unfit() -> RaisedError {
+    RaisedError::value_error("the tensors do not fit the kernel")
 }
 
 fn tensor(args: &[AnyView<'_>], at: usize) -> Result<Tensor, RaisedError> {
@@ -104,26 +112,34 @@ fn tensor(args: &[AnyView<'_>], at: usize) -> Result<Tensor, RaisedError> {
 fn add(args: &[AnyView<'_>]) -> Result<Any, RaisedError> {
     let (a, b, out) = (tensor(args, 0)?, tensor(args, 1)?, tensor(args, 2)?);
     if a.dtype() == DType::I32 {
-        let sum: Vec<i32> =
-            a.to_vec::<i32>()?.iter().zip(b.to_vec::<i32>()?).map(|(a, b)| a + b).collect();
-        store(&out, &sum.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<_>>());
+        let sum: Vec<i32> = a
+            .to_vec::<i32>()?
+            .iter()
+            .zip(b.to_vec::<i32>()?)
+            .map(|(a, b)| a.wrapping_add(b))
+            .collect();
+        store(&out, &sum.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<_>>())?;
         return Ok(Any::NONE);
     }
     let b = b.to_vec::<f32>()?;
+    if b.is_empty() {
+        return Err(unfit());
+    }
     let sum = a.to_vec::<f32>()?.into_iter().enumerate().map(|(at, a)| a + b[at % b.len()]);
-    store(&out, &sum.flat_map(f32::to_le_bytes).collect::<Vec<_>>());
+    store(&out, &sum.flat_map(f32::to_le_bytes).collect::<Vec<_>>())?;
     Ok(Any::NONE)
 }
 
 fn is_positive(args: &[AnyView<'_>]) -> Result<Any, RaisedError> {
     let (x, out) = (tensor(args, 0)?, tensor(args, 1)?);
-    store(&out, &[u8::from(x.to_vec::<i32>()?[0] > 0)]);
+    let x = x.to_vec::<i32>()?;
+    store(&out, &[u8::from(*x.first().ok_or_else(unfit)? > 0)])?;
     Ok(Any::NONE)
 }
 
 fn product(args: &[AnyView<'_>]) -> Result<Any, RaisedError> {
     let (x, out) = (tensor(args, 0)?, tensor(args, 1)?);
-    store(&out, &x.to_vec::<i64>()?.iter().product::<i64>().to_le_bytes());
+    store(&out, &x.to_vec::<i64>()?.iter().fold(1_i64, |a, b| a.wrapping_mul(*b)).to_le_bytes())?;
     Ok(Any::NONE)
 }
 

@@ -2,6 +2,8 @@
 //!
 //! A call is replaced by the callee's body where the callee is not recursive and is marked, small, or private with this
 //! one call. Callees are finished before their callers. Closures that are known where they are invoked become calls first.
+//!
+//! Decision: docs/decisions/0087-inlining.md
 
 mod call_graph;
 mod known_closures;

@@ -49,7 +49,11 @@ impl<'c> FuncLowerer<'c, '_, '_> {
             self.unify(at, &want, &Ty::Function(args.clone(), Box::new(result.clone())))?;
         }
         let params: Vec<&'c Param> = f.params.iter().collect();
-        self.lift_body(LiftedBody { body: &f.body, inline: is_inlined(&f.attrs), params, types, name }, args, result)
+        self.lift_body(
+            LiftedBody { body: &f.body, inline: is_inlined(&f.attrs), params, types, name },
+            args,
+            result,
+        )
     }
 
     /// Makes a block a function of some variables.
@@ -210,8 +214,7 @@ impl<'c> FuncLowerer<'c, '_, '_> {
         let (slot, func) = self.reserve();
         let name_in_module = self.lifted_name(&name.replace('.', "_"), slot);
         let cx = self.cx;
-        let mut inner =
-            FuncLowerer::new(cx, self.b.module_mut(), &name_in_module, HashMap::new());
+        let mut inner = FuncLowerer::new(cx, self.b.module_mut(), &name_in_module, HashMap::new());
         let mut terms = vec![];
         for (number, ty) in args.iter().enumerate() {
             let erased = inner.erase(ty);

@@ -87,7 +87,9 @@ impl<'c> FuncLowerer<'c, '_, '_> {
             Some(found) if found.fields.is_empty() => self.construct(at, name, &[]).map(Item::Term),
             Some(found) => Ok(Item::Function(self.constructor_value(found))),
             None => {
-                let text = format!("`{name}` is no constructor; an operator is a value only where a function is expected");
+                let text = format!(
+                    "`{name}` is no constructor; an operator is a value only where a function is expected"
+                );
                 Err(self.refuse(at, text))
             }
         }
