@@ -203,7 +203,7 @@ fn flips_of_bits_are_errors_or_the_same_answer_in_every_mode() {
         (programs::add_constant(), vec![f32s(&[2], &[1.0, 2.0])]),
     ];
     let engine = programs::engine();
-    let (mut refused, mut failed, mut answered) = (0, 0, 0);
+    let (mut refused, mut failed, mut answered, mut unwritten) = (0, 0, 0, 0);
     for flip in 0..flips {
         let (exec, args) = &files[flip % files.len()];
         let turn = flip / files.len();
@@ -219,22 +219,26 @@ fn flips_of_bits_are_errors_or_the_same_answer_in_every_mode() {
         let mut answers = vec![];
         for mode in Mode::ALL {
             let program = program.fork().expect("the same program");
-            for _ in 0..4 {
+            for turn in 0..4 {
                 // A session of its own has no memory from the call before.
                 let mut session = program.session(mode).expect("a session");
                 session.set_fuel(Some(10_000));
-                scrub();
+                let held = disturbed(turn);
                 let answer = session.call_values("main", args);
                 answers.push((mode, answer.map(|value| show(&value)).map_err(|e| e.to_string())));
+                drop(held);
             }
         }
-        let same = |a: &Result<String, String>, b: &Result<String, String>| match (a, b) {
-            (Ok(a), Ok(b)) => a == b,
+        let first = &answers[0].1;
+        // The interpreter's calls differ where a damaged program returns what nothing has written.
+        let is_written = answers[..4].iter().all(|(_, answer)| answer == first);
+        let same = |other: &Result<String, String>| match (first, other) {
+            (Ok(a), Ok(b)) => a == b || (!is_written && kind(a) == kind(b)),
             (a, b) => a.is_err() && b.is_err(),
         };
-        let first = &answers[0].1;
-        let differs = answers.iter().find(|(_, answer)| !same(answer, first));
+        let differs = answers.iter().find(|(_, answer)| !same(answer));
         assert!(differs.is_none(), "flip {flip}: {answers:?}");
+        unwritten += usize::from(first.is_ok() && !is_written);
         *if first.is_ok() { &mut answered } else { &mut failed } += 1;
     }
     println!(
@@ -243,11 +247,18 @@ fn flips_of_bits_are_errors_or_the_same_answer_in_every_mode() {
     assert!(refused > flips / 10 && failed + answered > flips / 10, "{refused} of {flips}");
 }
 
-/// Fills the memory that small tensors get next, since damaged programs return what nothing has written.
-fn scrub() {
-    let sizes = (1..=16).flat_map(|size| [size; 8]);
-    let zeros = sizes.map(|size| f32s(&[size], &vec![0.0; size as usize]));
-    drop(zeros.collect::<Vec<Any>>());
+/// Makes the memory that small tensors get next other memory with other numbers, in every turn. The result is held meanwhile.
+fn disturbed(turn: usize) -> Vec<Any> {
+    let filled = |size: i64| f32s(&[size], &vec![turn as f32 + 0.5; size as usize]);
+    let held = (1..=16).flat_map(|size| vec![size; turn]).map(filled).collect();
+    drop((1..=16).flat_map(|size| [size; 8]).map(filled).collect::<Vec<Any>>());
+    held
+}
+
+/// An answer without the numbers of its tensors.
+fn kind(answer: &str) -> String {
+    let parts = answer.split('{').map(|part| part.split_once('}').map_or(part, |(_, rest)| rest));
+    parts.collect()
 }
 
 fn flipped_anywhere(exec: &Verified, turn: usize) -> Vec<u8> {
