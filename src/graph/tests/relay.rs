@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use reflex_graph::relay::RelayText;
-use reflex_graph::{EvalValue, FuncId, Literal, Module, eval_func, print, script};
+use reflex_graph::{EvalValue, FuncData, FuncId, Literal, Module, eval_func, print, script};
 use reflex_tir::{DType, half_float};
 use serde_json::Value as Json;
 
@@ -295,4 +295,30 @@ fn hostile_texts_are_refused() {
     let constructors: String = (0..500).map(|n| format!("C{n}, ")).collect();
     let wide = format!("type Wide {{ {constructors} }}");
     assert!(refused(&wide, &format!("match (C7) {{ {arms} }}")).contains("tests in a row"));
+}
+
+/// `Inline` and `Primitive` ask for calls of a function to be inlined; what is written inside of another is private.
+#[test]
+fn attributes_mark_functions_to_be_inlined() {
+    let text = "#[version = \"0.0.5\"]
+def @f(%x: float32, Primitive=1) -> float32 { %x }
+def @g(%x: float32, Inline=0) -> float32 { %x }
+def @main(%x: float32) {
+  let %h = fn (%y: float32, Inline=1) -> float32 { tanh(%y) };
+  %h(@f(@g(%x)))
+}
+";
+    let module = RelayText::read(text, "marks").and_then(|text| text.lower()).unwrap();
+    let marks = |module: &Module| -> Vec<(bool, bool)> {
+        let marks = module.funcs.values().map(|func| match func {
+            FuncData::Graph(func) => (func.is_private, func.inline),
+            FuncData::Prim(_) => panic!("a kernel"),
+        });
+        marks.collect()
+    };
+    let expected = [(false, true), (false, false), (false, false), (true, true)];
+    assert_eq!(marks(&module), expected);
+    let text = print::module(&module);
+    assert_eq!(text.matches("@R.function(private=True)").count(), 1, "{text}");
+    assert_eq!(marks(&script::parse(&text, "marks").unwrap()), expected, "{text}");
 }
