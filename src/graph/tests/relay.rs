@@ -173,6 +173,11 @@ fn errors_have_lines_and_columns() {
         ("", "@f(%x)", "t:4:1: there is no function `@f`"),
         ("", "%x.0", "t:4:1: item 0 of Tensor[(2), float32]"),
         ("", "if (%x) { %x } else { %x }", "t:4:1: expected bool, found Tensor[(2), float32]"),
+        (
+            "",
+            "let %f = tanh; %f",
+            "t:4:10: `tanh` is no constructor; an operator is a value only where a function is expected",
+        ),
         ("", "300u8", "t:4:1: `300u8` is out of range"),
         (LIST, "Cons(%x)", "t:4:1: 1 arguments for 2 parameters"),
         (

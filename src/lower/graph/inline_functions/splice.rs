@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use cranelift_entity::SecondaryMap;
-use reflex_graph::{Binding, Body, Func, FuncId, Node, Type, Value, dims};
+use reflex_graph::{Binding, Body, Func, FuncId, Node, Type, Value, ValueData, dims};
 use reflex_tir::{Expr, Var};
 
 use crate::graph::edit::renamed;
@@ -81,16 +81,19 @@ impl Splice<'_> {
         let items = items_of_tuples(&inner.body);
         let mut bindings = vec![];
         let mut values: SecondaryMap<Value, Option<Value>> = SecondaryMap::new();
+        let before = |value: Value| -> Vec<Expr> {
+            callee.symbolic_shape(value).iter().map(|e| replaced(e, &dims.symbolic)).collect()
+        };
         for (param, arg) in params {
             let ty = &inner.values[param].ty;
             let found = &self.caller.values[arg].ty;
             // What is only passed on may have a type that says more.
-            let fits = same(found, ty) || (*ty == Type::Object && !items.contains(&param));
+            let fits = (*ty == Type::Object && !items.contains(&param))
+                || (same(found, ty) && same_dims(self.caller.symbolic_shape(arg), &before(param)));
             values[param] = Some(match fits {
                 true => arg,
                 false => {
-                    let (ty, name) = (ty.clone(), inner.values[param].name.clone());
-                    let value = self.caller.new_value(name, ty);
+                    let value = self.new_value(&inner.values[param], before(param));
                     let (node, source) = (Node::MatchCast(arg), call.source.clone());
                     bindings.push(Binding { outputs: vec![value], node, source });
                     value
@@ -101,13 +104,7 @@ impl Splice<'_> {
             if values[value].is_some() {
                 continue;
             }
-            let new = self.caller.new_value(data.name.clone(), data.ty.clone());
-            let before: Vec<Expr> = callee.symbolic_shape(value).to_vec();
-            let before: Vec<Expr> = before.iter().map(|e| replaced(e, &dims.symbolic)).collect();
-            if data.ty.as_tensor().is_some_and(|ty| ty.shape != before) {
-                self.caller.symbolic_shapes.insert(new, before);
-            }
-            values[value] = Some(new);
+            values[value] = Some(self.new_value(data, before(value)));
         }
         let into = |value: Value| values[value].expect("every value of the callee has one here");
         let mut body = inner.body;
@@ -120,7 +117,11 @@ impl Splice<'_> {
         }
         for (output, result) in call.outputs.iter().zip(body.results) {
             let (ty, found) = (&self.caller.values[*output].ty, &self.caller.values[result].ty);
-            if same(found, ty) || (*ty == Type::Object && !self.items.contains(output)) {
+            let (before, after) =
+                (self.caller.symbolic_shape(*output), self.caller.symbolic_shape(result));
+            if (*ty == Type::Object && !self.items.contains(output))
+                || (same(found, ty) && same_dims(before, after))
+            {
                 self.renames.insert(*output, result);
             } else {
                 let (node, source) = (Node::MatchCast(result), call.source.clone());
@@ -128,6 +129,15 @@ impl Splice<'_> {
             }
         }
         bindings
+    }
+
+    /// A value with the type of one of the callee's, and the shape that it had before dimensions were bound.
+    fn new_value(&mut self, data: &ValueData, before: Vec<Expr>) -> Value {
+        let new = self.caller.new_value(data.name.clone(), data.ty.clone());
+        if data.ty.as_tensor().is_some_and(|ty| ty.shape != before) {
+            self.caller.symbolic_shapes.insert(new, before);
+        }
+        new
     }
 
     /// The callee's dimensions that arguments determine.
@@ -168,14 +178,14 @@ fn replaced(e: &Expr, with: &HashMap<Var, Expr>) -> Expr {
 /// Whether two types are one, dimensions aside that are written in two ways.
 fn same(a: &Type, b: &Type) -> bool {
     match (a, b) {
-        (Type::Tensor(a), Type::Tensor(b)) => {
-            let equal = |(a, b): (&Expr, &Expr)| dims::equal(a, b) == Some(true);
-            a.dtype == b.dtype
-                && a.shape.len() == b.shape.len()
-                && a.shape.iter().zip(&b.shape).all(equal)
-        }
+        (Type::Tensor(a), Type::Tensor(b)) => a.dtype == b.dtype && same_dims(&a.shape, &b.shape),
         (a, b) => a == b,
     }
+}
+
+fn same_dims(a: &[Expr], b: &[Expr]) -> bool {
+    let equal = |(a, b): (&Expr, &Expr)| dims::equal(a, b) == Some(true);
+    a.len() == b.len() && a.iter().zip(b).all(equal)
 }
 
 /// The values that tuples are built of.
@@ -213,7 +223,9 @@ fn drop_idle_casts(func: &Func, body: &mut Body) {
 fn idle_casts(func: &Func, body: &mut Body, renames: &mut HashMap<Value, Value>) {
     body.bindings.retain(|binding| {
         let Node::MatchCast(value) = binding.node else { return true };
-        let idle = func.values[value].ty == func.values[binding.outputs[0]].ty;
+        let cast = binding.outputs[0];
+        let idle = func.values[value].ty == func.values[cast].ty
+            && same_dims(func.symbolic_shape(value), func.symbolic_shape(cast));
         if idle {
             renames.insert(binding.outputs[0], value);
         }
