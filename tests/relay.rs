@@ -242,7 +242,8 @@ fn flips_of_bits_are_errors_or_the_same_answer_in_every_mode() {
         *if first.is_ok() { &mut answered } else { &mut failed } += 1;
     }
     println!(
-        "relay: {flips} flips in each mode: {refused} refused, {failed} fail, {answered} answer"
+        "relay: {flips} flips in each mode: {refused} refused, {failed} fail, {answered} answer, \
+         {unwritten} of them what nothing wrote"
     );
     assert!(refused > flips / 10 && failed + answered > flips / 10, "{refused} of {flips}");
 }
