@@ -1,5 +1,6 @@
 //! Puts bodies of callees in place of calls.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 use cranelift_entity::SecondaryMap;
@@ -70,10 +71,10 @@ impl Splice<'_> {
             callee.params.iter().copied().zip(args.iter().copied()).collect();
         let mut dims = self.dims(callee, &params);
         for (var, data) in callee.syms.iter() {
-            if !dims.real.contains_key(&var) {
+            if let Entry::Vacant(real) = dims.real.entry(var) {
                 let fresh = Expr::var(self.caller.new_sym(data.name.clone()));
-                dims.real.insert(var, fresh.clone());
-                dims.symbolic.insert(var, fresh);
+                dims.symbolic.insert(var, fresh.clone());
+                real.insert(fresh);
             }
         }
         let mut inner = callee.clone();
