@@ -18,6 +18,8 @@ mod harness;
 pub mod host;
 pub mod kernels;
 pub mod mutate;
+#[cfg(feature = "compiler")]
+pub mod nodes;
 pub mod oracles;
 pub mod programs;
 pub mod relay;
@@ -26,4 +28,5 @@ pub mod rpc;
 pub mod schedules;
 #[cfg(feature = "compiler")]
 pub mod scripts;
+pub mod tracker;
 pub mod watcher;

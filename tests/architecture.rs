@@ -42,6 +42,8 @@ const ARROWS: [(&str, &[&str]); 21] = [
             "reflex-relay",
             "reflex-lower",
             "reflex-graph",
+            "reflex-node",
+            "reflex-reflect",
             "reflex-tir",
             "reflex-rpc",
             "reflex-runtime",
@@ -439,7 +441,7 @@ const LAYOUTS: [Layout; 21] = [
     Layout {
         dir: "fuzz",
         layers: &[
-            "dig host kernels mutate programs rpc schedules scripts watcher",
+            "dig host kernels mutate nodes programs rpc schedules scripts tracker watcher",
             "blobs graphs oracles",
             "facade relay",
         ],

@@ -16,6 +16,7 @@ use arbtest::arbitrary::Unstructured;
 use property::property;
 use reflex_fuzz::blobs::{self, Reached};
 use reflex_fuzz::facade::{Driver, Model};
+use reflex_fuzz::nodes::{self, Stage};
 use reflex_fuzz::programs::ProgramCase;
 use reflex_fuzz::{mutate, relay, scripts};
 use reflex_runtime::library::Library;
@@ -138,6 +139,39 @@ fn damaged_relay_texts_are_refused_or_read_back() {
         Ok(())
     });
     assert!((10..cases - 10).contains(&lowered), "{lowered} of {cases} lowered");
+}
+
+/// Nodes of the text tests' modules with other references, numbers and letters, which keep the form of the text,
+/// and with any damage.
+#[test]
+fn damaged_nodes_are_refused_or_compiled() {
+    let texts: Vec<String> = files("relax", "py")
+        .iter()
+        .filter_map(|path| Some(reflex::ir::save(&reflex::Engine::nodes(path).ok()?)))
+        .filter(|text| text.len() < 30_000)
+        .collect();
+    assert!(texts.len() > 10, "{} texts", texts.len());
+    let mut reached = BTreeMap::<Stage, usize>::new();
+    property(400, |u| {
+        let mut bytes = u.choose(&texts)?.clone().into_bytes();
+        for _ in 0..u.int_in_range(1..=3)? {
+            let at = u.choose_index(bytes.len())?;
+            match bytes[at] {
+                b'0'..=b'9' => bytes[at] = *u.choose(b"0123456789")?,
+                b'a'..=b'z' | b'A'..=b'Z' => bytes[at] = *u.choose(b"abnxTVR_")?,
+                _ if u.ratio(1, 4)? => mutate::bytes(u, &mut bytes)?,
+                _ => {}
+            }
+        }
+        if let Ok(text) = std::str::from_utf8(&bytes) {
+            *reached.entry(nodes::json(text)).or_default() += 1;
+        }
+        Ok(())
+    });
+    println!("{reached:?}");
+    for stage in [Stage::Nothing, Stage::Graph, Stage::Compiled] {
+        assert!(reached.get(&stage).is_some_and(|&cases| cases >= 10), "{reached:?}");
+    }
 }
 
 /// The small modules that TVM builds for its interpreter, in order of names.

@@ -10,6 +10,7 @@ use reflex_fuzz::graphs::{self, GraphCase};
 use reflex_fuzz::oracles::{self, Tally};
 use reflex_fuzz::rpc;
 use reflex_fuzz::schedules::{self, ScheduleCase};
+use reflex_fuzz::tracker;
 
 #[test]
 fn tiers() {
@@ -76,6 +77,36 @@ fn rpc_servers() {
     });
     assert!(answered > 0);
     println!("{answered} sessions with answers");
+}
+
+/// Requests of several connections, most of them well formed, a few keys for all.
+#[test]
+fn rpc_trackers() {
+    let (mut answers, mut cases) = (0, 0);
+    property(400, |u| {
+        let mut bytes = vec![];
+        while bytes.len() < 20_000 && !u.is_empty() {
+            bytes.push(u.int_in_range(0..=tracker::CONNECTIONS)?);
+            if bytes.last() == Some(&tracker::CONNECTIONS) {
+                continue;
+            }
+            let (key, number) = (u.choose(&["a", "b", "c"])?, u.int_in_range(0..=5_u8)?);
+            let message = match u.int_in_range(0..=9)? {
+                0..=3 => format!(r#"[3,"{key}",[{number},"{key}:{number}"],null]"#),
+                4..=6 => format!(r#"[4,"{key}","",{number}]"#),
+                7 => format!(r#"[5,{{"key":"server:{key}","addr":[null,{number}]}}]"#),
+                8 => format!("[{number}]"),
+                _ => u.choose(&["[6]", "[7]", "[[]", "[3,\"a\"]"])?.to_string(),
+            };
+            bytes.extend((message.len() as i32).to_le_bytes());
+            bytes.extend(message.as_bytes());
+        }
+        answers += tracker::tracker(&bytes);
+        cases += 1;
+        Ok(())
+    });
+    println!("{answers} answers in {cases} rows of requests");
+    assert!(answers > cases, "{answers} answers in {cases} cases");
 }
 
 #[test]

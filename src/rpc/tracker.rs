@@ -11,7 +11,7 @@ use crate::fault::Fault;
 use crate::limits::check;
 
 pub mod client;
-mod queue;
+pub mod queue;
 pub mod server;
 
 /// The first word of both sides.

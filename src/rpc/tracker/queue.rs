@@ -8,12 +8,13 @@ use serde_json::{Value, json};
 use super::Request;
 use crate::limits::check;
 
-/// Free servers of a connection, clients that wait on it, and keys.
-const MAX_OF_CONNECTION: u64 = 256;
-const MAX_KEYS: u64 = 4096;
+/// Most free servers of a connection and clients that wait on it, together.
+pub const MAX_OF_CONNECTION: u64 = 256;
+/// Most keys.
+pub const MAX_KEYS: u64 = 4096;
 
 /// A connection to the tracker.
-pub(super) type Connection = u64;
+pub type Connection = u64;
 
 /// A server that is free.
 struct Free {
@@ -37,17 +38,20 @@ struct Queue {
 
 /// The state that all connections share.
 #[derive(Default)]
-pub(super) struct Queues {
+pub struct Queues {
     keys: BTreeMap<String, Queue>,
     servers: BTreeMap<Connection, (String, Value)>,
 }
 
 /// Answers that go out now, each to its connection.
-pub(super) type Answers = Vec<(Connection, Value)>;
+pub type Answers = Vec<(Connection, Value)>;
 
 impl Queues {
     /// Takes a request of a connection that comes from `peer`.
-    pub(super) fn take(
+    ///
+    /// # Errors
+    /// The request passes a limit: the connection is to end.
+    pub fn take(
         &mut self,
         connection: Connection,
         peer: &str,
@@ -102,7 +106,7 @@ impl Queues {
     }
 
     /// Forgets a connection that has ended.
-    pub(super) fn forget(&mut self, connection: Connection) {
+    pub fn forget(&mut self, connection: Connection) {
         self.servers.remove(&connection);
         for queue in self.keys.values_mut() {
             queue.free.retain(|free| free.connection != connection);
