@@ -281,7 +281,7 @@ type Tried = (String, std::result::Result<(), ScheduleError>);
 
 fn on_loop(u: &mut Unstructured<'_>, s: &mut Schedule, at: Var, around: &[Var]) -> Result<Tried> {
     let factor = u.int_in_range(1..=6i64)?;
-    Ok(match u.int_in_range(0..=14)? {
+    Ok(match u.int_in_range(0..=15)? {
         0 | 1 => (format!("split {at} {factor}"), s.split(at, factor).map(|_| ())),
         2 => (format!("split_nparts {at} {factor}"), s.split_nparts(at, factor).map(|_| ())),
         3 if around.len() > 1 => {
@@ -319,6 +319,12 @@ fn on_loop(u: &mut Unstructured<'_>, s: &mut Schedule, at: Var, around: &[Var]) 
             let other = *u.choose(&loops[after.min(loops.len() - 1)..])?;
             (format!("fuse_adjacent {at} {other}"), s.fuse_adjacent(at, other))
         }
+        15 => {
+            let loops = loops_of(s.func());
+            let others = [at, *u.choose(&loops)?, *u.choose(&loops)?];
+            let others = &others[..u.int_in_range(2..=3)?];
+            (format!("merge {others:?}"), s.merge(others).map(|_| ()))
+        }
         14 => (format!("distribute_loops {at}"), s.distribute_loops(at)),
         11 | 12 => {
             let extents = abi::scalar_vars(s.func());
@@ -345,7 +351,7 @@ fn on_block(
 ) -> Result<Tried> {
     let scope = *u.choose(&[Scope::Global, Scope::Local])?;
     let reads = s.get_block(block).map_or(vec![], |b| b.reads.clone());
-    Ok(match u.int_in_range(0..=15)? {
+    Ok(match u.int_in_range(0..=19)? {
         0 => (format!("compute_at {block} {at}"), s.compute_at(block, at)),
         1 => (format!("reverse_compute_at {block} {at}"), s.reverse_compute_at(block, at)),
         2 => (format!("cache_write {block}"), s.cache_write(block, scope).map(|_| ())),
@@ -389,6 +395,25 @@ fn on_block(
             let (at, b) = (*u.choose(around)?, u.choose(&reads)?.buffer);
             let done = s.cache_read_at(block, b, at, scope).map(|_| ());
             (format!("cache_read_at {block} {b} {at} {scope:?}"), done)
+        }
+        16 if !around.is_empty() => {
+            let at = *u.choose(around)?;
+            let done = s.decompose_padding(block, at).map(|_| ());
+            (format!("decompose_padding {block} {at}"), done)
+        }
+        17 if !reads.is_empty() => {
+            let b = u.choose(&reads)?.buffer;
+            (format!("reindex_read {block} {b}"), s.reindex_read(block, b, scope).map(|_| ()))
+        }
+        18 => (format!("reindex_write {block}"), s.reindex_write(block, scope).map(|_| ())),
+        19 => {
+            let mut order: Vec<usize> =
+                (0..s.get_block(block).map_or(0, |b| b.iters.len())).collect();
+            for at in (1..order.len()).rev() {
+                order.swap(at, u.int_in_range(0..=at)?);
+            }
+            let done = s.reorder_block_iters(block, &order);
+            (format!("reorder_block_iters {block} {order:?}"), done)
         }
         _ if !around.is_empty() && keeps_bits_in_parts(s, block) => {
             reduce_in_parts(u, s, block, around)?

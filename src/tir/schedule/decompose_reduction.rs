@@ -2,7 +2,7 @@
 
 use super::access;
 use super::state::{Schedule, ScheduleError};
-use super::tree::{self, conjuncts, sequence};
+use super::tree::{self, conjuncts, loops_between, splice_before};
 use crate::{Block, Expr, For, Stmt, Var};
 
 impl Schedule {
@@ -25,7 +25,7 @@ impl Schedule {
         let Some(from) = from else {
             return Err(refuse("the loop is not around it"));
         };
-        let loops: Vec<For> = loops_of(&path[from..path.len() - 1])
+        let loops: Vec<For> = loops_between(&path[from..path.len() - 1])
             .ok_or_else(|| refuse("something other than loops lies between"))?;
         let reduces = |v: Var| block.reduction_iters().any(|i| tree::mentions(&i.value, v));
         let spatial = |v: Var| block.spatial_iters().any(|i| tree::mentions(&i.value, v));
@@ -113,33 +113,4 @@ impl Schedule {
         }
         Ok(())
     }
-}
-
-/// The loops of a path that holds nothing but loops and sequences.
-fn loops_of(path: &[&Stmt]) -> Option<Vec<For>> {
-    let mut loops = vec![];
-    for stmt in path {
-        match stmt {
-            Stmt::For(l) => loops.push(l.as_ref().clone()),
-            Stmt::Seq(_) => {}
-            _ => return None,
-        }
-    }
-    Some(loops)
-}
-
-/// `root` with `new` in front of the loop `at`.
-fn splice_before(root: &Stmt, at: Var, new: &Stmt) -> Stmt {
-    let is_at = |s: &Stmt| matches!(s, Stmt::For(l) if l.var == at);
-    root.replace(&mut |s| match s {
-        Stmt::Seq(list) if list.iter().any(is_at) => {
-            let parts = list.iter().flat_map(|s| match is_at(s) {
-                true => vec![new.clone(), s.clone()],
-                false => vec![s.clone()],
-            });
-            Some(sequence(parts))
-        }
-        s if is_at(s) => Some(sequence([new.clone(), s.clone()])),
-        _ => None,
-    })
 }

@@ -13,13 +13,14 @@
 //! | [`partition`](Schedule::partition) | index-set splitting (TVM: `loop_partition`) |
 //! | [`specialize`](Schedule::specialize) | loop versioning (Halide: `specialize`) |
 //! | [`separate_full_tiles`](Schedule::separate_full_tiles) | separation of full and partial tiles |
-//! | [`fuse_adjacent`](Schedule::fuse_adjacent) | loop fusion (Exo: `fuse`; MLIR: sibling fusion) |
+//! | [`fuse_adjacent`](Schedule::fuse_adjacent), [`merge`](Schedule::merge) | loop fusion (Exo: `fuse`; MLIR: sibling fusion); of whole nests (TVM) |
 //! | [`distribute_loops`](Schedule::distribute_loops) | loop distribution, fission (Exo: `fission`) |
 //! | [`collapse_axes`](Schedule::collapse_axes) | dimension collapsing (MLIR linalg), with flat indexing |
 //! | [`unroll_and_jam`](Schedule::unroll_and_jam) | unroll and jam, register blocking |
 //! | [`parallel`](Schedule::parallel), [`parallel_if`](Schedule::parallel_if), [`vectorize`](Schedule::vectorize), [`unroll`](Schedule::unroll), [`bind`](Schedule::bind), [`bind_grid`](Schedule::bind_grid) | TVM's loop kinds; OpenMP's `if` clause; Halide's `gpu_tile` |
 //! | [`compute_at`](Schedule::compute_at), [`reverse_compute_at`](Schedule::reverse_compute_at), [`compute_inline`](Schedule::compute_inline), [`reverse_compute_inline`](Schedule::reverse_compute_inline) | TVM's producer and consumer fusion |
 //! | [`store_at`](Schedule::store_at) | Halide's `store_at` |
+//! | [`reindex_read`](Schedule::reindex_read), [`reindex_write`](Schedule::reindex_write), [`reorder_block_iters`](Schedule::reorder_block_iters), [`decompose_padding`](Schedule::decompose_padding) | TVM's `reindex`, `reorder_block_iter_var`, `decompose_padding` |
 //! | [`cache_read`](Schedule::cache_read), [`cache_write`](Schedule::cache_write), [`cache_read_at`](Schedule::cache_read_at), [`cache_write_at`](Schedule::cache_write_at) | TVM's; the last two as its `read_at` and `write_at` |
 //! | [`rfactor`](Schedule::rfactor), [`tree_reduce`](Schedule::tree_reduce), [`decompose_reduction`](Schedule::decompose_reduction) | TVM's; one step of a tree reduction |
 //! | [`blockize`](Schedule::blockize), [`tensorize`](Schedule::tensorize), [`transform_layout`](Schedule::transform_layout), [`pad_einsum`](Schedule::pad_einsum), [`storage_align`](Schedule::storage_align), [`set_scope`](Schedule::set_scope) | TVM's |
@@ -49,19 +50,23 @@ mod cache_write_at;
 mod collapse_axes;
 mod compute_at;
 mod compute_inline;
+mod decompose_padding;
 mod decompose_reduction;
 mod distribute_loops;
 mod fuse;
 mod fuse_adjacent;
 mod injective;
 mod loop_kind;
+mod merge;
 mod nest;
 mod pad_einsum;
 mod parallel_if;
 mod partition;
 mod perfect_nest;
 mod regions;
+mod reindex;
 mod reorder;
+mod reorder_block_iters;
 mod reverse_compute_at;
 mod rfactor;
 mod separate_full_tiles;
@@ -81,5 +86,6 @@ mod unroll_and_jam;
 
 pub use self::pad_einsum::PaddedEinsum;
 pub use self::regions::refresh_regions;
+pub use self::reindex::Reindexed;
 pub use self::state::{Schedule, ScheduleError};
 pub use self::transform_layout::{IndexMap, packer};

@@ -188,3 +188,32 @@ pub(super) fn labels(func: &PrimFunc) -> HashMap<Var, String> {
     };
     loops.iter().filter(shared).map(label).collect()
 }
+
+/// The loops of a path that holds nothing but loops and sequences.
+pub(super) fn loops_between(path: &[&Stmt]) -> Option<Vec<For>> {
+    let mut loops = vec![];
+    for stmt in path {
+        match stmt {
+            Stmt::For(l) => loops.push(l.as_ref().clone()),
+            Stmt::Seq(_) => {}
+            _ => return None,
+        }
+    }
+    Some(loops)
+}
+
+/// `root` with `new` in front of the loop `at`.
+pub(super) fn splice_before(root: &Stmt, at: Var, new: &Stmt) -> Stmt {
+    let is_at = |s: &Stmt| matches!(s, Stmt::For(l) if l.var == at);
+    root.replace(&mut |s| match s {
+        Stmt::Seq(list) if list.iter().any(is_at) => {
+            let parts = list.iter().flat_map(|s| match is_at(s) {
+                true => vec![new.clone(), s.clone()],
+                false => vec![s.clone()],
+            });
+            Some(sequence(parts))
+        }
+        s if is_at(s) => Some(sequence([new.clone(), s.clone()])),
+        _ => None,
+    })
+}

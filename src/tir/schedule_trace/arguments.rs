@@ -1,7 +1,10 @@
 //! The arguments of a primitive, by name and type.
 
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
+use super::Argument;
+use super::sampling::Random;
 use crate::schedule::{Schedule, ScheduleError};
 use crate::{Buffer, Scope, Var};
 
@@ -11,12 +14,19 @@ pub enum Value {
     None,
     Bool(bool),
     Int(i64),
-    Float,
+    Float(f64),
     Str(String),
     Block(String),
     Loop(Var),
+    /// No loop: a block stays where it is.
+    Root,
+    /// No loop: a block goes into its readers.
+    Inline,
     List(Vec<Value>),
-    IndexMap { params: Vec<String>, body: Vec<String> },
+    IndexMap {
+        params: Vec<String>,
+        body: Vec<String>,
+    },
 }
 
 impl Value {
@@ -25,10 +35,11 @@ impl Value {
             Value::None => "None",
             Value::Bool(_) => "a truth value",
             Value::Int(_) => "a number",
-            Value::Float => "a number with a fraction",
+            Value::Float(_) => "a number with a fraction",
             Value::Str(_) => "a text",
             Value::Block(_) => "a block",
             Value::Loop(_) => "a loop",
+            Value::Root | Value::Inline => "a place that is no loop",
             Value::List(_) => "a list",
             Value::IndexMap { .. } => "an index map",
         }
@@ -39,11 +50,36 @@ impl Value {
 #[derive(Debug, Default)]
 pub struct Args {
     values: BTreeMap<String, Value>,
+    /// The generator of the trace, if it has a seed.
+    random: Cell<Option<Random>>,
+    /// A decision that was drawn, which the instruction is to record.
+    decided: RefCell<Option<Argument>>,
 }
 
 impl Args {
+    /// No arguments yet, for a trace with this generator.
+    pub fn new(random: Option<Random>) -> Args {
+        Args { random: Cell::new(random), ..Args::default() }
+    }
+
     pub fn len(&self) -> usize {
         self.values.len()
+    }
+
+    pub fn random(&self) -> Option<Random> {
+        self.random.get()
+    }
+
+    pub fn set_random(&self, random: Random) {
+        self.random.set(Some(random));
+    }
+
+    pub fn decide(&self, decision: Argument) {
+        *self.decided.borrow_mut() = Some(decision);
+    }
+
+    pub fn decided(&self) -> Option<Argument> {
+        self.decided.borrow_mut().take()
     }
 
     pub fn set(&mut self, name: &str, value: Value) -> Result<(), String> {
@@ -118,6 +154,15 @@ impl Args {
     pub fn ints(&self, name: &str) -> Result<Vec<i64>, String> {
         let of = |value: &Value| match value {
             Value::Int(n) => Ok(*n),
+            other => Err(Args::wrong(name, "numbers", other)),
+        };
+        self.list(name)?.iter().map(of).collect()
+    }
+
+    pub fn numbers(&self, name: &str) -> Result<Vec<f64>, String> {
+        let of = |value: &Value| match value {
+            Value::Int(n) => Ok(*n as f64),
+            Value::Float(n) => Ok(*n),
             other => Err(Args::wrong(name, "numbers", other)),
         };
         self.list(name)?.iter().map(of).collect()

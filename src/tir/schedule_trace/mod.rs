@@ -3,7 +3,7 @@
 //! The text is TVM's (`tvm.tir.schedule.Trace`): a Python function over a schedule, whose statements
 //! call one primitive each, by TVM's names and argument names where TVM has the primitive. Names on the
 //! left stand for what it returns. [`PRIMITIVES`] lists all. A sampling instruction is replayed with
-//! the `decision` that it records.
+//! the `decision` that it records; without one it draws one, which it records, where `sch.seed(...)` came before.
 //!
 //! ```
 //! use reflex_tir::{schedule_trace::{Replay, Trace}, script};
@@ -35,6 +35,7 @@ mod arguments;
 mod parse;
 mod primitives;
 mod replay;
+mod sampling;
 
 use std::fmt;
 

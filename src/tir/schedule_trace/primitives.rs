@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use super::arguments::{Args, Value, refused};
+use super::sampling::{sample_categorical, sample_compute_location, sample_perfect_tile, seed};
 use crate::arith::Analyzer;
-use crate::schedule::Schedule;
+use crate::schedule::{Reindexed, Schedule, ScheduleError};
 use crate::script::{parse_condition, parse_index, text_attribute};
-use crate::{Block, Buffer, Expr, Stmt, Var, tensor_intrin};
+use crate::{Block, Buffer, Expr, Scope, Stmt, Var, tensor_intrin};
 
 /// A primitive.
 pub struct Primitive {
@@ -46,8 +47,11 @@ primitives! {
     get_consumers("block") -> many: "the blocks that read what a block writes";
     get_output_blocks("scope_block?") -> many: "the blocks that write results";
     sample_perfect_tile("loop", "n", "max_innermost_factor?", "decision?") -> many:
-        "factors of an extent: the recorded decision";
-    sample_categorical("candidates", "probs?", "decision?"): "a candidate: the recorded decision";
+        "factors of an extent: the recorded decision, or drawn";
+    sample_categorical("candidates", "probs?", "decision?"): "a candidate: the recorded decision, or drawn";
+    sample_compute_location("block", "decision?"):
+        "a loop for `compute_at`, where a block is, or into its readers: the recorded decision, or drawn";
+    seed("seed"): "starts the generator that decisions are drawn from";
     split("loop", "factors", "preserve_unit_iters?", "disable_predication?"):
         "strip mining: a loop becomes loops of these extents, one of which may be None";
     fuse("*loops", "preserve_unit_iters?"): "loop coalescing: loops around each other become one";
@@ -57,6 +61,7 @@ primitives! {
         "index-set splitting: one loop after the other, of these extents, the last of which may be None";
     specialize("loop", "condition"): "loop versioning: one loop where a condition on extents holds, one where not";
     fuse_adjacent("first", "second"): "loop fusion: two loops one after the other become one";
+    merge("*loops"): "loop fusion of nests one after the other, down to these loops";
     distribute_loops("loop"): "loop distribution: a loop for each statement in it";
     collapse_axes("outer", "inner"): "dimension collapsing: two loops of contiguous elements become one";
     unroll_and_jam("block", "loop"): "the copies of an outer loop's body in one inner loop";
@@ -82,6 +87,7 @@ primitives! {
     write_at("loop", "block", "write_buffer_index", "storage_scope"):
         "what a nest writes is kept in a buffer and stored after it, in a loop";
     decompose_reduction("block", "loop"): "the initialisation of a reduction becomes a block before a loop";
+    decompose_padding("block", "loop"): "the constant of a padding becomes a block before a loop";
     rfactor("loop", "factor_axis?"): "a reduction's loop becomes a dimension of partial results";
     tree_reduce("block", "loop"): "one step of a tree reduction; where there is one, the next";
     separate_full_tiles("block", "loop"): "full and partial tiles apart";
@@ -90,6 +96,12 @@ primitives! {
         "a nest becomes a machine instruction on matrices";
     transform_layout("block", "buffer", "index_map", "pad_value?", "assume_injective_transform?"):
         "the elements of an intermediate lie elsewhere";
+    reindex("block", "buffer"): "a block reads or writes a copy that is laid out as it iterates";
+    reindex_cache_read("block", "read_buffer_index", "storage_scope", "index_map"):
+        "a block reads a copy that is laid out by a map of its iterators";
+    reindex_cache_write("block", "write_buffer_index", "storage_scope", "index_map"):
+        "a block writes a copy that is laid out by a map of its iterators";
+    reorder_block_iter_var("block", "new_order"): "the iterators of a block in another order";
     pad_einsum("block", "padding"): "a contraction runs over multiples of these extents";
     storage_align("block", "buffer_index", "axis", "factor", "offset"): "the rows of an intermediate get longer";
     set_scope("block", "buffer_index", "storage_scope"): "an intermediate moves to another memory";
@@ -157,25 +169,6 @@ fn get_output_blocks(s: &mut Schedule, _: &Args) -> Outcome {
     let params: Vec<Buffer> = func.buffer_params().collect();
     let gives = |b: &&Block| b.writes.iter().any(|w| params.contains(&w.buffer));
     Ok(named(blocks_in(&func.body).into_iter().filter(gives)))
-}
-
-fn sample_perfect_tile(s: &mut Schedule, args: &Args) -> Outcome {
-    let at = args.at("loop")?;
-    let decided = args.ints("decision").map_err(|_| "the trace records no decision".to_owned())?;
-    let extent = s.extent(at).map_err(refused)?;
-    let product = decided.iter().try_fold(1i64, |n, f| n.checked_mul(*f));
-    if decided.len() != args.index("n")? || product.is_none() || product != extent {
-        let extent = extent.map_or_else(|| "not constant".to_owned(), |n| n.to_string());
-        return Err(format!("{decided:?} are no factors of the extent, which is {extent}"));
-    }
-    Ok(decided.into_iter().map(Value::Int).collect())
-}
-
-fn sample_categorical(_: &mut Schedule, args: &Args) -> Outcome {
-    let candidates = args.list("candidates")?;
-    let decided = args.index("decision").map_err(|_| "the trace records no decision".to_owned())?;
-    let missing = || format!("decision {decided} of {} candidates", candidates.len());
-    Ok(vec![candidates.get(decided).cloned().ok_or_else(missing)?])
 }
 
 fn split(s: &mut Schedule, args: &Args) -> Outcome {
@@ -295,6 +288,22 @@ fn fuse_adjacent(s: &mut Schedule, args: &Args) -> Outcome {
     Ok(vec![Value::Loop(first)])
 }
 
+fn merge(s: &mut Schedule, args: &Args) -> Outcome {
+    Ok(vec![Value::Loop(s.merge(&args.loops("loops")?).map_err(refused)?)])
+}
+
+fn decompose_padding(s: &mut Schedule, args: &Args) -> Outcome {
+    let fill = s.decompose_padding(args.block("block")?, args.at("loop")?).map_err(refused)?;
+    Ok(vec![Value::Block(fill)])
+}
+
+fn reorder_block_iter_var(s: &mut Schedule, args: &Args) -> Outcome {
+    let place = |n: i64| usize::try_from(n).map_err(|_| format!("{n} is no place"));
+    let order = args.ints("new_order")?.into_iter().map(place).collect::<Result<Vec<_>, _>>()?;
+    s.reorder_block_iters(args.block("block")?, &order).map_err(refused)?;
+    Ok(vec![])
+}
+
 fn distribute_loops(s: &mut Schedule, args: &Args) -> Outcome {
     s.distribute_loops(args.at("loop")?).map_err(refused)?;
     Ok(vec![])
@@ -365,13 +374,25 @@ fn last_place(args: &Args) -> Result<(), String> {
 
 fn compute_at(s: &mut Schedule, args: &Args) -> Outcome {
     last_place(args)?;
-    s.compute_at(args.block("block")?, args.at("loop")?).map_err(refused)?;
+    let block = args.block("block")?;
+    match args.get("loop")? {
+        Value::Root => Ok(()),
+        Value::Inline => s.compute_inline(block),
+        _ => s.compute_at(block, args.at("loop")?),
+    }
+    .map_err(refused)?;
     Ok(vec![])
 }
 
 fn reverse_compute_at(s: &mut Schedule, args: &Args) -> Outcome {
     last_place(args)?;
-    s.reverse_compute_at(args.block("block")?, args.at("loop")?).map_err(refused)?;
+    let block = args.block("block")?;
+    match args.get("loop")? {
+        Value::Root => Ok(()),
+        Value::Inline => s.reverse_compute_inline(block),
+        _ => s.reverse_compute_at(block, args.at("loop")?),
+    }
+    .map_err(refused)?;
     Ok(vec![])
 }
 
@@ -501,22 +522,75 @@ fn tensorize(s: &mut Schedule, args: &Args) -> Outcome {
     Ok(vec![])
 }
 
-fn transform_layout(s: &mut Schedule, args: &Args) -> Outcome {
+/// Whether a block reads or writes the buffer of an argument.
+enum Side {
+    Read,
+    Write,
+}
+
+/// The buffer of an argument: a name, `("read", n)` or `("write", n)`.
+fn accessed_buffer(s: &Schedule, args: &Args) -> Result<(Side, Buffer), String> {
     let block = s.get_block(args.block("block")?).map_err(refused)?;
     let (reads, writes) = (buffers(&block.reads), buffers(&block.writes));
-    let buffer = match args.get("buffer")? {
+    Ok(match args.get("buffer")? {
         Value::List(pair) => {
-            let among = match &pair[..] {
-                [Value::Str(side), Value::Int(_)] if side == "read" => &reads,
-                [Value::Str(side), Value::Int(_)] if side == "write" => &writes,
+            let (side, among) = match &pair[..] {
+                [Value::Str(side), Value::Int(_)] if side == "read" => (Side::Read, &reads),
+                [Value::Str(side), Value::Int(_)] if side == "write" => (Side::Write, &writes),
                 _ => return Err("`buffer` is a name, (\"read\", n) or (\"write\", n)".to_owned()),
             };
             let mut place = Args::default();
             place.set("buffer", pair[1].clone())?;
-            place.buffer("buffer", s, among)?
+            (side, place.buffer("buffer", s, among)?)
         }
-        _ => args.buffer("buffer", s, &[reads, writes].concat())?,
-    };
+        _ => {
+            let buffer = args.buffer("buffer", s, &[reads.clone(), writes].concat())?;
+            (if reads.contains(&buffer) { Side::Read } else { Side::Write }, buffer)
+        }
+    })
+}
+
+/// New indices by an index map, over variables that stand for the old ones.
+struct Layout {
+    vars: Vec<Var>,
+    map: Vec<Expr>,
+    shape: Vec<Expr>,
+}
+
+impl Layout {
+    /// The index map of an argument, of indices below `old`.
+    fn new(s: &Schedule, args: &Args, old: &[Expr]) -> Result<Layout, String> {
+        let Value::IndexMap { params, body } = args.get("index_map")? else {
+            return Err("`index_map` is a lambda: old indices to new ones".to_owned());
+        };
+        if params.len() != old.len() {
+            return Err(format!(
+                "the index map has {} parameters for {} axes",
+                params.len(),
+                old.len()
+            ));
+        }
+        let mut scratch = s.func().clone();
+        let vars: Vec<Var> = params.iter().map(|p| scratch.new_var(p)).collect();
+        let by_name: HashMap<String, Var> =
+            params.iter().cloned().zip(vars.iter().copied()).collect();
+        let map = |text: &String| parse_index(text, &scratch, &by_name);
+        let map = body.iter().map(map).collect::<Result<Vec<Expr>, _>>();
+        let map = map.map_err(|e| format!("index map: {}", e.message))?;
+        let shape = map.iter().map(|e| extent_of(e, &vars, old));
+        let shape = shape.collect::<Result<Vec<Expr>, _>>()?;
+        Ok(Layout { vars, map, shape })
+    }
+
+    /// The new indices of a point.
+    fn image(&self, at: &[Expr]) -> Vec<Expr> {
+        let given = |v: Var| Some(at[self.vars.iter().position(|p| *p == v)?].clone());
+        self.map.iter().map(|e| e.substitute(&given)).collect()
+    }
+}
+
+fn transform_layout(s: &mut Schedule, args: &Args) -> Outcome {
+    let (_, buffer) = accessed_buffer(s, args)?;
     let func = s.func();
     if !func.allocs.contains(&buffer) {
         let name = &func.buffers[buffer].name;
@@ -525,30 +599,63 @@ fn transform_layout(s: &mut Schedule, args: &Args) -> Outcome {
     if args.optional("pad_value").is_some() {
         return Err("`pad_value` is None: padding is neither read nor written".to_owned());
     }
-    let Value::IndexMap { params, body } = args.get("index_map")? else {
-        return Err("`index_map` is a lambda: old indices to new ones".to_owned());
-    };
-    let old = func.buffers[buffer].shape.clone();
-    if params.len() != old.len() {
-        return Err(format!(
-            "the index map has {} parameters for {} axes",
-            params.len(),
-            old.len()
-        ));
-    }
-    let mut scratch = func.clone();
-    let vars: Vec<Var> = params.iter().map(|p| scratch.new_var(p)).collect();
-    let by_name: HashMap<String, Var> = params.iter().cloned().zip(vars.iter().copied()).collect();
-    let map = |text: &String| parse_index(text, &scratch, &by_name);
-    let map = body.iter().map(map).collect::<Result<Vec<Expr>, _>>();
-    let map = map.map_err(|e| format!("index map: {}", e.message))?;
-    let shape = map.iter().map(|e| extent_of(e, &vars, &old)).collect::<Result<Vec<Expr>, _>>()?;
-    let image = |at: &[Expr]| -> Vec<Expr> {
-        let given = |v: Var| Some(at[vars.iter().position(|p| *p == v)?].clone());
-        map.iter().map(|e| e.substitute(&given)).collect()
-    };
-    s.transform_layout(buffer, shape, &image).map_err(refused)?;
+    let layout = Layout::new(s, args, &func.buffers[buffer].shape.clone())?;
+    let shape = layout.shape.clone();
+    s.transform_layout(buffer, shape, &|at| layout.image(at)).map_err(refused)?;
     Ok(vec![])
+}
+
+fn reindex(s: &mut Schedule, args: &Args) -> Outcome {
+    let block = args.block("block")?;
+    let made = match accessed_buffer(s, args)? {
+        (Side::Read, buffer) => s.reindex_read(block, buffer, Scope::Global),
+        (Side::Write, _) => s.reindex_write(block, Scope::Global),
+    };
+    Ok(vec![Value::Block(made.map_err(refused)?.block)])
+}
+
+fn reindex_cache_read(s: &mut Schedule, args: &Args) -> Outcome {
+    let (buffer, scope) = (read_buffer(s, args)?, args.scope("storage_scope")?);
+    laid_out(s, args, |s, block| s.reindex_read(block, buffer, scope))
+}
+
+fn reindex_cache_write(s: &mut Schedule, args: &Args) -> Outcome {
+    written_buffer(s, args, "write_buffer_index")?;
+    let scope = args.scope("storage_scope")?;
+    laid_out(s, args, |s, block| s.reindex_write(block, scope))
+}
+
+/// A copy along a block's iterators, laid out by the index map of all of them.
+fn laid_out(
+    s: &mut Schedule,
+    args: &Args,
+    copy: impl FnOnce(&mut Schedule, &str) -> Result<Reindexed, ScheduleError>,
+) -> Outcome {
+    let name = args.block("block")?;
+    let iters = s.get_block(name).map_err(refused)?.iters.clone();
+    let extents: Vec<Expr> = iters.iter().map(|i| i.extent.clone()).collect();
+    let layout = Layout::new(s, args, &extents)?;
+    let made = copy(s, name).map_err(refused)?;
+    let mentions = |e: &Expr, var: Var| {
+        let mut found = false;
+        e.visit(&mut |e| found |= e.as_var() == Some(var));
+        found
+    };
+    let unused = (0..iters.len()).filter(|n| !made.iters.contains(n));
+    for place in unused {
+        if layout.map.iter().any(|e| mentions(e, layout.vars[place])) {
+            return Err(format!("the index map mentions iterator {place}, which no index does"));
+        }
+    }
+    let image = |at: &[Expr]| {
+        let mut all: Vec<Expr> = vec![Expr::i64(0); iters.len()];
+        for (place, index) in made.iters.iter().zip(at) {
+            all[*place] = index.clone();
+        }
+        layout.image(&all)
+    };
+    s.transform_layout(made.buffer, layout.shape.clone(), &image).map_err(refused)?;
+    Ok(vec![Value::Block(made.block)])
 }
 
 /// The extent of an axis whose indices are those of an index map.

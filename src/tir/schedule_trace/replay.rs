@@ -5,9 +5,27 @@ use std::collections::HashMap;
 use super::arguments::{Args, Value};
 use super::parse::parse_instruction;
 use super::primitives::{PRIMITIVES, Primitive};
+use super::sampling::Random;
 use super::{Argument, Instruction, Trace, TraceError};
 use crate::PrimFunc;
 use crate::schedule::Schedule;
+
+impl Instruction {
+    /// Puts a decision in the place of none.
+    fn record(&mut self, decision: Argument) {
+        let params =
+            PRIMITIVES.iter().find(|p| p.name == self.primitive).map_or(&[][..], |p| p.params);
+        let place = params.iter().position(|param| *param == "decision?");
+        let of = |(at, (name, _)): (usize, &(Option<String>, Argument))| match name {
+            Some(name) => name == "decision",
+            None => Some(at) == place,
+        };
+        match self.args.iter().enumerate().position(of) {
+            Some(at) => self.args[at].1 = decision,
+            None => self.args.push((Some("decision".to_owned()), decision)),
+        }
+    }
+}
 
 /// A schedule that instructions are applied to, with the names of their results.
 #[derive(Clone, Debug)]
@@ -15,13 +33,14 @@ pub struct Replay {
     schedule: Schedule,
     names: HashMap<String, Value>,
     instructions: Vec<Instruction>,
+    random: Option<Random>,
 }
 
 impl Replay {
     /// Starts from a function.
     pub fn new(func: PrimFunc) -> Replay {
         let schedule = Schedule::new(func);
-        Replay { schedule, names: HashMap::new(), instructions: vec![] }
+        Replay { schedule, names: HashMap::new(), instructions: vec![], random: None }
     }
 
     /// The function as scheduled so far.
@@ -75,11 +94,16 @@ impl Replay {
         names: impl FnOnce(&[Value]) -> Result<Vec<String>, String>,
     ) -> Result<Vec<String>, TraceError> {
         let before = self.schedule.clone();
-        let done = self.run(instruction).and_then(|values| Ok((names(&values)?, values)));
+        let done =
+            self.run(instruction).and_then(|(args, values)| Ok((names(&values)?, args, values)));
         match done {
-            Ok((results, values)) => {
+            Ok((results, args, values)) => {
                 self.names.extend(results.iter().cloned().zip(values));
-                let applied = Instruction { line: 0, results, ..instruction.clone() };
+                let mut applied = Instruction { line: 0, results, ..instruction.clone() };
+                if let Some(decision) = args.decided() {
+                    applied.record(decision);
+                }
+                self.random = args.random();
                 let results = applied.results.clone();
                 self.instructions.push(applied);
                 Ok(results)
@@ -91,7 +115,7 @@ impl Replay {
         }
     }
 
-    fn run(&mut self, instruction: &Instruction) -> Result<Vec<Value>, String> {
+    fn run(&mut self, instruction: &Instruction) -> Result<(Args, Vec<Value>), String> {
         let name = &instruction.primitive;
         let primitive = PRIMITIVES.iter().find(|p| p.name == name || p.also == name);
         let primitive = primitive.ok_or_else(|| {
@@ -99,15 +123,17 @@ impl Replay {
             format!("no primitive {name:?}; there are {}", names.join(", "))
         })?;
         let args = self.bind(primitive, instruction).map_err(|why| format!("{name}: {why}"))?;
-        (primitive.run)(&mut self.schedule, &args).map_err(|why| match why.starts_with(name) {
-            true => why,
-            false => format!("{name}: {why}"),
-        })
+        let values = (primitive.run)(&mut self.schedule, &args);
+        match values {
+            Ok(values) => Ok((args, values)),
+            Err(why) if why.starts_with(name) => Err(why),
+            Err(why) => Err(format!("{name}: {why}")),
+        }
     }
 
     /// The arguments by the names of the primitive's parameters.
     fn bind(&self, primitive: &Primitive, instruction: &Instruction) -> Result<Args, String> {
-        let mut args = Args::default();
+        let mut args = Args::new(self.random);
         let mut params = primitive.params.iter();
         for (name, value) in &instruction.args {
             let value = self.value(value)?;
@@ -137,7 +163,9 @@ impl Replay {
             Argument::None => Value::None,
             Argument::Bool(b) => Value::Bool(*b),
             Argument::Int(n) => Value::Int(*n),
-            Argument::Float(_) => Value::Float,
+            Argument::Float(text) => {
+                Value::Float(text.parse().map_err(|_| format!("`{text}` is no number"))?)
+            }
             Argument::Str(text) => Value::Str(text.clone()),
             Argument::Name(name) => {
                 let known = self.names.get(name);

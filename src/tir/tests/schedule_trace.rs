@@ -44,6 +44,8 @@ fn argument(u: &mut Unstructured<'_>, param: &str, names: &Names) -> Result<Stri
             }
             format!("[{}]", factors.join(", "))
         }
+        "new_order" => u.choose(&["[0, 1]", "[1, 0]", "[2, 0, 1]", "[0]"])?.to_string(),
+        "candidates" => "[2, 3, 5], [1, 0, 0.5]".to_owned(),
         "padding" => format!("[{}, {}]", u.int_in_range(1..=4)?, u.int_in_range(1..=4)?),
         "condition" => u.choose(&["\"n < 4\"", "\"n % 2 == 0\"", "\"n\""])?.to_string(),
         "storage_scope" => u.choose(&["\"global\"", "\"local\""])?.to_string(),
@@ -218,6 +220,61 @@ def dense(sch):
     });
 }
 
+/// Decisions that are drawn are the same for the same seed, and are those that the trace records.
+#[test]
+fn decisions_are_drawn_from_a_seed_and_recorded() {
+    let before = dense(12.into(), 16, 5);
+    let drawn = |seed: i64| {
+        let text = format!(
+            r#"
+def dense(sch):
+    sch.seed({seed})
+    b0 = sch.get_block("matmul")
+    l1, l2, l3 = sch.get_loops(b0)
+    v4, v5 = sch.sample_perfect_tile(l2, n=2, max_innermost_factor=4)
+    l6, l7 = sch.split(l2, factors=[v4, v5])
+    v8 = sch.sample_categorical([1, 2, 3], [0.25, 0.5, 0.25], None)
+    sch.annotate(l7, "note", v8)
+    b9 = sch.get_block("bias_add")
+    l10 = sch.sample_compute_location(b9)
+    sch.compute_at(b9, l10)
+"#
+        );
+        let mut replay = Replay::new(before.clone());
+        replay.apply_all(&text.parse().unwrap()).unwrap_or_else(|e| panic!("{e}"));
+        (replay.trace("dense").to_string(), replay)
+    };
+    let mut texts = std::collections::BTreeSet::new();
+    for seed in 0..40 {
+        let (text, replay) = drawn(seed);
+        assert_eq!(drawn(seed).0, text);
+        // What was drawn needs no seed any more.
+        let bare =
+            text.lines().filter(|line| !line.contains("seed")).collect::<Vec<_>>().join("\n");
+        let mut again = Replay::new(before.clone());
+        again.apply_all(&bare.parse().unwrap()).unwrap_or_else(|e| panic!("{e}\n{bare}"));
+        assert_eq!(print(again.func()), print(replay.func()), "{bare}");
+        property(2, |u| {
+            let args = arguments(u, &before, 1)?;
+            assert_same(&before, replay.func(), &args, &|| bare.clone());
+            Ok(())
+        });
+        assert_eq!(
+            bare.matches("decision=").count() + bare.matches("0.25], ").count(),
+            3,
+            "{bare}"
+        );
+        texts.insert(bare);
+    }
+    assert!(texts.len() > 15, "{} different traces", texts.len());
+    for place in ["decision=-1", "decision=-2", "decision=0", "decision=1"] {
+        let location = |text: &String| {
+            text.lines().any(|l| l.contains("compute_location") && l.contains(place))
+        };
+        assert!(texts.iter().any(location), "{place} was never drawn");
+    }
+}
+
 #[test]
 fn what_is_refused_says_where_and_why() {
     let cases = [
@@ -276,7 +333,20 @@ fn what_is_refused_says_where_and_why() {
             "its layout is the callers' too",
         ),
         ("tensorize(l1, 'wgmma')", "no tensor intrinsic \"wgmma\"; there are tile_zero"),
-        ("sample_perfect_tile(l1, n=2)", "the trace records no decision"),
+        ("sample_perfect_tile(l1, n=2)", "the trace records no decision, and has no seed"),
+        ("sample_categorical([1, 2])", "the trace records no decision, and has no seed"),
+        ("sample_compute_location(b0)", "the trace records no decision, and has no seed"),
+        ("sample_compute_location(b0, decision=7)", "decision 7 of 0 loops"),
+        ("merge(l1, l2)", "one of the loops is around the other"),
+        ("merge(l1)", "two or more different loops"),
+        ("decompose_padding(b0, l1)", "no choice between two"),
+        ("reorder_block_iter_var(b0, [0, 0, 1])", "is no order of its 3 iterators"),
+        ("reindex(b0, ('read', 7))", "no such buffer; there are"),
+        (
+            "reindex_cache_read(b0, 0, 'global', lambda i, j, k: (i, j))",
+            "the index map mentions iterator 1, which no index does",
+        ),
+        ("reindex_cache_write(b0, 0, 'global', lambda i, j: (i, j))", "2 parameters for 3 axes"),
         ("sample_perfect_tile(l1, n=2, decision=[4, 2])", "no factors of the extent, which is 6"),
         ("sample_categorical([1, 2], decision=2)", "decision 2 of 2 candidates"),
         ("rfactor(l1)", "rfactor"),
