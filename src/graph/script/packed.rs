@@ -69,7 +69,13 @@ fn only_call(body: &[Stmt]) -> Option<&ast::ExprCall> {
             }
             Stmt::Expr(e) => e.value.as_call_expr()?,
             Stmt::With(w) => match &w.items[..] {
-                [item] if is_call(&item.context_expr, "T.sblock") => only_call(&w.body)?,
+                [item]
+                    if ["T.sblock", "T.block"]
+                        .iter()
+                        .any(|name| is_call(&item.context_expr, name)) =>
+                {
+                    only_call(&w.body)?
+                }
                 _ => return None,
             },
             _ => return None,

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use super::arguments::{Args, Value, refused};
-use super::sampling::{sample_categorical, sample_compute_location, sample_perfect_tile, seed};
+use super::sampling::{
+    sample_categorical, sample_compute_location, sample_partitioned_tile, sample_perfect_tile, seed,
+};
 use crate::arith::Analyzer;
 use crate::schedule::{Reindexed, Schedule, ScheduleError};
 use crate::script::{parse_condition, parse_index, text_attribute};
@@ -48,6 +50,8 @@ primitives! {
     get_output_blocks("scope_block?") -> many: "the blocks that write results";
     sample_perfect_tile("loop", "n", "max_innermost_factor?", "decision?") -> many:
         "factors of an extent: the recorded decision, or drawn";
+    sample_partitioned_tile("loop", "n", "partition_pos?", "innerpart_factor?", "decision?") -> many:
+        "factors of an extent in two parts, of which the second is a multiple: the recorded decision, or drawn";
     sample_categorical("candidates", "probs?", "decision?"): "a candidate: the recorded decision, or drawn";
     sample_compute_location("block", "decision?"):
         "a loop for `compute_at`, where a block is, or into its readers: the recorded decision, or drawn";

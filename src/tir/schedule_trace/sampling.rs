@@ -102,26 +102,25 @@ fn draw_factors(random: &mut Random, extent: i64, count: i64, innermost: i64) ->
     factors
 }
 
-pub fn sample_perfect_tile(s: &mut Schedule, args: &Args) -> Outcome {
+/// The decision of an instruction that gives factors of a loop's extent; or those that `draw` draws of the extent
+/// and their number.
+fn factors(
+    s: &mut Schedule,
+    args: &Args,
+    draw: impl FnOnce(&mut Random, i64, i64) -> Result<Vec<i64>, String>,
+) -> Result<Vec<i64>, String> {
     let (at, count) = (args.at("loop")?, args.index("n")?);
     let extent = s.extent(at).map_err(refused)?;
     if args.optional("decision").is_none() {
         let mut random = random(args)?;
-        let innermost = match args.optional("max_innermost_factor") {
-            Some(_) => args.int("max_innermost_factor")?,
-            None => INNERMOST,
-        };
         let extent = extent.filter(|n| (1..=i64::from(i32::MAX)).contains(n));
         let (Some(extent), 1..=16) = (extent, count) else {
             return Err("one to 16 factors are drawn, of a constant extent below 2^31".to_owned());
         };
-        if innermost < 1 {
-            return Err("`max_innermost_factor` is positive".to_owned());
-        }
-        let factors = draw_factors(&mut random, extent, count as i64, innermost);
+        let factors = draw(&mut random, extent, count as i64)?;
         args.set_random(random);
         args.decide(Argument::List(factors.iter().map(|n| Argument::Int(*n)).collect()));
-        return Ok(factors.into_iter().map(Value::Int).collect());
+        return Ok(factors);
     }
     let decided = args.ints("decision")?;
     let product = decided.iter().try_fold(1i64, |n, f| n.checked_mul(*f));
@@ -129,7 +128,66 @@ pub fn sample_perfect_tile(s: &mut Schedule, args: &Args) -> Outcome {
         let extent = extent.map_or_else(|| "not constant".to_owned(), |n| n.to_string());
         return Err(format!("{decided:?} are no factors of the extent, which is {extent}"));
     }
-    Ok(decided.into_iter().map(Value::Int).collect())
+    Ok(decided)
+}
+
+/// A positive number that may be left out.
+fn positive(args: &Args, name: &str, otherwise: i64) -> Result<i64, String> {
+    match args.optional(name) {
+        None => Ok(otherwise),
+        Some(_) => match args.int(name)? {
+            n if n > 0 => Ok(n),
+            n => Err(format!("`{name}` is {n}, a positive number is needed")),
+        },
+    }
+}
+
+pub fn sample_perfect_tile(s: &mut Schedule, args: &Args) -> Outcome {
+    let innermost = positive(args, "max_innermost_factor", INNERMOST)?;
+    let draw =
+        |random: &mut Random, extent, count| Ok(draw_factors(random, extent, count, innermost));
+    Ok(factors(s, args, draw)?.into_iter().map(Value::Int).collect())
+}
+
+/// As `sample_perfect_tile`, where the product of the factors from `partition_pos` on is a multiple of
+/// `innerpart_factor`.
+pub fn sample_partitioned_tile(s: &mut Schedule, args: &Args) -> Outcome {
+    let multiple = positive(args, "innerpart_factor", 1)?;
+    let outer = args.optional("partition_pos").map_or(Ok(0), |_| args.index("partition_pos"))?;
+    if outer >= args.index("n")? {
+        return Err("`partition_pos` is a place among the factors".to_owned());
+    }
+    let draw = |random: &mut Random, extent, count: i64| {
+        draw_partitioned(random, extent, [outer as i64, count - outer as i64], multiple)
+            .ok_or_else(|| format!("no factor of {extent} is a multiple of {multiple}"))
+    };
+    let found = factors(s, args, draw)?;
+    if found[outer..].iter().product::<i64>() % multiple != 0 {
+        return Err(format!("the factors {found:?} from {outer} on are no multiple of {multiple}"));
+    }
+    Ok(found.into_iter().map(Value::Int).collect())
+}
+
+/// Draws factors in two parts, each tuple whose second part multiplies to a multiple of `multiple` as often as
+/// any other.
+fn draw_partitioned(
+    random: &mut Random,
+    extent: i64,
+    parts: [i64; 2],
+    multiple: i64,
+) -> Option<Vec<i64>> {
+    let [outer, inner] = parts;
+    let fits = |d: &i64| d % multiple == 0 && (outer > 0 || *d == extent);
+    let products: Vec<i64> = divisors(extent).into_iter().filter(fits).collect();
+    let weights: Vec<f64> =
+        products.iter().map(|d| ways(*d, inner) * ways(extent / d, outer)).collect();
+    let product = *products.get(random.weighted(&weights))?;
+    let mut factors = match outer {
+        0 => vec![],
+        _ => draw_factors(random, extent / product, outer, extent),
+    };
+    factors.extend(draw_factors(random, product, inner, extent));
+    Some(factors)
 }
 
 pub fn sample_categorical(_: &mut Schedule, args: &Args) -> Outcome {
@@ -226,6 +284,17 @@ mod tests {
         assert_eq!(seen.len(), 18, "{seen:?}");
         assert_eq!(ways(12, 3), 18.0);
         assert!(seen.values().all(|n| (400..600).contains(n)), "{seen:?}");
+        let mut seen: BTreeMap<Vec<i64>, usize> = BTreeMap::new();
+        for _ in 0..6_000 {
+            let factors = draw_partitioned(&mut random, 12, [1, 2], 4).unwrap();
+            assert!(factors[1] * factors[2] % 4 == 0, "{factors:?}");
+            *seen.entry(factors).or_default() += 1;
+        }
+        // 3 * (4 in two factors), 1 * (12 in two factors).
+        assert_eq!(seen.len(), 9);
+        assert!(seen.values().all(|n| (550..790).contains(n)), "{seen:?}");
+        assert_eq!(draw_partitioned(&mut random, 12, [1, 2], 5), None);
+        assert_eq!(draw_partitioned(&mut random, 12, [0, 1], 4), Some(vec![12]));
         for (extent, count, most) in
             [(1, 1, 16), (7, 2, 3), (720_720, 5, 4), (i64::from(i32::MAX), 3, 1)]
         {

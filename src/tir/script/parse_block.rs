@@ -22,13 +22,13 @@ struct Header {
 }
 
 impl Parser<'_> {
-    /// `with T.sblock("name"): ...`
+    /// `with T.sblock("name"): ...`; older versions of TVM write `T.block`.
     pub fn sblock(&mut self, w: &ast::StmtWith) -> Read<Stmt> {
         let [item] = &w.items[..] else { return Err(self.unsupported(w)) };
         let Py::Call(call) = &item.context_expr else { return Err(self.unsupported(w)) };
         let name = match (path(&call.func).as_deref(), &call.arguments.args[..]) {
-            (Some("T.sblock"), [Py::StringLiteral(name)]) => name.value.to_str().to_string(),
-            (Some("T.sblock"), []) => String::new(),
+            (Some("T.sblock" | "T.block"), [Py::StringLiteral(name)]) => name.value.to_str().to_string(),
+            (Some("T.sblock" | "T.block"), []) => String::new(),
             _ => return Err(self.unsupported(&item.context_expr)),
         };
         // Allocations inside are collected in the function's list and taken from there.
@@ -96,7 +96,7 @@ impl Parser<'_> {
                     (Some("T.where"), [cond]) => header.predicate = Some(self.condition(cond)?),
                     (Some("T.reads"), regions) => header.reads = self.regions(regions)?,
                     (Some("T.writes"), regions) => header.writes = self.regions(regions)?,
-                    (Some("T.sblock_attr"), [attrs]) => header.annotations = self.dict(attrs)?,
+                    (Some("T.sblock_attr" | "T.block_attr"), [attrs]) => header.annotations = self.dict(attrs)?,
                     _ => return Ok(false),
                 }
                 Ok(true)

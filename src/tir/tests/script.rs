@@ -83,6 +83,23 @@ fn what_tvm_prints_reads_and_prints_as_it_was() {
 }
 
 #[test]
+fn the_older_spelling_of_blocks_is_read() {
+    let text = r#"
+@T.prim_func
+def twice(a: T.Buffer((8,), "float32"), b: T.Buffer((8,), "float32")):
+    for i in range(8):
+        with T.block("twice"):
+            v = T.axis.spatial(8, i)
+            T.reads(a[v])
+            T.writes(b[v])
+            T.block_attr({"note": 1})
+            b[v] = a[v] + a[v]
+"#;
+    let newer = text.replace("T.block", "T.sblock").replace("_func\n", "_func(s_tir=True)\n");
+    assert_eq!(print(&parse(text).unwrap()), print(&parse(&newer).unwrap()));
+}
+
+#[test]
 fn functions_with_32_bit_indices_and_in_place_updates_read() {
     let text = r#"
 from tvm.script import ir as I, tirx as T
