@@ -140,10 +140,48 @@ fn context(region: &MatchedRegion) -> String {
     .to_string()
 }
 
+fn read(text: &str) -> Result<Module> {
+    script::parse(text, "the script").map_err(|e| Error::input(e.to_string()))
+}
+
+/// Where patterns match together in a script, in JSON: the first match in each body that has one, with the values of
+/// the patterns' nodes by number.
+pub(crate) fn matches_together(text: &str, patterns: &str) -> Result<String> {
+    let (roots, nodes) = pattern::together_from_json(patterns).map_err(Error::input)?;
+    let module = read(text)?;
+    let mut found = vec![];
+    for func in module.funcs.values() {
+        if let FuncData::Graph(func) = func {
+            together_in_body(&module, func, &func.body, (&roots, &nodes), &mut found)?;
+        }
+    }
+    Ok(Json::from(found).to_string())
+}
+
+fn together_in_body(
+    module: &Module,
+    func: &Func,
+    body: &Body,
+    (roots, nodes): (&[Pattern], &[Pattern]),
+    found: &mut Vec<Json>,
+) -> Result<()> {
+    for nested in body.bindings.iter().flat_map(|binding| binding.node.bodies()) {
+        together_in_body(module, func, nested, (roots, nodes), found)?;
+    }
+    let matched = Matcher::new(module, func, body).find_together(roots).map_err(Error::input)?;
+    if let Some(matched) = matched {
+        let name =
+            |part: &Pattern| matched.value(part).map(|value| func.values[value].name.clone());
+        let values: Vec<Option<String>> = nodes.iter().map(name).collect();
+        found.push(json!({ "function": func.name, "values": values }));
+    }
+    Ok(())
+}
+
 /// Where a pattern matches in a script, in JSON: function, value, and the values of the bindings that it takes.
 pub(crate) fn matches(text: &str, pattern: &str) -> Result<String> {
     let (pattern, _) = pattern::from_json(pattern).map_err(Error::input)?;
-    let module = script::parse(text, "the script").map_err(|e| Error::input(e.to_string()))?;
+    let module = read(text)?;
     let mut found = vec![];
     for func in module.funcs.values() {
         if let FuncData::Graph(func) = func {

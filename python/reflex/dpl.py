@@ -39,6 +39,7 @@ __all__ = [
     "Dispatch",
     "Pattern",
     "find",
+    "find_together",
     "function_module",
     "has_attr",
     "has_dtype",
@@ -49,6 +50,7 @@ __all__ = [
     "is_shape",
     "is_tuple",
     "is_tuple_get_item",
+    "is_unordered_tuple",
     "is_var",
     "make_fused_bias_activation_pattern",
     "reject",
@@ -127,6 +129,24 @@ class Pattern:
         <reflex.dpl.Pattern attrs>
         """
         return Pattern("attrs", pattern=self, attrs=dict(attrs))
+
+    def same_shape_as(self, *others: Pattern) -> Pattern:
+        """The same, if it has the shape of what each of the others stands for: parts of the same pattern, or of one
+        that `find_together` takes with it.
+
+        >>> left = wildcard()
+        >>> is_op("relax.add")(left, wildcard().same_shape_as(left))
+        <reflex.dpl.Pattern op>
+        """
+        return Pattern("same_shape", pattern=self, others=list(others))
+
+    def dup(self) -> Pattern:
+        """A pattern of the same kind that may stand for another value; its parts stay the same.
+
+        >>> wildcard().dup()
+        <reflex.dpl.Pattern wildcard>
+        """
+        return Pattern(self._kind, **self._fields)
 
     def used_by(self, other: Pattern) -> Pattern:
         """What `other` matches where this is among its operands.
@@ -215,6 +235,15 @@ def is_tuple(fields: Sequence[Pattern]) -> Pattern:
     return Pattern("tuple", fields=list(fields))
 
 
+def is_unordered_tuple(fields: Sequence[Pattern]) -> Pattern:
+    """Matches tuples with these fields, of at most eight, in any order.
+
+    >>> is_op("relax.concat")(is_unordered_tuple([is_const(), wildcard()]))
+    <reflex.dpl.Pattern op>
+    """
+    return Pattern("unordered_tuple", fields=list(fields))
+
+
 def is_tuple_get_item(tuple_value: Pattern, index: int | None = None) -> Pattern:
     """Matches a field of a tuple, or a result of an operator with several.
 
@@ -276,6 +305,12 @@ def make_fused_bias_activation_pattern(
 
 def _numbered(root: Pattern) -> tuple[dict[str, Any], dict[int, int]]:
     """A pattern as the library reads it, and the numbers of its nodes."""
+    nodes, numbers = _nodes([root])
+    return {"nodes": nodes, "root": numbers[id(root)]}, numbers
+
+
+def _nodes(roots: Iterable[Pattern]) -> tuple[list[dict[str, Any]], dict[int, int]]:
+    """The nodes of patterns, and their numbers."""
     nodes: list[dict[str, Any]] = []
     numbers: dict[int, int] = {}
 
@@ -291,8 +326,9 @@ def _numbered(root: Pattern) -> tuple[dict[str, Any], dict[int, int]]:
             return add(value)
         return [plain(item) for item in value] if isinstance(value, list) else value
 
-    number = add(root)
-    return {"nodes": nodes, "root": number}, numbers
+    for root in roots:
+        add(root)
+    return nodes, numbers
 
 
 def find(script: str, pattern: Pattern) -> list[dict[str, Any]]:
@@ -306,6 +342,38 @@ def find(script: str, pattern: Pattern) -> list[dict[str, Any]]:
     """
     found: list[dict[str, Any]] = json.loads(str(_reflex["match_pattern"](script, json.dumps(_numbered(pattern)[0]))))
     return found
+
+
+def find_together(script: str, patterns: Sequence[Pattern]) -> list[dict[Pattern, str]]:
+    """Returns the first match of all the patterns together, each at another value, in each function body that has one:
+    the names of the values that they and their parts stand for. Patterns that share a part share its value, so this
+    finds products of one input, the forks of TVM's `PatternContext`.
+
+    >>> script = "@I.ir_module\\nclass Module:\\n    @R.function\\n" \\
+    ...     "    def main(x: R.Tensor((2, 4), 'float32'), v: R.Tensor((4, 4), 'float32')):\\n" \\
+    ...     "        p = R.matmul(x, v)\\n        q = R.matmul(x, v)\\n        return (p, q)\\n"
+    >>> x = wildcard()
+    >>> p, q = (is_op("relax.matmul")(x, wildcard()) for _ in range(2))
+    >>> [[found[part] for part in (p, q, x)] for found in find_together(script, [p, q])]
+    [['p', 'q', 'x']]
+    """
+    nodes, numbers = _nodes(patterns)
+    parts: dict[int, Pattern] = {}
+
+    def see(pattern: Pattern) -> None:
+        if numbers[id(pattern)] not in parts:
+            parts[numbers[id(pattern)]] = pattern
+            for value in pattern._fields.values():
+                for item in value if isinstance(value, list) else [value]:
+                    if isinstance(item, Pattern):
+                        see(item)
+
+    for pattern in patterns:
+        see(pattern)
+    text = json.dumps({"nodes": nodes, "roots": [numbers[id(pattern)] for pattern in patterns]})
+    found = json.loads(str(_reflex["match_patterns"](script, text)))
+    named = lambda values: {parts[at]: name for at, name in enumerate(values) if name is not None}  # noqa: E731
+    return [named(each["values"]) for each in found]
 
 
 def function_module(

@@ -51,6 +51,12 @@ pub(super) fn match_pattern(args: &[AnyView<'_>]) -> FfiResult {
     Ok(Any::from(found.as_str()))
 }
 
+/// `(script, patterns)`: where patterns match together, as JSON.
+pub(super) fn match_patterns(args: &[AnyView<'_>]) -> FfiResult {
+    let found = dispatch::matches_together(text(args, 0)?, text(args, 1)?);
+    Ok(Any::from(found.map_err(|e| e.to_object())?.as_str()))
+}
+
 /// `(kind, [name, function, ...], bytes or None)`: a module of these functions.
 pub(super) fn function_module(args: &[AnyView<'_>]) -> FfiResult {
     let listed = functions(&arg::<Array>(args, 1)?)?;

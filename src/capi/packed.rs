@@ -690,6 +690,7 @@ exports! {
     __tvm_ffi_ir_hash = super::ir::structural_hash;
     __tvm_ffi_register_operator = outside::register_operator;
     __tvm_ffi_match_pattern = outside::match_pattern;
+    __tvm_ffi_match_patterns = outside::match_patterns;
     __tvm_ffi_function_module = outside::function_module;
     __tvm_ffi_exec_builder = exec_builder;
     __tvm_ffi_dtype = super::exec_builder::dtype;

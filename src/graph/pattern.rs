@@ -1,5 +1,6 @@
 //! Patterns over dataflow, with the words of TVM's pattern language (`tvm.relax.dpl`): which expressions a
-//! pattern matches, and the values that its parts stand for.
+//! pattern matches, and the values that its parts stand for. Several patterns match together
+//! ([`Matcher::find_together`]) where those that share a part share its value, such as products of one input.
 //!
 //! Operators, their operands and their attributes are what the text of the module shows
 //! ([`crate::print`]): `R.nn.conv2d(x, w, strides=[1, 1], ...)` is matched by
@@ -43,12 +44,15 @@ use reflex_tir::DType;
 use crate::registered::AttrValue;
 
 pub use call_view::CallView;
-pub use json::from_json;
+pub use json::{from_json, together_from_json};
 pub use matcher::{Match, Matcher};
 
 /// A pattern. Clones are the same pattern.
 #[derive(Clone, Debug)]
 pub struct Pattern(Arc<PatternKind>);
+
+/// Most fields of a tuple in any order.
+pub const MAX_UNORDERED: usize = 8;
 
 /// The use of a value by the next one of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +63,7 @@ pub(crate) enum Link {
     OnlyUsedBy,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum PatternKind {
     Wildcard,
     /// A constant.
@@ -75,6 +79,8 @@ pub(crate) enum PatternKind {
         more: bool,
     },
     Tuple(Vec<Pattern>),
+    /// The fields in any order.
+    UnorderedTuple(Vec<Pattern>),
     /// A field of a tuple, or a result of an operator with several.
     TupleGet(Pattern, Option<usize>),
     Or(Pattern, Pattern),
@@ -84,6 +90,8 @@ pub(crate) enum PatternKind {
     /// Extents; one that is `None` is any.
     Shape(Pattern, Vec<Option<i64>>),
     Attrs(Pattern, Vec<(String, AttrValue)>),
+    /// Has the shape of each of these, where they stand for something.
+    SameShape(Pattern, Vec<Pattern>),
     /// A shape operand, as that of `reshape`.
     ShapeOperand(Vec<Option<i64>>),
     /// Each is used by the next one; the last one is what matches.
@@ -146,6 +154,16 @@ pub fn is_call_tir(name: &str) -> Pattern {
 /// Matches tuples.
 pub fn is_tuple(fields: impl IntoIterator<Item = Pattern>) -> Pattern {
     pattern(PatternKind::Tuple(fields.into_iter().collect()))
+}
+
+/// Matches tuples with these fields in any order.
+///
+/// # Panics
+/// There are more than [`MAX_UNORDERED`] fields: all orders are tried.
+pub fn is_unordered_tuple(fields: impl IntoIterator<Item = Pattern>) -> Pattern {
+    let fields: Vec<Pattern> = fields.into_iter().collect();
+    assert!(fields.len() <= MAX_UNORDERED, "at most {MAX_UNORDERED} fields in any order");
+    pattern(PatternKind::UnorderedTuple(fields))
 }
 
 /// Matches a field of a tuple, and a result of an operator with several; any without an index.
@@ -227,6 +245,19 @@ impl Pattern {
     pub fn has_attr<'a>(&self, attrs: impl IntoIterator<Item = (&'a str, AttrValue)>) -> Pattern {
         let attrs = attrs.into_iter().map(|(name, value)| (name.to_owned(), value));
         pattern(PatternKind::Attrs(self.clone(), attrs.collect()))
+    }
+
+    /// Matches what this matches, if it has the shape of what each of the others stands for. Those are parts of the
+    /// same pattern, or of one that is matched together with it.
+    #[must_use]
+    pub fn same_shape_as(&self, others: impl IntoIterator<Item = Pattern>) -> Pattern {
+        pattern(PatternKind::SameShape(self.clone(), others.into_iter().collect()))
+    }
+
+    /// A pattern of the same kind that may stand for another value. The parts stay the same.
+    #[must_use]
+    pub fn dup(&self) -> Pattern {
+        Pattern(Arc::new(PatternKind::clone(&self.0)))
     }
 
     /// Matches what `next` matches where this is among its operands; `^` in short.

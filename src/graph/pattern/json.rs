@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-use super::{Callee, Link, Pattern, PatternKind, op_callee, pattern};
+use super::{Callee, Link, MAX_UNORDERED, Pattern, PatternKind, op_callee, pattern};
 use crate::registered::AttrValue;
 
 /// Most nodes of a pattern.
@@ -14,6 +14,13 @@ const MAX_NODES: usize = 4096;
 struct Text {
     nodes: Vec<NodeText>,
     root: usize,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TogetherText {
+    nodes: Vec<NodeText>,
+    roots: Vec<usize>,
 }
 
 #[derive(Deserialize)]
@@ -45,6 +52,9 @@ enum NodeText {
     Tuple {
         fields: Vec<usize>,
     },
+    UnorderedTuple {
+        fields: Vec<usize>,
+    },
     TupleGetItem {
         tuple: usize,
         index: Option<usize>,
@@ -72,6 +82,10 @@ enum NodeText {
         pattern: usize,
         attrs: serde_json::Map<String, Json>,
     },
+    SameShape {
+        pattern: usize,
+        others: Vec<usize>,
+    },
     ShapeOperand {
         dims: Vec<Option<i64>>,
     },
@@ -85,16 +99,31 @@ enum NodeText {
 /// The pattern of a text, and all its nodes by number.
 pub fn from_json(text: &str) -> Result<(Pattern, Vec<Pattern>), String> {
     let text: Text = serde_json::from_str(text).map_err(|e| format!("a pattern: {e}"))?;
-    if text.nodes.len() > MAX_NODES {
+    let (mut roots, made) = all(text.nodes, &[text.root])?;
+    Ok((roots.remove(0), made))
+}
+
+/// The patterns of a text that match together (`roots` in the place of `root`), and all its nodes by number.
+pub fn together_from_json(text: &str) -> Result<(Vec<Pattern>, Vec<Pattern>), String> {
+    let text: TogetherText = serde_json::from_str(text).map_err(|e| format!("patterns: {e}"))?;
+    all(text.nodes, &text.roots)
+}
+
+fn all(nodes: Vec<NodeText>, roots: &[usize]) -> Result<(Vec<Pattern>, Vec<Pattern>), String> {
+    if nodes.len() > MAX_NODES {
         return Err(format!("a pattern has at most {MAX_NODES} nodes"));
     }
-    let mut made: Vec<Pattern> = Vec::with_capacity(text.nodes.len());
-    for (number, node) in text.nodes.into_iter().enumerate() {
+    let mut made: Vec<Pattern> = Vec::with_capacity(nodes.len());
+    for (number, node) in nodes.into_iter().enumerate() {
         let next = read(node, &made).map_err(|why| format!("node {number} of a pattern: {why}"))?;
         made.push(next);
     }
-    let root = made.get(text.root).cloned();
-    root.map(|root| (root, made)).ok_or_else(|| format!("a pattern has no node {}", text.root))
+    let root = |at: &usize| {
+        let missing = || format!("a pattern has no node {at}");
+        made.get(*at).cloned().ok_or_else(missing)
+    };
+    let roots = roots.iter().map(root).collect::<Result<Vec<Pattern>, String>>()?;
+    Ok((roots, made))
 }
 
 fn read(node: NodeText, made: &[Pattern]) -> Result<Pattern, String> {
@@ -116,6 +145,13 @@ fn read(node: NodeText, made: &[Pattern]) -> Result<Pattern, String> {
         NodeText::CallPacked { name, args, more } => call(Callee::Packed(name), args, more)?,
         NodeText::CallTir { name, args, more } => call(Callee::Kernel(name), args, more)?,
         NodeText::Tuple { fields } => PatternKind::Tuple(list(fields)?),
+        NodeText::UnorderedTuple { fields } if fields.len() > MAX_UNORDERED => {
+            return Err(format!("more than {MAX_UNORDERED} fields in any order"));
+        }
+        NodeText::UnorderedTuple { fields } => PatternKind::UnorderedTuple(list(fields)?),
+        NodeText::SameShape { pattern, others } => {
+            PatternKind::SameShape(of(pattern)?, list(others)?)
+        }
         NodeText::TupleGetItem { tuple, index } => PatternKind::TupleGet(of(tuple)?, index),
         NodeText::Or { left, right } => PatternKind::Or(of(left)?, of(right)?),
         NodeText::And { left, right } => PatternKind::And(of(left)?, of(right)?),

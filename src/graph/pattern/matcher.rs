@@ -9,6 +9,8 @@ use crate::{Body, Func, FuncData, Module, Node, TensorType, Value};
 
 /// Deepest nesting of patterns that is matched.
 const MAX_DEPTH: usize = 256;
+/// Most values that are tried for patterns that match together.
+const MAX_TRIES: usize = 1 << 16;
 
 /// Matches patterns against the values of one body.
 pub struct Matcher<'a> {
@@ -30,6 +32,8 @@ pub struct Match {
     /// The bindings of the body that calls of the pattern stand for.
     pub bindings: BTreeSet<usize>,
     values: HashMap<usize, Value>,
+    /// Patterns that stand for values of one shape.
+    same_shapes: Vec<(usize, usize)>,
 }
 
 impl Match {
@@ -69,6 +73,26 @@ impl<'a> Matcher<'a> {
     pub fn find(&self, pattern: &Pattern, value: Value) -> Option<Match> {
         let mut search = Search { cx: self, found: Match::default(), depth: 0 };
         search.value(pattern, value).then_some(search.found)
+    }
+
+    /// The first match of several patterns at once, each at another value of the body. Parts that they share stand for
+    /// one value, so products of one input are found by three patterns with one input.
+    ///
+    /// # Errors
+    /// There are too many values to try.
+    pub fn find_together(&self, patterns: &[Pattern]) -> Result<Option<Match>, String> {
+        let values: Vec<Value> =
+            self.body.bindings.iter().flat_map(|binding| &binding.outputs).copied().collect();
+        let mut search = Search { cx: self, found: Match::default(), depth: 0 };
+        let (mut taken, mut tries) = (vec![], 0);
+        let found = search.together(patterns, &values, &mut taken, &mut tries);
+        match (found, tries > MAX_TRIES) {
+            (true, _) => Ok(Some(search.found)),
+            (false, true) => {
+                Err(format!("{} patterns match together in too many ways", patterns.len()))
+            }
+            (false, false) => Ok(None),
+        }
     }
 
     /// The call of an operator that a binding is.
@@ -121,12 +145,80 @@ impl Search<'_, '_> {
             return false;
         }
         self.depth += 1;
-        let matched = self.attempt(|search| search.matches(pattern, value));
+        let matched = self.attempt(|search| {
+            search.matches(pattern, value) && {
+                search.found.values.insert(pattern.id(), value);
+                search.shapes_agree(pattern.id())
+            }
+        });
         self.depth -= 1;
-        if matched {
-            self.found.values.insert(pattern.id(), value);
-        }
         matched
+    }
+
+    /// Whether the patterns that have the shape of this one stand for values that do.
+    fn shapes_agree(&self, id: usize) -> bool {
+        let shape = |id: &usize| {
+            let value = self.found.values.get(id)?;
+            Some(self.cx.tensor(*value).map(|ty| &ty.shape))
+        };
+        let of = self.found.same_shapes.iter().filter(|(a, b)| *a == id || *b == id);
+        of.into_iter().all(|(a, b)| match (shape(a), shape(b)) {
+            (Some(a), Some(b)) => a.is_some() && a == b,
+            _ => true,
+        })
+    }
+
+    /// Matches each pattern at a value that no other one took.
+    fn together(
+        &mut self,
+        patterns: &[Pattern],
+        values: &[Value],
+        taken: &mut Vec<Value>,
+        tries: &mut usize,
+    ) -> bool {
+        let Some((first, rest)) = patterns.split_first() else { return true };
+        for value in values {
+            *tries += 1;
+            if *tries > MAX_TRIES {
+                return false;
+            }
+            if taken.contains(value) {
+                continue;
+            }
+            taken.push(*value);
+            let found = self.attempt(|search| {
+                search.value(first, *value) && search.together(rest, values, taken, tries)
+            });
+            if found {
+                return true;
+            }
+            taken.retain(|v| v != value);
+        }
+        false
+    }
+
+    /// Matches each field with another one of the items.
+    fn unordered<T>(
+        &mut self,
+        fields: &[Pattern],
+        items: &[T],
+        taken: &mut Vec<usize>,
+        matches: &dyn Fn(&mut Self, &Pattern, &T) -> bool,
+    ) -> bool {
+        let Some((first, rest)) = fields.split_first() else { return true };
+        (0..items.len()).any(|at| {
+            if taken.contains(&at) {
+                return false;
+            }
+            taken.push(at);
+            let found = self.attempt(|search| {
+                matches(search, first, &items[at]) && search.unordered(rest, items, taken, matches)
+            });
+            if !found {
+                taken.pop();
+            }
+            found
+        })
     }
 
     fn matches(&mut self, pattern: &Pattern, value: Value) -> bool {
@@ -149,6 +241,24 @@ impl Search<'_, '_> {
                 self.found.bindings.insert(at);
                 values.len() == fields.len()
                     && fields.iter().zip(values).all(|(field, value)| self.value(field, *value))
+            }
+            PatternKind::UnorderedTuple(fields) => {
+                let Some(at) = cx.definition(value) else { return false };
+                let Node::Tuple(values) = &cx.body.bindings[at].node else { return false };
+                self.found.bindings.insert(at);
+                let matches =
+                    |search: &mut Self, field: &Pattern, value: &Value| search.value(field, *value);
+                values.len() == fields.len()
+                    && self.unordered(fields, values, &mut vec![], &matches)
+            }
+            PatternKind::SameShape(inner, others) => {
+                if !self.value(inner, value) {
+                    return false;
+                }
+                for other in others {
+                    self.found.same_shapes.push((inner.id(), other.id()));
+                }
+                self.shapes_agree(inner.id())
             }
             PatternKind::TupleGet(tuple, index) => self.field(tuple, *index, value),
             PatternKind::Or(a, b) => self.value(a, value) || self.value(b, value),
@@ -242,6 +352,12 @@ impl Search<'_, '_> {
             (Operand::Const, PatternKind::Const) => true,
             (Operand::Shape(dims), PatternKind::ShapeOperand(wanted)) => {
                 fits(wanted, dims.iter().copied())
+            }
+            (Operand::Tuple(items), PatternKind::UnorderedTuple(fields)) => {
+                let matches = |search: &mut Self, field: &Pattern, item: &Operand| {
+                    search.operand(field, item)
+                };
+                items.len() == fields.len() && self.unordered(fields, items, &mut vec![], &matches)
             }
             (Operand::Tuple(items), PatternKind::Tuple(fields)) => {
                 items.len() == fields.len()

@@ -140,3 +140,92 @@ fn patterns_are_read_from_json() {
         assert!(why.contains(expected), "{text}: {why}");
     }
 }
+
+#[test]
+fn fields_match_in_any_order() {
+    let joined = module(
+        "x: R.Tensor((2,), \"float32\"), y: R.Tensor((2,), \"float32\")",
+        &[
+            "a = R.exp(x)",
+            "b = R.negative(y)",
+            "c = R.concat((a, b, x), axis=0)",
+            "t = (a, b)",
+            "return (c, t)",
+        ],
+    );
+    let (exp, negative) = (is_op("relax.exp"), is_op("relax.negative"));
+    let concat = |fields: &[&Pattern]| {
+        is_op("relax.concat").call([is_unordered_tuple(fields.iter().copied().cloned())])
+    };
+    // A wildcard first takes what another field needs, and gives it back.
+    assert_eq!(count(&joined, &concat(&[&wildcard(), &negative, &exp])), (1, 3));
+    assert_eq!(count(&joined, &concat(&[&is_var("x"), &exp, &negative])).0, 1);
+    assert_eq!(count(&joined, &concat(&[&negative, &exp])).0, 0);
+    assert_eq!(count(&joined, &concat(&[&negative, &negative.dup(), &exp])).0, 0);
+    assert_eq!(count(&joined, &is_unordered_tuple([negative, exp])).0, 1);
+}
+
+#[test]
+fn shapes_are_those_of_other_parts() {
+    let sums = module(
+        "x: R.Tensor((\"n\", 4), \"float32\"), y: R.Tensor((\"n\", 4), \"float32\"), z: R.Tensor((4,), \"float32\")",
+        &["a = R.add(x, y)", "b = R.add(x, z)", "return (a, b)"],
+    );
+    let add = |same: bool| {
+        let left = wildcard();
+        let right = if same { wildcard().same_shape_as([left.clone()]) } else { wildcard() };
+        is_op("relax.add").call([left, right])
+    };
+    assert_eq!((count(&sums, &add(false)).0, count(&sums, &add(true)).0), (2, 1));
+    // Also where the other part is met later.
+    let right = wildcard();
+    let pattern = is_op("relax.add").call([wildcard().same_shape_as([right.clone()]), right]);
+    assert_eq!(count(&sums, &pattern).0, 1);
+}
+
+#[test]
+fn patterns_match_together_where_they_share_a_part() {
+    let params = "x: R.Tensor((2, 4), \"float32\"), y: R.Tensor((2, 4), \"float32\"), w: R.Tensor((4, 4), \"float32\")";
+    let lines =
+        ["a = R.matmul(y, w)", "b = R.matmul(x, w)", "c = R.matmul(x, w)", "return (a, b, c)"];
+    let network = module(params, &lines);
+    let FuncData::Graph(main) = network.funcs.values().last().unwrap() else { panic!() };
+    let matcher = Matcher::new(&network, main, &main.body);
+    let input = wildcard();
+    let product = |input: &Pattern| is_op("relax.matmul").call([input.clone(), wildcard()]);
+    let pair = [product(&input), product(&input)];
+    let found = matcher.find_together(&pair).unwrap().unwrap();
+    let name = |part: &Pattern| main.values[found.value(part).unwrap()].name.as_str();
+    // `a` has another input than all others.
+    assert_eq!([name(&pair[0]), name(&pair[1]), name(&input)], ["b", "c", "x"]);
+    assert_eq!(found.bindings.len(), 2);
+    let three = [product(&input), product(&input), product(&input)];
+    assert!(matcher.find_together(&three).unwrap().is_none());
+    assert!(
+        matcher.find_together(&[product(&wildcard()), product(&wildcard())]).unwrap().is_some()
+    );
+    // Two patterns are never one value.
+    let (x, y) = (is_var("x"), is_var("y"));
+    assert!(matcher.find_together(&[product(&y), product(&y)]).unwrap().is_none());
+    assert!(matcher.find_together(&[product(&y), product(&x)]).unwrap().is_some());
+    let text = r#"{"nodes": [{"kind": "wildcard"}, {"kind": "op", "name": "matmul", "args": [0], "more": true},
+        {"kind": "op", "name": "matmul", "args": [0], "more": true},
+        {"kind": "unordered_tuple", "fields": [0]}, {"kind": "same_shape", "pattern": 0, "others": [1]}], "roots": [1, 2]}"#;
+    let (roots, nodes) = together_from_json(text).unwrap();
+    assert_eq!((roots.len(), nodes.len()), (2, 5));
+    let found = matcher.find_together(&roots).unwrap().unwrap();
+    assert_eq!(main.values[found.value(&nodes[0]).unwrap()].name, "x");
+    let mut many: Vec<String> = vec![];
+    for at in 0..60 {
+        many.push(format!("v{at} = R.add(x, y)"));
+    }
+    many.push("return v0".to_owned());
+    let lines: Vec<&str> = many.iter().map(String::as_str).collect();
+    let network = module(params, &lines);
+    let FuncData::Graph(main) = network.funcs.values().last().unwrap() else { panic!() };
+    let matcher = Matcher::new(&network, main, &main.body);
+    let adds = [(); 4].map(|()| is_op("relax.add"));
+    assert!(matcher.find_together(&adds).unwrap().is_some());
+    let never = [&adds[..], &[is_op("relax.exp")]].concat();
+    assert!(matcher.find_together(&never).unwrap_err().contains("too many ways"));
+}

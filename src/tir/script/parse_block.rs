@@ -27,7 +27,9 @@ impl Parser<'_> {
         let [item] = &w.items[..] else { return Err(self.unsupported(w)) };
         let Py::Call(call) = &item.context_expr else { return Err(self.unsupported(w)) };
         let name = match (path(&call.func).as_deref(), &call.arguments.args[..]) {
-            (Some("T.sblock" | "T.block"), [Py::StringLiteral(name)]) => name.value.to_str().to_string(),
+            (Some("T.sblock" | "T.block"), [Py::StringLiteral(name)]) => {
+                name.value.to_str().to_string()
+            }
             (Some("T.sblock" | "T.block"), []) => String::new(),
             _ => return Err(self.unsupported(&item.context_expr)),
         };
@@ -96,7 +98,9 @@ impl Parser<'_> {
                     (Some("T.where"), [cond]) => header.predicate = Some(self.condition(cond)?),
                     (Some("T.reads"), regions) => header.reads = self.regions(regions)?,
                     (Some("T.writes"), regions) => header.writes = self.regions(regions)?,
-                    (Some("T.sblock_attr" | "T.block_attr"), [attrs]) => header.annotations = self.dict(attrs)?,
+                    (Some("T.sblock_attr" | "T.block_attr"), [attrs]) => {
+                        header.annotations = self.dict(attrs)?
+                    }
                     _ => return Ok(false),
                 }
                 Ok(true)
