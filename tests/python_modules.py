@@ -187,7 +187,71 @@ class Module:
     assert reflex.compile(script, target=tvm.target.Target("nvidia/nvidia-a100")).functions == ["main"]
 
 
+PATTERNS = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((2, 4), "float32"), y: R.Tensor((2, 4), "float32"), w: R.Tensor((4, 4), "float32")):
+        with R.dataflow():
+            a = R.matmul(y, w)
+            b = R.matmul(x, w)
+            c = R.matmul(x, w)
+            d = R.add(b, c)
+            e = R.concat((a, d), axis=0)
+            f = R.multiply(e, R.const(2.0, "float32"))
+            R.output(f)
+        return f
+"""
+
+
+def patterns_match_what_those_of_tvm_match():
+    from reflex import dpl as ours
+    from tvm.relax import dpl as theirs
+
+    main = tvm.script.from_source(PATTERNS)["main"]
+    block = main.body.blocks[0]
+
+    def together(make):
+        """The names that TVM and reflex find for the same patterns, made by either's words."""
+        with theirs.PatternContext() as context:
+            parts = make(theirs)
+            found = context.match_dfb(block)
+            expected = None if found is None else [str(found[part].name) for part in parts]
+        parts = make(ours)
+        found = ours.find_together(PATTERNS, parts)
+        return expected, [found[0][part] for part in parts] if found else None
+
+    def products(dpl):
+        x, w = dpl.wildcard(), dpl.wildcard()
+        return [dpl.is_op("relax.matmul")(x, w), dpl.is_op("relax.matmul")(x, w)]
+
+    def in_any_order(dpl, unordered, first, second):
+        fields = [dpl.is_op(name)(dpl.wildcard(), dpl.wildcard()) for name in (first, second)]
+        return dpl.is_op("relax.concat")(unordered(fields))
+
+    def of_one_shape(name):
+        def make(dpl):
+            left, right = dpl.wildcard(), dpl.wildcard()
+            same = left.same_shape_as(right)
+            # TVM's is a constraint of the context, ours a pattern.
+            return [dpl.is_op(name)(same if dpl is ours else left, right)]
+
+        return make
+
+    assert together(products) == (["b", "c"], ["b", "c"])
+    values = relax.analysis.get_var2val(main)
+    for first, second, matches in [("add", "matmul", True), ("matmul", "add", True), ("add", "add", False)]:
+        names = (f"relax.{first}", f"relax.{second}")
+        pattern = in_any_order(theirs, theirs.UnorderedTuplePattern, *names)
+        assert pattern.match(block.bindings[4].value, values) == matches, names
+        found = ours.find(PATTERNS, in_any_order(ours, ours.is_unordered_tuple, *names))
+        assert [match["value"] for match in found] == (["e"] if matches else []), names
+    assert together(of_one_shape("relax.add")) == (["d"], ["d"])
+    assert together(of_one_shape("relax.multiply")) == (None, None)
+
+
 they_are_modules_of_tvm()
+patterns_match_what_those_of_tvm_match()
 targets_are_those_of_tvm()
 shapes_are_computed_on_a_heap()
 destination_passing_calls_are_those_of_tvm()
