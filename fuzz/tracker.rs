@@ -24,7 +24,7 @@ struct Wait {
     priority: i64,
 }
 
-/// What the tracker's state is after all that was said, without its structure: in the order of what was said.
+/// The tracker's state without its structure: offers and waits in the order in which they were said.
 #[derive(Default)]
 struct Said {
     offers: Vec<Offer>,

@@ -3,8 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-use super::Argument;
-use super::sampling::Random;
+use super::random::Random;
 use crate::schedule::{Schedule, ScheduleError};
 use crate::{Buffer, Scope, Var};
 
@@ -53,7 +52,7 @@ pub struct Args {
     /// The generator of the trace, if it has a seed.
     random: Cell<Option<Random>>,
     /// A decision that was drawn, which the instruction is to record.
-    decided: RefCell<Option<Argument>>,
+    decided: RefCell<Option<Value>>,
 }
 
 impl Args {
@@ -74,11 +73,11 @@ impl Args {
         self.random.set(Some(random));
     }
 
-    pub fn decide(&self, decision: Argument) {
+    pub fn decide(&self, decision: Value) {
         *self.decided.borrow_mut() = Some(decision);
     }
 
-    pub fn decided(&self) -> Option<Argument> {
+    pub fn decided(&self) -> Option<Value> {
         self.decided.borrow_mut().take()
     }
 

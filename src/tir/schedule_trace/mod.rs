@@ -34,6 +34,7 @@
 mod arguments;
 mod parse;
 mod primitives;
+mod random;
 mod replay;
 mod sampling;
 

@@ -4,15 +4,19 @@ use std::collections::HashMap;
 
 use super::arguments::{Args, Value};
 use super::parse::parse_instruction;
-use super::primitives::{PRIMITIVES, Primitive};
-use super::sampling::Random;
+use super::primitives::{ABSENT, PRIMITIVES, Primitive};
+use super::random::Random;
 use super::{Argument, Instruction, Trace, TraceError};
 use crate::PrimFunc;
 use crate::schedule::Schedule;
 
 impl Instruction {
     /// Puts a decision in the place of none.
-    fn record(&mut self, decision: Argument) {
+    fn record(&mut self, decision: &Value) {
+        let decision = match decision {
+            Value::List(items) => Argument::List(items.iter().map(number).collect()),
+            one => number(one),
+        };
         let params =
             PRIMITIVES.iter().find(|p| p.name == self.primitive).map_or(&[][..], |p| p.params);
         let place = params.iter().position(|param| *param == "decision?");
@@ -24,6 +28,13 @@ impl Instruction {
             Some(at) => self.args[at].1 = decision,
             None => self.args.push((Some("decision".to_owned()), decision)),
         }
+    }
+}
+
+fn number(value: &Value) -> Argument {
+    match value {
+        Value::Int(n) => Argument::Int(*n),
+        other => unreachable!("a decision is numbers, not {other:?}"),
     }
 }
 
@@ -101,7 +112,7 @@ impl Replay {
                 self.names.extend(results.iter().cloned().zip(values));
                 let mut applied = Instruction { line: 0, results, ..instruction.clone() };
                 if let Some(decision) = args.decided() {
-                    applied.record(decision);
+                    applied.record(&decision);
                 }
                 self.random = args.random();
                 let results = applied.results.clone();
@@ -119,6 +130,9 @@ impl Replay {
         let name = &instruction.primitive;
         let primitive = PRIMITIVES.iter().find(|p| p.name == name || p.also == name);
         let primitive = primitive.ok_or_else(|| {
+            if let Some((_, why)) = ABSENT.iter().find(|(absent, _)| absent == name) {
+                return format!("no primitive {name:?}: {why}");
+            }
             let names: Vec<&str> = PRIMITIVES.iter().map(|p| p.name).collect();
             format!("no primitive {name:?}; there are {}", names.join(", "))
         })?;

@@ -1,48 +1,12 @@
 //! Decisions of sampling instructions: those that a trace records, and those that are drawn.
 
-use super::Argument;
 use super::arguments::{Args, Value, refused};
+use super::random::Random;
 use crate::schedule::Schedule;
 use crate::{Stmt, Var};
 
 /// The largest innermost factor where a trace names none.
 const INNERMOST: i64 = 16;
-
-/// A generator of random numbers, SplitMix64: the same numbers for the same seed, everywhere.
-#[derive(Clone, Copy, Debug)]
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: i64) -> Random {
-        Random(seed.cast_unsigned())
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number from 0 to below 1.
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// A place among weights, as often as each weighs.
-    fn weighted(&mut self, weights: &[f64]) -> usize {
-        let mut left = self.unit() * weights.iter().sum::<f64>();
-        let last = weights.iter().rposition(|w| *w > 0.0).unwrap_or(0);
-        for (place, weight) in weights.iter().enumerate().take(last) {
-            if left < *weight {
-                return place;
-            }
-            left -= weight;
-        }
-        last
-    }
-}
 
 type Outcome = Result<Vec<Value>, String>;
 
@@ -119,7 +83,7 @@ fn factors(
         };
         let factors = draw(&mut random, extent, count as i64)?;
         args.set_random(random);
-        args.decide(Argument::List(factors.iter().map(|n| Argument::Int(*n)).collect()));
+        args.decide(Value::List(factors.iter().copied().map(Value::Int).collect()));
         return Ok(factors);
     }
     let decided = args.ints("decision")?;
@@ -202,7 +166,7 @@ pub fn sample_categorical(_: &mut Schedule, args: &Args) -> Outcome {
         }
         let place = random.weighted(&weights);
         args.set_random(random);
-        args.decide(Argument::Int(place as i64));
+        args.decide(Value::Int(place as i64));
         return Ok(vec![candidates[place].clone()]);
     }
     let decided = args.index("decision")?;
@@ -253,7 +217,7 @@ pub fn sample_compute_location(s: &mut Schedule, args: &Args) -> Outcome {
             }
             let place = places[random.weighted(&vec![1.0; places.len()])];
             args.set_random(random);
-            args.decide(Argument::Int(place));
+            args.decide(Value::Int(place));
             place
         }
     };
@@ -304,15 +268,5 @@ mod tests {
                 assert!(count == 1 || *factors.last().unwrap() <= most, "{factors:?}");
             }
         }
-    }
-
-    #[test]
-    fn weights_of_nothing_are_never_drawn() {
-        let mut random = Random::new(-1);
-        let drawn: Vec<usize> =
-            (0..1_000).map(|_| random.weighted(&[0.0, 1.0, 0.0, 3.0, 0.0])).collect();
-        assert!(drawn.iter().all(|place| [1, 3].contains(place)));
-        let often = drawn.iter().filter(|place| **place == 3).count();
-        assert!((680..820).contains(&often), "{often}");
     }
 }

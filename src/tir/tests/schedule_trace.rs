@@ -282,6 +282,11 @@ fn what_is_refused_says_where_and_why() {
             "def f(sch):\n  sch.get_block('x')",
             "line 2: get_block: no block \"x\"; there are matmul",
         ),
+        (
+            "def f(sch):\n  sch.unsafe_set_dtype(b0, 0, 'float16')",
+            "no primitive \"unsafe_set_dtype\": it would be believed",
+        ),
+        ("def f(sch):\n  sch.rolling_buffer(b0, 0)", "\"rolling_buffer\": it is not built"),
         ("def f(sch):\n  sch.get_loops(b0)", "line 2: get_loops: `b0` is not defined"),
         ("def f(sch):\n  sch.get_loops(1)", "`block` is a number, where a block is needed"),
         ("def f(sch):\n  sch.get_loops()", "the argument `block` is missing"),
