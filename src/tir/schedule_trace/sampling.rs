@@ -1,6 +1,6 @@
 //! Decisions of sampling instructions: those that a trace records, and those that are drawn.
 //!
-//! Decision: docs/decisions/0087-schedule-primitives-of-tvm.md
+//! Decision: docs/decisions/0088-schedule-primitives-of-tvm.md
 
 use super::arguments::{Args, Value, refused};
 use super::random::Random;
