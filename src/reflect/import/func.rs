@@ -26,6 +26,7 @@ impl Writer<'_> {
             self.nodes.expect_var(*param)?;
             let hint = self.nodes.child_text(*param, "name")?;
             self.names.define(*param, hint);
+            self.values.insert(*param);
         }
         let mut texts = vec![];
         for param in &params {
@@ -156,6 +157,7 @@ impl Writer<'_> {
 
     fn define(&mut self, var: NodeId) -> Read<String> {
         let hint = self.nodes.child_text(var, "name")?;
+        self.values.insert(var);
         Ok(self.names.define(var, hint))
     }
 
@@ -172,6 +174,9 @@ impl Writer<'_> {
             "ir.IntImm" => format!("R.prim_value({})", self.prim(value)?),
             "ir.FloatImm" => format!("R.prim_value({})", self.nodes.immediate(value)?),
             key if key.starts_with("prim.") => format!("R.prim_value({})", self.prim(value)?),
+            "ir.Var" if self.nodes.is_scalar(value) && !self.values.contains(&value) => {
+                format!("R.prim_value({})", self.name_of(value)?)
+            }
             _ => self.expr(value)?,
         };
         let ty = self.nodes.child(var, "ty")?;

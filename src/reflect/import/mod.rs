@@ -14,7 +14,7 @@ mod prim;
 mod reader;
 mod types;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use reflex_graph::{Literal, Module, script};
 use reflex_node::graph::{Data, Graph, NodeId};
@@ -39,6 +39,8 @@ struct Writer<'g> {
     places: HashMap<NodeId, usize>,
     /// True inside a kernel, where integers show their type.
     is_kernel: bool,
+    /// Variables that stand for values; other scalar ones are dimensions.
+    values: HashSet<NodeId>,
     /// Functions that are the iterations of loops, by their variables.
     iterations: HashMap<NodeId, Option<NodeId>>,
     /// Numbers of references to nodes, without those to variables where they are bound.
@@ -55,6 +57,7 @@ pub(crate) fn module(graph: &Graph) -> Result<Module, ReflectError> {
         constants: vec![],
         places: HashMap::new(),
         is_kernel: false,
+        values: HashSet::new(),
         iterations: HashMap::new(),
         uses: uses(graph),
     };

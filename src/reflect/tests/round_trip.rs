@@ -62,6 +62,25 @@ fn modules_are_the_same_after_their_nodes_were_saved_and_read() {
     );
 }
 
+/// A number that is a dimension has the dimension's variable as its node, which is no value of the function.
+#[test]
+fn dimensions_that_are_bound_as_numbers_come_back() {
+    let text = r#"
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Prim("int64")) -> R.Prim("int64"):
+        n = T.int64()
+        gv: R.Prim("int64") = R.reflex.match_shape(x, R.shape([n]))
+        gv1: R.Prim("int64") = R.prim_value(n)
+        return gv1
+"#;
+    let module = reflex_graph::script::parse(text, "numbers").expect("a module");
+    let nodes = reflex_reflect::nodes(&module).expect("nodes");
+    let again = print::module(&reflex_reflect::module(&nodes).expect("a module again"));
+    assert!(again.contains("R.prim_value(n)"), "{again}");
+}
+
 /// Nodes with other data, where a change of a text still leaves nodes: refused, or a module like any other.
 #[test]
 fn changed_nodes_are_refused_or_modules_like_any_other() {
