@@ -157,7 +157,18 @@ impl Row<'_> {
         let has = operation == Operation::Fma || self.units.has_dot(self.vectors);
         let fits = has && sorted.windows(2).all(|pair| pair[1] - pair[0] >= bytes) && form.fits();
         let (accumulators, accesses, mask) = (body.accumulators?, body.accesses, body.mask);
-        fits.then_some(MicroKernel { loops, accumulators, accesses, mask, form })
+        // Meanwhile the accumulators are in registers.
+        let reads_them = |access: &Access| {
+            let mut found = access.buffer == accumulators;
+            for e in access.strides.iter().chain([&access.rest]).chain(&mask) {
+                e.visit(&mut |e| {
+                    found |= matches!(e.kind(), ExprKind::Load { buffer, .. } if *buffer == accumulators);
+                });
+            }
+            found
+        };
+        let apart = !accesses.iter().any(reads_them);
+        (fits && apart).then_some(MicroKernel { loops, accumulators, accesses, mask, form })
     }
 }
 

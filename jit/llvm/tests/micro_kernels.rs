@@ -290,6 +290,36 @@ fn what_is_no_tile_stays_a_loop() {
     assert!(!plain().check(&plainest, 2));
 }
 
+/// Accumulators that are an operand too change what later steps read.
+#[test]
+fn accumulators_that_are_operands_stay_in_memory() {
+    let mut f = FuncBuilder::new("recurrence");
+    let x = f.input("x", DType::F32, vec![64.into()]);
+    let y = f.declare_output("y", DType::F32, vec![32.into()]);
+    let acc = f.func_mut().new_buffer("acc", DType::F32, vec![32.into()], Scope::Local);
+    let [first, last, k, lane] = ["a", "b", "k", "l"].map(|name| f.func_mut().new_var(name));
+    let start = Stmt::store(acc, vec![first.into()], f.at(x, &[first.into()]));
+    let end = Stmt::store(y, vec![last.into()], f.at(acc, &[last.into()]));
+    let at = [Expr::var(lane) + 16];
+    let operands = vec![f.at(x, &[k.into()]), f.at(acc, &[lane.into()]), f.at(acc, &at)];
+    let step = Stmt::store(acc, at.to_vec(), Expr::call(Intrin::Fma, operands));
+    let operands = vec![f.at(x, &[k.into()]), f.at(acc, &at), f.at(acc, &[lane.into()])];
+    let back = Stmt::store(acc, vec![lane.into()], Expr::call(Intrin::Fma, operands));
+    let row = Stmt::loop_of(ForKind::Vectorized, lane, 16.into(), Stmt::Seq(vec![step, back]));
+    let body = Stmt::Seq(vec![
+        Stmt::serial(first, 32.into(), start),
+        Stmt::serial(k, 9.into(), row),
+        Stmt::serial(last, 32.into(), end),
+    ]);
+    f.push(Stmt::Allocate { buffer: acc, body: Box::new(body) });
+    let values: Vec<f64> = (0..64).map(|i| f64::from(i) * 0.03 - 0.7).collect();
+    let args = [
+        EvalArg::Tensor(EvalTensor::from_f64(DType::F32, &[64], &values).unwrap()),
+        EvalArg::Tensor(EvalTensor::zeros(DType::F32, &[32])),
+    ];
+    common::check(&f.finish(), &args);
+}
+
 /// `1 / sqrt(variance[()] + epsilon)` is taken once, before the loops.
 #[test]
 fn invariant_roots_are_taken_before_loops() {

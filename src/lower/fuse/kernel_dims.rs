@@ -14,6 +14,7 @@ use std::collections::{HashMap, HashSet};
 
 use cranelift_entity::PrimaryMap;
 use reflex_graph::{Func, Op, TensorType, Value};
+use reflex_tir::arith::Analyzer;
 use reflex_tir::{BinOp, Expr, ExprKind, Var, VarData};
 
 /// An operator with its operands and results.
@@ -162,8 +163,80 @@ fn size(e: &Expr) -> usize {
 
 /// The expression over the kernel's dimensions.
 fn replaced(e: &Expr, own: &[(Expr, Var)]) -> Expr {
-    match own.iter().find(|(part, _)| part == e) {
-        Some((part, var)) => Expr::new(ExprKind::Var { var: *var, dtype: part.dtype() }),
-        None => e.map_children(&mut |e| replaced(e, own)),
+    let name = |part: &Expr, var: &Var| Expr::new(ExprKind::Var { var: *var, dtype: part.dtype() });
+    if let Some((part, var)) = own.iter().find(|(part, _)| part == e) {
+        return name(part, var);
+    }
+    let quotient = own.iter().find_map(|(part, var)| of_quotient(e, part, &name(part, var)));
+    quotient.unwrap_or_else(|| e.map_children(&mut |e| replaced(e, own)))
+}
+
+/// `(a + c * m) // (m * k)` where `part`, which is named `name`, is `a // m + n`: `(name - n + c) // k`. What
+/// strides do one after the other, inference writes as one division.
+fn of_quotient(e: &Expr, part: &Expr, name: &Expr) -> Option<Expr> {
+    let (a, m, n) = match part.kind() {
+        ExprKind::Binary { op: BinOp::Add, a, b } => {
+            let (a, m) = division(a)?;
+            (a, m, b.as_int()?)
+        }
+        ExprKind::Binary { op: BinOp::Sub, a, b } => {
+            let (a, m) = division(a)?;
+            (a, m, b.as_int()?.checked_neg()?)
+        }
+        _ => {
+            let (a, m) = division(part)?;
+            (a, m, 0)
+        }
+    };
+    let (b, by) = division(e)?;
+    let apart = Analyzer::new().simplify(&(b.clone() - a.clone())).as_int()?;
+    let divides = by % m == 0 && apart % m == 0;
+    divides.then(|| (name.clone() + (apart / m - n)).floordiv(by / m))
+}
+
+/// The dividend and the divisor of a division by a positive constant.
+fn division(e: &Expr) -> Option<(&Expr, i64)> {
+    match e.kind() {
+        ExprKind::Binary { op: BinOp::FloorDiv, a, b } => {
+            b.as_int().filter(|m| *m > 0).map(|m| (a, m))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reflex_tir::DType;
+
+    use super::*;
+
+    #[test]
+    fn divisions_of_a_dimension_are_divisions_of_its_name() {
+        let mut vars: PrimaryMap<Var, VarData> = PrimaryMap::new();
+        let mut var = |name: &str| vars.push(VarData { name: name.into(), dtype: DType::I64 });
+        let (n, d) = (var("n"), var("d"));
+        let at = |value: i64| move |v: Var| (v == n).then(|| Expr::i64(value));
+        for part in [
+            (Expr::var(n) + 64).floordiv(128) - 1,
+            (Expr::var(n) + 1).floordiv(2),
+            Expr::var(n).floordiv(3) + 2,
+        ] {
+            let own = [(part.clone(), d)];
+            for add in [-1, 0, 1, 2, 63, 64, 65, 128, 192] {
+                for by in [1, 2, 3, 4, 6, 128, 256] {
+                    let e = (Expr::var(n) + add).floordiv(by) + 5;
+                    let general = replaced(&e, &own);
+                    for value in 0..700 {
+                        let before = Analyzer::new().simplify(&e.substitute(&at(value)));
+                        let whole = Analyzer::new().simplify(&part.substitute(&at(value)));
+                        let named = general.substitute(&|v| (v == d).then(|| whole.clone()));
+                        let after = Analyzer::new().simplify(&named.substitute(&at(value)));
+                        assert_eq!(before, after, "{e:?} as {general:?} where n is {value}");
+                    }
+                }
+            }
+        }
+        let e = replaced(&(Expr::var(n) + 1).floordiv(8), &[((Expr::var(n) + 1).floordiv(2), d)]);
+        assert_eq!(e, Expr::var(d).floordiv(4));
     }
 }

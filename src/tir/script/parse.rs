@@ -269,7 +269,10 @@ impl<'s> Parser<'s> {
         if p.vararg.is_some() || p.kwarg.is_some() || !p.kwonlyargs.is_empty() {
             return Err(self.unsupported(p));
         }
-        for param in p.posonlyargs.iter().chain(&p.args) {
+        let params = || p.posonlyargs.iter().chain(&p.args);
+        // Dimensions of a buffer may be over numbers that are passed behind it.
+        params().for_each(|param| self.number(&param.parameter));
+        for param in params() {
             if let Some(default) = &param.default {
                 return Err(self.unsupported(&**default));
             }
@@ -315,6 +318,18 @@ impl<'s> Parser<'s> {
         Ok(())
     }
 
+    /// Declares a parameter that is a number.
+    fn number(&mut self, param: &ast::Parameter) {
+        let path = param.annotation.as_deref().and_then(path);
+        if let Some(dtype) = path.as_deref().and_then(scalar_type)
+            && dtype != DType::HANDLE
+        {
+            let name = param.name.as_str();
+            let var = self.func.vars.push(crate::VarData { name: name.into(), dtype });
+            self.define(name, Name::Var(var));
+        }
+    }
+
     fn parameter(&mut self, param: &ast::Parameter) -> Read<()> {
         let name = param.name.as_str();
         let Some(annotation) = param.annotation.as_deref() else {
@@ -339,10 +354,13 @@ impl<'s> Parser<'s> {
             self.handles.insert(name.to_string(), at);
             return Ok(());
         }
-        let var = self.func.vars.push(crate::VarData { name: name.into(), dtype });
-        self.func.params.push(Param::Scalar(var));
-        self.define(name, Name::Var(var));
-        Ok(())
+        match self.lookup(name) {
+            Some(Name::Var(var)) if !self.func.params.contains(&Param::Scalar(var)) => {
+                self.func.params.push(Param::Scalar(var));
+                Ok(())
+            }
+            _ => Err(self.refuse(param.range.start(), format!("`{name}` is there twice"))),
+        }
     }
 }
 

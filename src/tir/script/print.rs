@@ -111,11 +111,17 @@ impl<'f> Printer<'f> {
 
     fn function(&mut self) {
         let func = self.func;
+        // Dimensions of a buffer may be over numbers that are passed behind it.
+        for param in &func.params {
+            if let Param::Scalar(var) = param {
+                self.name_var(*var);
+            }
+        }
         let mut params = vec![];
         for param in &func.params {
             params.push(match param {
                 Param::Scalar(var) => {
-                    format!("{}: T.{}", self.name_var(*var), func.vars[*var].dtype)
+                    format!("{}: T.{}", self.vars[var], func.vars[*var].dtype)
                 }
                 Param::Buffer(b) => {
                     let name = self.name_buffer(*b);

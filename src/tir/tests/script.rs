@@ -65,6 +65,22 @@ fn lowered_functions_read_back_the_same() {
 }
 
 /// TVM's text of its own definitions of common operators (`corpus/legalize.py`).
+/// Dimensions over a number that no tensor has alone.
+#[test]
+fn dimensions_over_numbers_behind_them_read_back() {
+    let text = r#"
+@T.prim_func(s_tir=True)
+def double(x: T.Buffer(("n * T.int64(2)",), "float32"), n: T.int64, y: T.Buffer(("n * T.int64(2)",), "float32")):
+    for i in range(n * T.int64(2)):
+        y[i] = x[i] + x[i]
+"#;
+    let func = parse(text).unwrap();
+    assert_eq!(body(&print(&func)), body(text));
+    round_trip(&func);
+    let twice = text.replace("n: T.int64, ", "n: T.int64, n: T.int64, ");
+    assert!(parse(&twice).is_err());
+}
+
 #[test]
 fn what_tvm_prints_reads_and_prints_as_it_was() {
     let corpus = include_str!("corpus/legalized.txt");
