@@ -372,8 +372,9 @@ def find_together(script: str, patterns: Sequence[Pattern]) -> list[dict[Pattern
         see(pattern)
     text = json.dumps({"nodes": nodes, "roots": [numbers[id(pattern)] for pattern in patterns]})
     found = json.loads(str(_reflex["match_patterns"](script, text)))
-    named = lambda values: {parts[at]: name for at, name in enumerate(values) if name is not None}  # noqa: E731
-    return [named(each["values"]) for each in found]
+    return [
+        {parts[at]: name for at, name in enumerate(each["values"]) if name is not None} for each in found
+    ]
 
 
 def function_module(
