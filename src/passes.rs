@@ -43,7 +43,7 @@ use crate::library_function::library_function;
 /// let engine = Engine::builder().pipeline(pipeline).build()?;
 /// assert_eq!(engine.load("examples/softmax.py")?.functions(), ["main"]);
 /// let error = "-fuse".parse::<Pipeline>().unwrap_err().to_string();
-/// assert!(error.starts_with("no pass \"fuse\"; there are decompose_conv_transpose, "), "{error}");
+/// assert!(error.starts_with("no pass \"fuse\"; there are inline_functions, "), "{error}");
 /// # Ok::<(), reflex::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
