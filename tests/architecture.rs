@@ -229,7 +229,7 @@ const LAYOUTS: [Layout; 21] = [
     Layout {
         dir: "src/runtime",
         layers: &[
-            "dtype exported_symbols file_bytes fp timing",
+            "dtype exported_symbols file_bytes fp split_mix timing",
             "abi amx",
             "alloc error function host object shape string type_info types value",
             "array bundle closure device map module storage threads",

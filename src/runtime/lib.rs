@@ -30,6 +30,7 @@ pub mod module;
 pub mod object;
 pub mod registry;
 pub mod shape;
+pub mod split_mix;
 pub mod storage;
 pub mod string;
 pub mod tensor;

@@ -1,5 +1,6 @@
 //! Two interleaved samples: the ratio of their medians with a confidence interval.
 
+use reflex_runtime::split_mix::split_mix;
 use serde::Serialize;
 
 /// Resamples for the interval.
@@ -105,20 +106,6 @@ fn resample([a, b]: [&[f64]; 2], state: &mut u64, drawn: &mut [Vec<f64>; 2]) {
 fn median(sample: &mut [f64]) -> f64 {
     let middle = sample.len() / 2;
     *sample.select_nth_unstable_by(middle, f64::total_cmp).1
-}
-
-/// Returns the next number of SplitMix64 (Steele, Lea and Flood 2014).
-///
-/// ```
-/// let mut state = 0;
-/// assert_ne!(reflex::stats::split_mix(&mut state), reflex::stats::split_mix(&mut state));
-/// ```
-pub fn split_mix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ mod difference;
 mod histogram;
 mod latency;
 
-pub use comparison::{Comparison, split_mix};
+pub use comparison::Comparison;
 pub use difference::Difference;
 pub use histogram::Histogram;
 pub use latency::Latency;
+pub use reflex_runtime::split_mix::split_mix;

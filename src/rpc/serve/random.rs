@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use reflex_runtime::dtype::{DType, code};
 use reflex_runtime::error::Error;
 use reflex_runtime::function;
+use reflex_runtime::split_mix::split_mix;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 
@@ -25,7 +26,7 @@ pub fn fill(args: &[AnyView<'_>]) -> Result<Any, Error> {
     let mut state = CALLS.fetch_add(1, Ordering::Relaxed);
     with_bytes_mut(&tensor, |bytes| {
         for element in bytes.chunks_exact_mut(size) {
-            element.copy_from_slice(&word(next(&mut state)).to_le_bytes()[..size]);
+            element.copy_from_slice(&word(split_mix(&mut state)).to_le_bytes()[..size]);
         }
     })?;
     Ok(Any::NONE)
@@ -42,15 +43,6 @@ fn word_of(dtype: DType) -> Option<fn(u64) -> u64> {
         (code::BOOL, 8, 1) => |r| r >> 63,
         _ => return None,
     })
-}
-
-/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

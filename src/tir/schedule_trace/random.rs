@@ -1,5 +1,7 @@
 //! The generator that decisions are drawn from.
 
+use reflex_runtime::split_mix::split_mix;
+
 /// A generator of random numbers, SplitMix64: the same numbers for the same seed, everywhere.
 #[derive(Clone, Copy, Debug)]
 pub struct Random(u64);
@@ -9,17 +11,9 @@ impl Random {
         Random(seed.cast_unsigned())
     }
 
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
     /// A number from 0 to below 1.
     fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+        (split_mix(&mut self.0) >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// A place among weights, as often as each weighs.
