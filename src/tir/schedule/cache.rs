@@ -12,11 +12,8 @@ impl Schedule {
     /// it among the same loops. Returns the name of the copying block.
     pub fn cache_write(&mut self, name: &str, scope: Scope) -> Result<String, ScheduleError> {
         let block = self.get_block(name)?.clone();
-        self.require_movable("cache_write", name)?;
+        let (buffer, indices) = self.writer_alone("cache_write", &block)?;
         let refuse = |why: &str| self.refuse("cache_write", name, why);
-        let (buffer, indices, _) = self.single_store("cache_write", &block)?;
-        self.sole_writer(buffer).map_err(|why| refuse(&why))?;
-        self.require_whole_function(buffer).map_err(|why| refuse(&why))?;
         let shape = &self.func.buffers[buffer].shape;
         let extent = |e: &Expr| {
             let var = e.as_var()?;
@@ -34,11 +31,7 @@ impl Schedule {
             return Err(refuse("it updates what the buffer held before"));
         }
         let top = self.top_statement(name).expect("the block was found").clone();
-        let readers = self.readers(buffer);
-        let mut around = tree::blocks(&top).into_iter().filter(|b| b.name != name);
-        if let Some(other) = around.find(|b| readers.contains(&b.name)) {
-            return Err(refuse(&format!("`{}` reads the buffer in the same loops", other.name)));
-        }
+        self.require_no_reader(&top, name, buffer).map_err(|why| refuse(&why))?;
         let cache = self.cache_of(buffer, scope);
         let rewritten = tree::replace_block(&top, name, |b| {
             Stmt::Block(Box::new(with_buffer(b, buffer, cache)))
@@ -88,6 +81,35 @@ impl Schedule {
         let read = self.func.buffers[buffer].name.clone();
         self.note(format!("cache_read {name} {read} {scope:?} -> {copy}"));
         Ok(copy)
+    }
+
+    /// The buffer that a block alone writes, for the whole function, and the indices that it does so at.
+    pub(super) fn writer_alone<'b>(
+        &self,
+        primitive: &'static str,
+        block: &'b Block,
+    ) -> Result<(Buffer, &'b [Expr]), ScheduleError> {
+        let refuse = |why: String| self.refuse(primitive, &block.name, why);
+        self.require_movable(primitive, &block.name)?;
+        let (buffer, indices, _) = self.single_store(primitive, block)?;
+        self.sole_writer(buffer).map_err(refuse)?;
+        self.require_whole_function(buffer).map_err(refuse)?;
+        Ok((buffer, indices))
+    }
+
+    /// Refuses a buffer that another block than `name` reads in the statement `top`.
+    pub(super) fn require_no_reader(
+        &self,
+        top: &Stmt,
+        name: &str,
+        buffer: Buffer,
+    ) -> Result<(), String> {
+        let readers = self.readers(buffer);
+        let mut around = tree::blocks(top).into_iter().filter(|b| b.name != name);
+        match around.find(|b| readers.contains(&b.name)) {
+            Some(other) => Err(format!("`{}` reads the buffer in the same loops", other.name)),
+            None => Ok(()),
+        }
     }
 
     /// Refuses a buffer that is allocated for a statement alone: nothing outside of it can name it.

@@ -1,8 +1,9 @@
 //! Taking the constant of a padding out into a block of its own.
 
+use super::compute_inline::loads;
 use super::state::{Schedule, ScheduleError};
 use super::tree::{self, loops_between, splice_before};
-use crate::{Block, Expr, ExprKind, For, Intrin, IterKind, Stmt, Var};
+use crate::{Block, ExprKind, For, Intrin, IterKind, Stmt, Var};
 
 impl Schedule {
     /// `for i { Y[i] = if_then_else(c(i), f(i), p) }` becomes `for i' { Y[i'] = p }; for i { if c(i) { Y[i] = f(i) } }`,
@@ -22,7 +23,7 @@ impl Schedule {
             },
             _ => return Err(refuse("its value is no choice between two")),
         };
-        if loads(&padding) || loads(&inside) {
+        if !loads(&padding).is_empty() || !loads(&inside).is_empty() {
             return Err(refuse("its padding or the condition depends on loaded elements"));
         }
         if block.iters.iter().any(|i| i.kind != IterKind::Spatial) || block.init.is_some() {
@@ -31,11 +32,7 @@ impl Schedule {
         if !self.is_injective(&block) && !self.show_injective(&block) {
             return Err(refuse("two instances are not shown to store to different elements"));
         }
-        let mut own = false;
-        inner.visit(&mut |e| {
-            own |= matches!(e.kind(), ExprKind::Load { buffer: b, .. } if *b == buffer);
-        });
-        if own {
+        if loads(&inner).contains(&buffer) {
             return Err(refuse("it loads what it stores"));
         }
         let path = self.path_to_block("decompose_padding", name)?;
@@ -77,10 +74,4 @@ impl Schedule {
         self.note(format!("decompose_padding {name} {} -> {new_name}", self.name(at)));
         Ok(new_name)
     }
-}
-
-fn loads(e: &Expr) -> bool {
-    let mut found = false;
-    e.visit(&mut |e| found |= matches!(e.kind(), ExprKind::Load { .. }));
-    found
 }

@@ -77,11 +77,8 @@ impl Schedule {
     /// other reader of it among the same loops.
     pub fn reindex_write(&mut self, name: &str, scope: Scope) -> Result<Reindexed, ScheduleError> {
         let block = self.get_block(name)?.clone();
-        self.require_movable("reindex", name)?;
+        let (buffer, indices) = self.writer_alone("reindex", &block)?;
         let refuse = |why: &str| self.refuse("reindex", name, why);
-        let (buffer, indices, _) = self.single_store("reindex", &block)?;
-        self.sole_writer(buffer).map_err(|why| refuse(&why))?;
-        self.require_whole_function(buffer).map_err(|why| refuse(&why))?;
         let iters = self.axes(&block, indices).map_err(refuse)?;
         let shape = &self.func.buffers[buffer].shape;
         let spatial = block.spatial_iters().count();
@@ -105,11 +102,7 @@ impl Schedule {
             return Err(refuse("it updates what the buffer held before"));
         }
         let top = self.top_statement(name).expect("the block was found").clone();
-        let readers = self.readers(buffer);
-        let mut around = tree::blocks(&top).into_iter().filter(|b| b.name != name);
-        if let Some(other) = around.find(|b| readers.contains(&b.name)) {
-            return Err(refuse(&format!("`{}` reads the buffer in the same loops", other.name)));
-        }
+        self.require_no_reader(&top, name, buffer).map_err(|why| refuse(&why))?;
         let indices = indices.to_vec();
         let cache = self.reindexed(&block, buffer, scope, &iters);
         let used = of(&block, &iters);
