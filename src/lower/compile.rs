@@ -4,8 +4,7 @@
 //! lower, generate code. The order of the result does not depend on who was faster.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use reflex_graph::Module;
@@ -228,34 +227,19 @@ type Outcome = Result<(ObjectFile, bool), LowerError>;
 fn compile_all(kernels: &[PrimFunc], options: &Options, tools: &Toolchain<'_>) -> Vec<Outcome> {
     let wanted = options.cpus.iter().flat_map(|cpu| kernels.iter().map(move |k| (cpu, k)));
     let wanted: Vec<_> = wanted.collect();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let jobs = if options.jobs == 0 { cores } else { options.jobs };
-    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let slots: Vec<Mutex<Option<Outcome>>> = wanted.iter().map(|_| Mutex::new(None)).collect();
-    let failed = AtomicUsize::new(0);
-    let work = || {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some((cpu, kernel)) = wanted.get(at) else { return };
-            if failed.load(Ordering::Relaxed) > 0 {
-                continue;
-            }
-            let outcome = compile_one(kernel, cpu, options, tools);
-            failed.fetch_add(usize::from(outcome.is_err()), Ordering::Relaxed);
-            *slots[at].lock().expect("no worker panics with the lock") = Some(outcome);
-            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-            let (total, name) = (wanted.len(), kernel.name.as_str());
-            (tools.progress)(Progress { done, total, name });
+    let (done, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let mut outcomes = in_parallel(wanted.len(), options.jobs, |at| {
+        let (cpu, kernel) = wanted[at];
+        if failed.load(Ordering::Relaxed) {
+            return None;
         }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..jobs.min(wanted.len()) {
-            scope.spawn(work);
-        }
-        work();
+        let outcome = compile_one(kernel, cpu, options, tools);
+        failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
+        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+        let (total, name) = (wanted.len(), kernel.name.as_str());
+        (tools.progress)(Progress { done, total, name });
+        Some(outcome)
     });
-    let mut outcomes: Vec<Option<Outcome>> =
-        slots.into_iter().map(|s| s.into_inner().expect("no worker panicked")).collect();
     // The first error stands for all: what came after it was not tried.
     if let Some(at) = outcomes.iter().position(|o| matches!(o, Some(Err(_)))) {
         return outcomes.swap_remove(at).into_iter().collect();

@@ -484,14 +484,31 @@ impl Expr {
 
     /// The direct operands, in order.
     pub fn children(&self) -> Vec<&Expr> {
+        let mut list = vec![];
+        self.for_each_child(&mut |e| list.push(e));
+        list
+    }
+
+    /// Calls `f` on the direct operands, in order.
+    pub fn for_each_child<'e>(&'e self, f: &mut dyn FnMut(&'e Expr)) {
         match self.kind() {
-            ExprKind::Int { .. } | ExprKind::Float { .. } | ExprKind::Var { .. } => vec![],
-            ExprKind::Binary { a, b, .. } | ExprKind::Compare { a, b, .. } => vec![a, b],
-            ExprKind::And(a, b) | ExprKind::Or(a, b) => vec![a, b],
-            ExprKind::Not(a) | ExprKind::Cast { value: a, .. } => vec![a],
-            ExprKind::Select { cond, on_true, on_false } => vec![cond, on_true, on_false],
-            ExprKind::Load { indices, .. } => indices.iter().collect(),
-            ExprKind::Call { args, .. } => args.iter().collect(),
+            ExprKind::Int { .. } | ExprKind::Float { .. } | ExprKind::Var { .. } => {}
+            ExprKind::Binary { a, b, .. }
+            | ExprKind::Compare { a, b, .. }
+            | ExprKind::And(a, b)
+            | ExprKind::Or(a, b) => {
+                f(a);
+                f(b);
+            }
+            ExprKind::Not(a) | ExprKind::Cast { value: a, .. } => f(a),
+            ExprKind::Select { cond, on_true, on_false } => {
+                f(cond);
+                f(on_true);
+                f(on_false);
+            }
+            ExprKind::Load { indices: list, .. } | ExprKind::Call { args: list, .. } => {
+                list.iter().for_each(f);
+            }
         }
     }
 
@@ -569,25 +586,7 @@ impl Expr {
     /// Calls `f` on this node and every node below, parents first.
     pub fn visit(&self, f: &mut dyn FnMut(&Expr)) {
         f(self);
-        let list: &[Expr] = match self.kind() {
-            ExprKind::Int { .. } | ExprKind::Float { .. } | ExprKind::Var { .. } => &[],
-            ExprKind::Binary { a, b, .. }
-            | ExprKind::Compare { a, b, .. }
-            | ExprKind::And(a, b)
-            | ExprKind::Or(a, b) => {
-                a.visit(f);
-                return b.visit(f);
-            }
-            ExprKind::Not(a) | ExprKind::Cast { value: a, .. } => return a.visit(f),
-            ExprKind::Select { cond, on_true, on_false } => {
-                cond.visit(f);
-                on_true.visit(f);
-                return on_false.visit(f);
-            }
-            ExprKind::Load { indices, .. } => indices,
-            ExprKind::Call { args, .. } => args,
-        };
-        list.iter().for_each(|e| e.visit(f));
+        self.for_each_child(&mut |e| e.visit(f));
     }
 }
 

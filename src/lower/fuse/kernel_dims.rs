@@ -35,14 +35,15 @@ impl KernelDims {
     pub fn of(graph: &Func, members: &[OpValues<'_>]) -> KernelDims {
         let group = Group::of(graph, members);
         let mut dims = KernelDims {
-            vars: graph.syms.clone(),
+            vars: PrimaryMap::new(),
             own: vec![],
             types: HashMap::new(),
             ops: members.iter().map(|(op, ..)| (*op).clone()).collect(),
         };
         let mut refused = HashSet::new();
         loop {
-            dims.own = choose(&group, &refused, &mut graph.syms.clone());
+            dims.vars = graph.syms.clone();
+            dims.own = choose(&group, &refused, &mut dims.vars);
             let unbound = dims.unbound(&group);
             let hides = |e: &Expr| vars(e).iter().any(|v| unbound.contains(v));
             let lost: Vec<Expr> =
@@ -52,8 +53,6 @@ impl KernelDims {
             }
             refused.extend(lost);
         }
-        // Again, for the names.
-        dims.own = choose(&group, &refused, &mut dims.vars);
         let own = &dims.own;
         dims.ops.iter_mut().for_each(|op| op.dims_mut(&mut |e| *e = replaced(e, own)));
         let over = |ty: &TensorType| {

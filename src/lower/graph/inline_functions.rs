@@ -36,6 +36,9 @@ pub fn inline_functions(module: &mut Module, max_size: usize) -> Result<(), Lowe
     let roots: Vec<FuncId> = graph.roots(module).collect();
     let arities = arities(module);
     for id in graph.callees_first() {
+        if !graph.mentions_others(id) {
+            continue;
+        }
         for _ in 0..MAX_ROUNDS {
             let FuncData::Graph(func) = &module.funcs[id] else { break };
             let mut func = func.clone();
@@ -51,7 +54,9 @@ pub fn inline_functions(module: &mut Module, max_size: usize) -> Result<(), Lowe
         }
     }
     let needed = graph.reached(roots);
-    remove(module, |id| !needed.contains(&id));
+    if module.funcs.iter().any(|(id, func)| is_graph(func) && !needed.contains(&id)) {
+        remove(module, |id| !needed.contains(&id));
+    }
     Ok(())
 }
 
@@ -115,9 +120,12 @@ fn depth_of(body: &Body) -> usize {
     nested.map(|body| 1 + depth_of(body)).max().unwrap_or(0)
 }
 
+fn is_graph(func: &FuncData) -> bool {
+    matches!(func, FuncData::Graph(_))
+}
+
 /// Removes graph functions, and renumbers what stays.
 fn remove(module: &mut Module, goes: impl Fn(FuncId) -> bool) {
-    let is_graph = |func: &FuncData| matches!(func, FuncData::Graph(_));
     let mut kept: PrimaryMap<FuncId, FuncData> = PrimaryMap::new();
     let mut new = vec![];
     for (id, func) in std::mem::take(&mut module.funcs) {

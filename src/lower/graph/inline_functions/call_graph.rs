@@ -111,6 +111,11 @@ impl CallGraph {
         self.recursive.contains(&id)
     }
 
+    /// Returns true if a function calls one, or has one as a value.
+    pub fn mentions_others(&self, id: FuncId) -> bool {
+        self.callees.get(&id).is_some_and(|callees| !callees.is_empty())
+    }
+
     /// Number of calls of a function, and of places that it is a value at.
     pub fn mentions(&self, id: FuncId) -> usize {
         self.mentions.get(&id).copied().unwrap_or(0)
