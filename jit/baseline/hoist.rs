@@ -9,16 +9,14 @@ use std::collections::HashSet;
 use reflex_tir::{BinOp, Buffer, Expr, ExprKind, For, ForKind, Intrin, PrimFunc, Scope, Stmt, Var};
 
 /// `func` with such expressions before the outermost loop that they are the same in.
-pub fn hoist(func: &PrimFunc) -> PrimFunc {
-    let mut out = func.clone();
+pub fn hoist(mut func: PrimFunc) -> PrimFunc {
     let mut costly = false;
-    func.body.visit_exprs(&mut |e| costly |= is_costly(e));
-    if !costly {
-        return out;
+    func.body.visit_exprs(&mut |e| costly |= divides(e));
+    if costly {
+        let body = func.body.clone();
+        func.body = stmt(&body, &mut func);
     }
-    let body = stmt(&func.body, &mut out);
-    out.body = body;
-    out
+    func
 }
 
 fn stmt(s: &Stmt, func: &mut PrimFunc) -> Stmt {
@@ -125,14 +123,16 @@ impl<'f> Invariants<'f> {
     }
 }
 
-/// Whether an expression divides or takes a root.
+/// Whether an expression has a division or a root in it.
 fn is_costly(e: &Expr) -> bool {
     let mut costly = false;
-    e.visit(&mut |e| {
-        costly |= matches!(
-            e.kind(),
-            ExprKind::Binary { op: BinOp::Div, .. } | ExprKind::Call { op: Intrin::Sqrt, .. }
-        );
-    });
+    e.visit(&mut |e| costly |= divides(e));
     costly
+}
+
+fn divides(e: &Expr) -> bool {
+    matches!(
+        e.kind(),
+        ExprKind::Binary { op: BinOp::Div, .. } | ExprKind::Call { op: Intrin::Sqrt, .. }
+    )
 }

@@ -130,7 +130,7 @@ fn compile_with(
     })?;
     // Dot products of bfloat16 as fused multiply-adds without subnormals: the same bits.
     let signature = raw_signature(func);
-    let func = hoist::hoist(&lower::lower_bf16_dots(func));
+    let func = hoist::hoist(lower::lower_bf16_dots(func));
     let mut unit = Unit::new(&func, target, effort, text == Text::Wanted)?;
     cpu::build(&mut unit)?;
     let (elf, asm) = unit.finish()?;

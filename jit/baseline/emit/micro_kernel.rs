@@ -70,9 +70,7 @@ impl Emitter<'_, '_, '_> {
         self.b.switch_to_block(after);
         Ok(())
     }
-}
 
-impl Emitter<'_, '_, '_> {
     /// The words of a mask for the first `lanes` lanes, of which there may be fewer or more.
     fn store_mask(&mut self, kernel: &MicroKernel<'_>, lanes: Value, words: Value) {
         let (form, at) = (&kernel.form, kernel.form.word_of_mask());

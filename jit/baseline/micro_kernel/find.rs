@@ -40,7 +40,7 @@ impl Units {
             true => Vectors::Avx2,
             false => return None,
         };
-        Some(Units { vectors, avx512_vnni: has("avx512vnni"), avx_vnni: has("avxvnni") })
+        Some(Units { vectors, avx512_vnni: cpu.has_avx512_vnni(), avx_vnni: has("avxvnni") })
     }
 
     fn has_dot(self, vectors: Vectors) -> bool {
