@@ -231,12 +231,23 @@ impl<'f> Emit<'f> {
     /// one of several references; the runtime drops the last one, or one that changed meanwhile.
     pub(crate) fn release_shared(&mut self, slot: Slot) {
         let tag = self.tag(slot);
-        let (object, shared) = (self.b.create_block(), self.b.create_block());
+        let object = self.b.create_block();
         let (last, next) = (self.cold_block(), self.b.create_block());
         let is_object = self.is_object(tag);
         self.b.ins().brif(is_object, object, &[], next, &[]);
         self.b.switch_to_block(object);
-        let counts = self.payload(slot);
+        let object = self.payload(slot);
+        self.drop_shared(object, [last, next]);
+        self.b.switch_to_block(last);
+        self.release_object(slot);
+        self.b.ins().jump(next, &[]);
+        self.b.switch_to_block(next);
+    }
+
+    /// Drops one of several references to an object and goes to `next`; goes to `last` if it is the last one, or
+    /// if the count changes meanwhile.
+    pub(crate) fn drop_shared(&mut self, counts: Value, [last, next]: [Block; 2]) {
+        let shared = self.b.create_block();
         // The combined count is the first field of the header, the strong one its lower half.
         let have = self.b.ins().atomic_load(types::I64, trusted(), counts);
         let strong = self.b.ins().ireduce(types::I32, have);
@@ -247,10 +258,6 @@ impl<'f> Emit<'f> {
         let found = self.b.ins().atomic_cas(trusted(), counts, have, less);
         let done = self.b.ins().icmp(IntCC::Equal, found, have);
         self.b.ins().brif(done, next, &[], last, &[]);
-        self.b.switch_to_block(last);
-        self.release_object(slot);
-        self.b.ins().jump(next, &[]);
-        self.b.switch_to_block(next);
     }
 
     pub(crate) fn is_object(&mut self, tag: Value) -> Value {
@@ -260,20 +267,36 @@ impl<'f> Emit<'f> {
 
     /// Adds a reference to the value in a slot.
     pub(crate) fn retain(&mut self, slot: Slot) {
+        self.retain_times(slot, 1);
+    }
+
+    /// Adds references to the value in a slot, if it is an object.
+    pub(crate) fn retain_times(&mut self, slot: Slot, refs: u32) {
+        if refs == 0 {
+            return;
+        }
         let tag = self.tag(slot);
         let (add, next) = (self.b.create_block(), self.b.create_block());
         let object = self.is_object(tag);
         self.b.ins().brif(object, add, &[], next, &[]);
         self.b.switch_to_block(add);
         let object = self.payload(slot);
-        self.retain_object(object);
+        self.add_references(object, refs);
         self.b.ins().jump(next, &[]);
         self.b.switch_to_block(next);
     }
 
     /// Adds a reference to an object.
     pub(crate) fn retain_object(&mut self, object: Value) {
-        let one = self.i64(reflex_runtime::abi::STRONG_ONE as i64);
+        self.add_references(object, 1);
+    }
+
+    /// Adds references to an object.
+    pub(crate) fn add_references(&mut self, object: Value, refs: u32) {
+        if refs == 0 {
+            return;
+        }
+        let one = self.i64(i64::from(refs) * reflex_runtime::abi::STRONG_ONE as i64);
         // The combined count is the first field of the header.
         self.b.ins().atomic_rmw(types::I64, trusted(), AtomicRmwOp::Add, object, one);
     }

@@ -18,11 +18,13 @@ mod closures;
 mod dynamic;
 mod entries;
 mod frames;
+mod fuse_allocations;
 pub(crate) mod lowering;
 mod packed;
 mod split;
 mod watched;
 
+use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -37,13 +39,14 @@ use reflex_vm::tier::Bailout;
 
 use self::checked::CheckedTensors;
 use self::entries::{EntryPoint, after_calls, body_signature, loops, thunk};
+use self::fuse_allocations::fused_allocations;
 use self::split::{BodyBlocks, MethodBodies};
 use crate::assemble::abi::native_signature;
 use crate::assemble::{CodeUnit, UnitFunc};
 use crate::emit::{Emit, Slot};
 use crate::facts::registers::{self, Reached, RegFact, RegFacts};
 use crate::method::lowering::{InlineDecision, Lowered};
-use crate::recycle::ReusePlans;
+use crate::recycle::{FreeListEntry, ReusePlans};
 
 /// A unit that holds one VM function, and its entry.
 pub(crate) struct CompiledFunction {
@@ -91,6 +94,10 @@ pub(crate) fn compile(
     let entered = bodies.entered(func, points);
     let facts = RegFacts::of(program, func);
     let plans = ReusePlans::of(program, func, &facts);
+    let fused = match shown {
+        Shown::Nothing => fused_allocations(program, func, &facts, &plans),
+        Shown::Calls => HashMap::new(),
+    };
     let mut state = BodyState::default();
     for (id, range) in bodies.iter() {
         let mut function = unit.function(id, body_signature());
@@ -103,7 +110,17 @@ pub(crate) fn compile(
         let blocks = BodyBlocks::new(&mut b, &range);
         let resume = resume.map(|id| CodeUnit::import(b.func, id, native_signature()));
         let e = Emit::new(b, session, regs);
-        let mut body = MethodBody { e, program, func, shown, blocks, resume, plans: &plans, state };
+        let mut body = MethodBody {
+            e,
+            program,
+            func,
+            shown,
+            blocks,
+            resume,
+            plans: &plans,
+            fused: &fused,
+            state,
+        };
         body.dispatch(&bodies, pc, &entered);
         range.for_each(|pc| body.next(&facts, pc));
         body.jump_to_others(&bodies);
@@ -139,6 +156,7 @@ pub(crate) struct MethodBody<'f, 'p> {
     /// The continuation that callees resume if they do not return to native code.
     pub(crate) resume: Option<FuncRef>,
     plans: &'p ReusePlans,
+    fused: &'p HashMap<u32, FreeListEntry>,
     state: BodyState,
 }
 
@@ -214,12 +232,17 @@ impl MethodBody<'_, '_> {
         if let RegFact::Allocated(pc) = self.holds(reg)
             && let Some(free_entry) = self.plans.get(pc)
         {
+            if self.fused.contains_key(&pc) {
+                // The register is empty if the storage was made together with its tensor.
+                return self.e.release(slot);
+            }
             return self.e.recycle(slot, free_entry.on_release());
         }
         match self.holds(reg).is_object() {
             Some(true) => self.e.release_object(slot),
             Some(false) => {}
-            None => self.e.release(slot),
+            // Arguments, and parts of what others hold too, most often.
+            None => self.e.release_shared(slot),
         }
     }
 

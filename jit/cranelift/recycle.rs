@@ -53,11 +53,11 @@ const MAX_ITEMS: usize = 8;
 pub(crate) enum ReusePlan {
     /// A storage of so many bytes, and the free-list entries of the tensors that lie on it.
     Storage { bytes: usize, tensors: Vec<u32> },
-    /// A tensor on the storage in a register.
-    Tensor { storage: u32 },
-    /// A tensor on a storage of so many bytes on a device of the session, to which nothing else
-    /// refers. Traces have such allocations (`trace::optimise::fuse_allocations`).
-    TensorAndStorage { bytes: usize, device: i64 },
+    /// A tensor of these dimensions on the storage in a register.
+    Tensor { storage: u32, dims: Vec<i64> },
+    /// A tensor of these dimensions on a storage of so many bytes on a device of the session, to which
+    /// nothing else refers: see `trace::optimise::fuse_allocations` and `method::fuse_allocations`.
+    TensorAndStorage { bytes: usize, device: i64, dims: Vec<i64> },
     /// A shape heap of this many entries.
     Heap { entries: usize },
     /// A shape.
@@ -197,7 +197,7 @@ impl ReusePlans {
 }
 
 /// The register an operation writes, if any; `DISCARD` is no register.
-fn written(op: &Op) -> Option<u32> {
+pub(crate) fn written(op: &Op) -> Option<u32> {
     match *op {
         Op::CallPacked { dst, .. }
         | Op::CallVm { dst, .. }
@@ -259,8 +259,8 @@ impl EntryAssignment {
                 let offset = args.int(1)?;
                 let shape = args.get(2)?.downcast_ref::<Shape>()?.to_vec();
                 let dtype = args.get(3)?.as_dtype()?.to_string();
-                let kind = ObjectKind::Tensor { storage, offset, shape, dtype };
-                (kind, ReusePlan::Tensor { storage: reg })
+                let plan = ReusePlan::Tensor { storage: reg, dims: shape.clone() };
+                (ObjectKind::Tensor { storage, offset, shape, dtype }, plan)
             }
             Lowering::RecycleHeap => {
                 let entries = args.heap_entries()?;

@@ -553,6 +553,8 @@ pub const TENSOR_DLTENSOR: usize = OBJECT_HEADER_SIZE;
 pub const TENSOR_OWNER: usize = TENSOR_DLTENSOR + DLTENSOR_SIZE;
 /// The first word of the owner of a tensor of this crate whose data is its own.
 pub const TENSOR_OWNER_BLOCK: i64 = type_index::OBJECT as i64 + 1;
+/// Offset of the dimensions of a tensor of this crate; its strides follow them.
+pub const TENSOR_DIMS: usize = TENSOR_OWNER + 48;
 /// Offset of the data pointer in a `DLTensor`.
 pub const DLTENSOR_DATA: usize = 0;
 /// Offset of the device in a `DLTensor`.
@@ -603,6 +605,27 @@ pub const FREE_LIST_SIZE: usize = 32;
 pub const FREE_LIST_HEAD: usize = 0;
 /// Offset of the number of free blocks in a free list.
 pub const FREE_LIST_LEN: usize = 8;
+/// Ranks, from 0 on, of which a thread lists free tensors.
+pub const FREE_TENSOR_RANKS: usize = 5;
+/// Size classes of free tensors of a rank: multiples of [`FREE_TENSOR_STEP`].
+pub const FREE_TENSOR_SIZES: usize = 8;
+/// Bytes between size classes of free tensors.
+pub const FREE_TENSOR_STEP: usize = 64;
+/// Offset of a pointer to the bytes that free tensors may be taken for, behind the lists of a thread. It
+/// is null where there is no free tensor.
+pub const FREE_TENSORS_RESERVE: usize = FREE_TENSOR_RANKS * FREE_TENSOR_SIZES * FREE_LIST_SIZE;
+/// Offset of a pointer to the limit of memory, behind the lists of a thread.
+pub const FREE_TENSORS_LIMIT: usize = FREE_TENSORS_RESERVE + 8;
+
+/// The free list of tensors of a rank whose block is of the size class of `bytes`. A free tensor is whole,
+/// but for its first word, which links to the next one.
+#[inline]
+pub const fn free_tensor_class(rank: usize, bytes: usize) -> Option<usize> {
+    if rank >= FREE_TENSOR_RANKS || bytes > FREE_TENSOR_SIZES * FREE_TENSOR_STEP {
+        return None;
+    }
+    Some(rank * FREE_TENSOR_SIZES + bytes.saturating_sub(1) / FREE_TENSOR_STEP)
+}
 
 const _: () = {
     use std::mem::offset_of;

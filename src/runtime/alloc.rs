@@ -1,6 +1,8 @@
 //! Memory: a pool for object headers, and allocators for tensor data.
 
 pub mod device;
+mod free_list;
+pub mod free_tensors;
 pub mod heap;
 mod live;
 pub mod pool;

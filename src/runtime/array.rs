@@ -86,26 +86,30 @@ unsafe fn release_items(array: *mut Body<Items>) {
 }
 
 /// Releases an array and its items, and arrays whose last reference is an item. Each links to the one
-/// around it by its `capacity`, and counts down its items.
+/// around it by its `capacity`, and counts down its items. The memory of one goes before its last item,
+/// so that a long list is walked once.
 ///
 /// # Safety
 /// No reference to the array is left.
 unsafe fn release_nested(array: *mut Body<Items>) {
-    // SAFETY: every array of the chain has no reference left, so nothing else uses its cell.
+    // SAFETY: every array of the chain has no reference left, so nothing else uses its cell, and its
+    // memory is freed behind the last use of it.
     unsafe {
         let mut here = start(array, ptr::null_mut());
         while !here.is_null() {
             let cell = &raw mut (*here).cell.0;
-            if (*cell).size == 0 {
+            let item = match (*cell).size {
+                0 => Any::NONE,
+                _ => (*cell).data.cast::<Any>().read(),
+            };
+            (*cell).data = (*cell).data.wrapping_add(1);
+            (*cell).size -= 1;
+            if (*cell).size <= 0 {
                 let around = ptr::with_exposed_provenance_mut((*cell).capacity as usize);
                 free(here);
                 here = around;
-                continue;
             }
-            let item = (*cell).data.cast::<Any>();
-            (*cell).data = (*cell).data.add(1);
-            (*cell).size -= 1;
-            if let Some(nested) = release(item.read()) {
+            if let Some(nested) = release(item) {
                 here = start(nested, here);
             }
         }

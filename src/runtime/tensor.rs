@@ -9,20 +9,23 @@
 //! same bytes meanwhile.
 
 use std::any::Any as StdAny;
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use crate::abi::{
-    DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPACK_READ_ONLY, DLTensor, Deleter,
-    OBJECT_HEADER_SIZE, TENSOR_OWNER, TENSOR_OWNER_BLOCK, type_index,
+    BOTH_ONE, DELETE_STRONG, DELETE_WEAK, DLDevice, DLManagedTensor, DLManagedTensorVersioned,
+    DLPACK_READ_ONLY, DLTensor, Deleter, OBJECT_HEADER_SIZE, TENSOR_DIMS, TENSOR_OWNER,
+    TENSOR_OWNER_BLOCK, TVMFFIObject, type_index,
 };
-use crate::alloc::device::{CPU, DeviceAllocator, OwnedBlock};
+use crate::alloc::device::{CPU, DeviceAllocator, OwnedBlock, is_pooled};
+use crate::alloc::free_tensors;
 use crate::device;
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::object::{self, ObjectRef, ObjectType};
+use crate::object::{self, Body, ObjectRef, ObjectType};
 use crate::shape::Shape;
 use crate::storage::Storage;
 use crate::value::impl_object_conversions;
@@ -65,6 +68,7 @@ struct Cell {
 const _: () = {
     assert!(std::mem::offset_of!(Cell, dl) == 0);
     assert!(TENSOR_OWNER == OBJECT_HEADER_SIZE + std::mem::offset_of!(Cell, owner));
+    assert!(TENSOR_DIMS == size_of::<Body<Cell>>());
 };
 
 /// The owner that keeps the data alive. An object owner has the layout of an object value, and no
@@ -145,7 +149,83 @@ impl Drop for Cell {
 }
 
 /// Marks tensors that have a [`Cell`].
-static DELETER: Deleter = object::delete::<Cell>;
+static DELETER: Deleter = delete;
+
+/// The deleter of tensors made here: small ones with memory of their own become free tensors.
+///
+/// # Safety
+/// As for every deleter: `this` is a tensor made here, and `flags` tells which kinds of references are all
+/// released.
+unsafe extern "C" fn delete(this: *mut c_void, flags: c_int) {
+    // SAFETY: the object is a tensor with a cell; if no reference is left, it is this function's.
+    unsafe {
+        if flags != DELETE_STRONG | DELETE_WEAK || !put_on_free_list(this.cast()) {
+            object::delete::<Cell>(this, flags);
+        }
+    }
+}
+
+/// Keeps a tensor for the next one of its kind; returns false if it is not of a kind that is kept.
+///
+/// # Safety
+/// The tensor was made here, and there is no reference to it.
+#[inline]
+unsafe fn put_on_free_list(tensor: *mut TVMFFIObject) -> bool {
+    // SAFETY: the caller passes a tensor with a cell, to which nothing else refers.
+    unsafe {
+        let Cell { dl, owner } = &*tensor.add(1).cast::<Cell>();
+        let Owner::Block(block) = owner else { return false };
+        let Some(bytes) = block.pooled_bytes() else { return false };
+        // What C++ may have changed.
+        let (rank, dims) = (dl.ndim as usize, (&raw const *tensor.cast::<Body<Cell>>()).add(1));
+        let is_as_made = dl.data.cast() == block.data().as_ptr()
+            && dl.shape.cast_const() == dims.cast()
+            && dl.strides == dl.shape.wrapping_add(rank);
+        is_as_made && free_tensors::put(NonNull::new_unchecked(tensor), rank, bytes)
+    }
+}
+
+/// A compact tensor on `bytes` of its own in the CPU's pooled memory, if there is a free tensor of that
+/// kind.
+#[inline]
+fn take_from_free_list(
+    (device, offset): (DLDevice, usize),
+    bytes: usize,
+    shape: &[i64],
+    dtype: DType,
+) -> Option<Tensor> {
+    let tensor = free_tensors::take(shape.len(), bytes)?;
+    // SAFETY: a free tensor was made here and has a cell, and a tail for as many dimensions and strides.
+    // Nothing refers to it but what is returned.
+    unsafe {
+        let (header, dl) = (tensor.as_ptr(), tensor.as_ptr().add(1).cast::<DLTensor>());
+        (*header).combined_ref_count = AtomicU64::new(BOTH_ONE);
+        (*dl).device = device;
+        (*dl).dtype = dtype;
+        (*dl).byte_offset = offset as u64;
+        write_dims((*dl).shape, (*dl).strides, shape);
+        Some(Tensor(ObjectRef::from_raw(tensor)))
+    }
+}
+
+/// Writes dimensions, and the strides of a compact tensor.
+///
+/// # Safety
+/// `dims` and `strides` have room for as many as `shape` has.
+#[inline(always)]
+unsafe fn write_dims(dims: *mut i64, strides: *mut i64, shape: &[i64]) {
+    let mut stride = 1_i64;
+    // No copy by a call: dimensions are few.
+    for (dim, &extent) in shape.iter().enumerate().rev() {
+        // SAFETY: as the caller promises.
+        unsafe {
+            dims.add(dim).write(extent);
+            strides.add(dim).write(stride);
+        }
+        // Overflow needs a dimension of 0 elsewhere; then no element is addressed.
+        stride = stride.wrapping_mul(extent);
+    }
+}
 
 /// A tensor object with a tail for shape and strides.
 #[inline(always)]
@@ -178,18 +258,11 @@ pub(crate) unsafe fn compact(
     Tensor(make(rank, |tail| {
         let dims = tail.cast::<i64>();
         // SAFETY: the tail is as long as `rank` dimensions and as many strides.
-        let strides = unsafe { dims.add(rank) };
-        let mut stride = 1_i64;
-        // No copy by a call: dimensions are few.
-        for dim in (0..rank).rev() {
-            // SAFETY: the tail has `rank` dimensions and strides, and `dim` is less than `rank`.
-            unsafe {
-                dims.add(dim).write(shape[dim]);
-                strides.add(dim).write(stride);
-            }
-            // Overflow needs a dimension of 0 elsewhere; then no element is addressed.
-            stride = stride.wrapping_mul(shape[dim]);
-        }
+        let strides = unsafe {
+            let strides = dims.add(rank);
+            write_dims(dims.as_ptr(), strides.as_ptr(), shape);
+            strides
+        };
         let dl = describe(location, rank, dtype, dims.as_ptr(), strides.as_ptr());
         Cell { dl, owner: owner() }
     }))
@@ -277,7 +350,13 @@ impl Tensor {
         shape: &[i64],
         dtype: DType,
     ) -> Result<Tensor, Error> {
-        let block = OwnedBlock::new(allocator, byte_size(shape, dtype)?)?;
+        let bytes = byte_size(shape, dtype)?;
+        if is_pooled(allocator)
+            && let Some(tensor) = take_from_free_list((DLDevice::CPU, 0), bytes, shape, dtype)
+        {
+            return Ok(tensor);
+        }
+        let block = OwnedBlock::new(allocator, bytes)?;
         let device = block.device();
         Ok(Tensor::on_block(block, device, shape, dtype))
     }
@@ -358,6 +437,11 @@ impl Tensor {
         dtype: DType,
     ) -> Result<Tensor, Error> {
         require_room(shape, dtype, offset, bytes)?;
+        if is_pooled(allocator)
+            && let Some(tensor) = take_from_free_list((device, offset), bytes, shape, dtype)
+        {
+            return Ok(tensor);
+        }
         let block = OwnedBlock::new(allocator, bytes)?;
         let data = block.data().as_ptr().cast();
         let location = DataLocation { data, device, byte_offset: offset as u64 };

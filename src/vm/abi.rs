@@ -158,6 +158,10 @@ pub struct SessionAbi {
     /// One after native code has called a function without code, whose frame is the current one;
     /// the interpreter counts the call. Zero after calls of others.
     pub uncompiled_call: u64,
+    /// The free tensors of the thread that runs the session
+    /// ([`reflex_runtime::alloc::free_tensors::lists`]), set with `object_lists`. They stay empty
+    /// where the session allocates elsewhere than in the pooled memory of the first CPU.
+    pub tensor_lists: *mut c_void,
 }
 
 /// The signature of machine code, in Cranelift's `tail` convention.
@@ -293,6 +297,8 @@ pub const SESSION_RECYCLED: usize = 112;
 pub const SESSION_OBJECT_LISTS: usize = 136;
 /// Offset of [`SessionAbi::uncompiled_call`].
 pub const SESSION_UNCOMPILED_CALL: usize = 144;
+/// Offset of [`SessionAbi::tensor_lists`].
+pub const SESSION_TENSOR_LISTS: usize = 152;
 /// Bytes of a [`FrameHeader`]; the header of `regs` begins this far before it.
 pub const FRAME_HEADER_SIZE: usize = 32;
 /// Offset of [`FrameHeader::resume`] in the header.
@@ -367,6 +373,7 @@ const _: () = {
     assert!(offset_of!(SessionAbi, recycled) == SESSION_RECYCLED);
     assert!(offset_of!(SessionAbi, object_lists) == SESSION_OBJECT_LISTS);
     assert!(offset_of!(SessionAbi, uncompiled_call) == SESSION_UNCOMPILED_CALL);
+    assert!(offset_of!(SessionAbi, tensor_lists) == SESSION_TENSOR_LISTS);
     assert!(size_of::<FrameHeader>() == FRAME_HEADER_SIZE);
     assert!(FRAME_HEADER_SIZE == FRAME_HEADER_SLOTS * size_of::<TVMFFIAny>());
     assert!(offset_of!(FrameHeader, resume) == FRAME_RESUME);

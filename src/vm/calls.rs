@@ -90,6 +90,14 @@ pub unsafe fn call_builtin(
         match (builtin.run())(Context { vm }, views) {
             Ok(value) => {
                 store(regs, dst, value.into_raw());
+                if builtin == Builtin::MakeTuple {
+                    // The tuple has taken over what is read for the last time.
+                    for reg in sources.iter().filter_map(|source| source.last_use()) {
+                        if reg != dst {
+                            store(regs, reg, TVMFFIAny::NONE);
+                        }
+                    }
+                }
                 Ok(())
             }
             Err(error) => {

@@ -98,6 +98,14 @@ impl Source {
         }
     }
 
+    /// The register read for the last time, if it is one.
+    pub fn last_use(self) -> Option<u32> {
+        match self.get() {
+            ArgSource::LastUse(reg) => Some(reg),
+            ArgSource::Reg(_) | ArgSource::Const(_) | ArgSource::Vm => None,
+        }
+    }
+
     /// 0 register, 1 register for the last time, 2 constant, 3 session: an index into
     /// the bases that the interpreter keeps.
     #[inline(always)]
@@ -524,7 +532,8 @@ impl Decoder<'_> {
 }
 
 /// Marks registers that an operation reads for the last time, where the operation can
-/// move a value: VM calls, copies and returns.
+/// move a value: VM calls, copies, tuples and returns. A register that takes the result is written behind
+/// the reads.
 fn mark_last_uses(exec: &Verified<Executable>, function: &Function, code: &mut FuncCode) {
     let (ops, sources) = (&mut code.ops, &mut code.sources);
     for op in ops.iter_mut() {
@@ -534,20 +543,20 @@ fn mark_last_uses(exec: &Verified<Executable>, function: &Function, code: &mut F
         }
     }
     Liveness::of(exec, function).for_each(|pc, live| match &mut ops[pc] {
-        Op::CallVm { args, .. } => {
+        Op::CallVm { args, dst, .. }
+        | Op::Builtin { builtin: Builtin::MakeTuple, args, dst, .. } => {
             let range = args.start as usize..(args.start + args.len) as usize;
             let args = &mut sources[range];
             for at in (0..args.len()).rev() {
                 // A register passed twice is moved by its last mention only.
                 let Some(reg) = args[at].reg() else { continue };
                 let again = args[at + 1..].iter().any(|later| later.reg() == Some(reg));
-                if !live.contains(reg) && !again {
+                if (!live.contains(reg) || reg == *dst) && !again {
                     last_use(&mut args[at]);
                 }
             }
         }
         Op::Copy { src, dst } => {
-            // A copy onto itself writes the register after reading it.
             if src.reg().is_some_and(|reg| !live.contains(reg) || reg == *dst) {
                 last_use(src);
             }

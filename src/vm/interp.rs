@@ -7,7 +7,6 @@
 //! and no atomic is touched beyond counts of values that are copied or dropped.
 
 use reflex_runtime::abi::{TVMFFIAny, type_index};
-use reflex_runtime::alloc::pool;
 use reflex_runtime::function::guard;
 use reflex_runtime::value::AnyView;
 
@@ -340,8 +339,7 @@ unsafe fn first_step(state: *mut State) -> Outcome {
         if (*state).mode == Mode::Bytecode {
             return Outcome::Switch;
         }
-        // The session may have been on another thread before.
-        (*state).abi.object_lists = pool::lists();
+        State::use_free_lists(state);
         let func = (*header((*state).abi.regs)).func;
         if (*state).instrument.is_some() {
             return watched_code(state, func).map_or(Outcome::Switch, Outcome::Enter);

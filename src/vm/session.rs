@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use reflex_runtime::abi::{TVMFFIAny, type_index};
 use reflex_runtime::alloc::device::AllocatorKind;
-use reflex_runtime::alloc::pool;
+use reflex_runtime::alloc::{free_tensors, pool};
 use reflex_runtime::array::Array;
 use reflex_runtime::error::Error;
 use reflex_runtime::value::{Any, AnyView};
@@ -151,6 +151,7 @@ impl Session {
             program: program.id(),
             object_lists: pool::lists(),
             uncompiled_call: 0,
+            tensor_lists: free_tensors::no_lists(),
         };
         let state = Box::new(State {
             abi,

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-use reflex_runtime::abi::{TVMFFIAny, TVMFFIObject, type_index};
+use reflex_runtime::abi::{DLDevice, TVMFFIAny, TVMFFIObject, type_index};
 use reflex_runtime::alloc::device::AllocatorKind;
+use reflex_runtime::alloc::{free_tensors, pool};
 use reflex_runtime::object;
 use reflex_runtime::value::{Any, AnyView};
 
@@ -391,6 +392,24 @@ impl State {
             (*state).abi.pc = 0;
             State::charge(state)?;
             Ok(new)
+        }
+    }
+
+    /// Shows machine code the free lists of this thread: the session may have been on another one before.
+    ///
+    /// # Safety
+    /// `state` is live, and this thread runs it.
+    #[inline]
+    pub unsafe fn use_free_lists(state: *mut State) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            (*state).abi.object_lists = pool::lists();
+            let devices = &raw const (*state).devices;
+            let pooled = (*state).allocator == AllocatorKind::Pooled;
+            (*state).abi.tensor_lists = match pooled && (*devices).first() == DLDevice::CPU {
+                true => free_tensors::lists(),
+                false => free_tensors::no_lists(),
+            };
         }
     }
 

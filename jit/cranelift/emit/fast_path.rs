@@ -205,6 +205,19 @@ impl FastPath<'_, '_> {
     }
 
     fn tuple_item(&mut self, args: &[Operand]) -> Option<FastResult> {
+        let (items, at) = self.item_place(args)?;
+        self.e.retain_at(items, at);
+        Some(FastResult::Owned(self.e.any_at(items, at)))
+    }
+
+    /// An item of a tuple, without a second reference to it.
+    pub(crate) fn borrowed_item(&mut self, args: &[Operand]) -> Option<Bits> {
+        let (items, at) = self.item_place(args)?;
+        Some(self.e.any_at(items, at))
+    }
+
+    /// The items of a tuple, and the offset of one.
+    fn item_place(&mut self, args: &[Operand]) -> Option<(Value, usize)> {
         let &[Operand::Slot(x, tag), _] = args else { return None };
         let index = self.const_int(args.get(1)).filter(|index| (0..1 << 20).contains(index))?;
         let tuple = self.object((x, tag), type_index::ARRAY);
@@ -212,9 +225,7 @@ impl FastPath<'_, '_> {
         let inside = self.e.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, size, index);
         self.require(inside);
         let items = self.e.load(types::I64, tuple, ARRAY_DATA);
-        let at = index as usize * ANY_SIZE;
-        self.e.retain_at(items, at);
-        Some(FastResult::Owned(self.e.any_at(items, at)))
+        Some((items, index as usize * ANY_SIZE))
     }
 
     /// The tensor itself, whose byte offset is zero.

@@ -222,7 +222,10 @@ pub(crate) fn apply(program: &Program, func: &FuncCode, pc: usize, state: &mut [
             }
             set(dst, RegFact::Unknown);
         }
-        Op::Builtin { builtin, dst, .. } => {
+        Op::Builtin { builtin, args, dst } => {
+            if builtin == Builtin::MakeTuple {
+                moved(func, args).for_each(|reg| set(reg, RegFact::NONE));
+            }
             let made = builtin.lowering().recycles().then_some(RegFact::Allocated(pc as u32));
             set(dst, made.or(result_tag(builtin).map(RegFact::Tag)).unwrap_or(RegFact::Unknown));
         }
@@ -260,12 +263,9 @@ fn constant(program: &Program, source: Source) -> RegFact {
     }
 }
 
-/// Registers that a call moves its arguments out of.
+/// Registers that a call or a tuple moves its arguments out of.
 pub(crate) fn moved(func: &FuncCode, args: ArgRange) -> impl Iterator<Item = u32> {
-    func.args(args).iter().filter_map(|source| match source.get() {
-        ArgSource::LastUse(reg) => Some(reg),
-        ArgSource::Reg(_) | ArgSource::Const(_) | ArgSource::Vm => None,
-    })
+    func.args(args).iter().filter_map(|source| source.last_use())
 }
 
 /// The type of the result of a builtin, if it always has the same one.

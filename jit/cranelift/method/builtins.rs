@@ -5,7 +5,7 @@
 use cranelift_codegen::ir::{Block, InstBuilder};
 use reflex_vm::abi::{DISCARD, libcall};
 use reflex_vm::builtins::Builtin;
-use reflex_vm::decode::{ArgRange, ArgSource, Op};
+use reflex_vm::decode::{ArgRange, ArgSource, Op, Source};
 
 use super::MethodBody;
 use crate::emit::fast_path::{FastPath, FastResult, Operand};
@@ -65,10 +65,13 @@ impl MethodBody<'_, '_> {
             return;
         }
         let operands = self.operands(args);
+        if let Some(tensor) = self.fused.get(&pc) {
+            self.tensor_and_storage(pc, tensor, dst);
+        }
         let (slow, next) = (self.e.cold_block(), self.e.b.create_block());
         let free_entry = self.plans.get(pc).filter(|_| dst != DISCARD);
         let result_value = match free_entry {
-            Some(entry) => self.reuse(entry, &operands, slow),
+            Some(entry) => self.reuse(entry, args, &operands, slow),
             None => FastPath { e: &mut self.e, slow }.builtin(builtin, &operands),
         };
         let how = match (&result_value, free_entry) {
@@ -79,7 +82,8 @@ impl MethodBody<'_, '_> {
         self.note(pc, builtin, how);
         match result_value {
             Some(result_value) => {
-                self.store(result_value, dst);
+                let is_empty = self.is_taken(builtin, args, dst);
+                self.store(result_value, dst, is_empty);
                 self.e.b.ins().jump(next, &[]);
                 self.e.b.switch_to_block(slow);
             }
@@ -93,19 +97,51 @@ impl MethodBody<'_, '_> {
         self.e.b.switch_to_block(next);
     }
 
-    /// Pops the object of an allocation, or jumps to `miss`.
+    /// Makes a tensor and its storage, of the register `storage`, by one allocation, and continues behind
+    /// both. The storage's register is empty then, since nothing reads it. If there is no memory, the two
+    /// operations follow.
+    fn tensor_and_storage(&mut self, pc: u32, entry: &FreeListEntry, storage: u32) {
+        let Op::Builtin { args, dst, .. } = self.func.ops[pc as usize + 1] else { return };
+        let operands = self.operands(args);
+        let miss = self.e.cold_block();
+        let Some(tensor) = self.reuse(entry, args, &operands, miss) else { return };
+        self.store(tensor, dst, false);
+        self.release(storage);
+        self.e.store_none(Slot::index(storage as usize));
+        let behind = self.block(pc as usize + 2);
+        self.e.b.ins().jump(behind, &[]);
+        self.e.b.switch_to_block(miss);
+    }
+
+    /// Pops the object of an allocation, or jumps to `miss`. A tuple takes the references of registers that
+    /// are read for the last time.
     fn reuse(
         &mut self,
         entry: &FreeListEntry,
+        args: ArgRange,
         operands: &[Operand],
         miss: Block,
     ) -> Option<FastResult> {
         // The result slot is free between calls.
         let scratch = Slot::index(self.func.result_slot());
-        self.e.reuse(entry, operands, |reg| Slot::index(reg as usize), scratch, miss)
+        let sources = self.func.args(args);
+        let moves = |source: &Source| matches!(source.get(), ArgSource::LastUse(_));
+        let moved: Vec<bool> = sources.iter().map(moves).collect();
+        let slot_of = |reg| Slot::index(reg as usize);
+        let made = self.e.reuse(entry, operands, &moved, slot_of, scratch, miss)?;
+        for reg in registers::moved(self.func, args) {
+            self.e.store_none(Slot::index(reg as usize));
+        }
+        Some(made)
     }
 
-    fn store(&mut self, result_value: FastResult, dst: u32) {
+    /// Whether a tuple takes the reference of a register.
+    fn is_taken(&self, builtin: Builtin, args: ArgRange, reg: u32) -> bool {
+        builtin == Builtin::MakeTuple && registers::moved(self.func, args).any(|taken| taken == reg)
+    }
+
+    /// Stores a result in a register, which may be empty whatever the facts about it say.
+    fn store(&mut self, result_value: FastResult, dst: u32, is_empty: bool) {
         if dst == DISCARD {
             // The result slot is free between calls.
             let slot = Slot::index(self.func.result_slot());
@@ -123,7 +159,9 @@ impl MethodBody<'_, '_> {
             return;
         }
         let slot = Slot::index(dst as usize);
-        self.release(dst);
+        if !is_empty {
+            self.release(dst);
+        }
         match result_value {
             FastResult::None => self.e.store_none(slot),
             FastResult::Scalar { tag, payload } | FastResult::Object { tag, payload } => {

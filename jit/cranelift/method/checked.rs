@@ -39,6 +39,11 @@ impl CheckedTensors {
             }
             Op::Builtin { builtin, args, dst } => {
                 self.check(&CallArgs { program, func, args }, builtin);
+                if builtin == Builtin::MakeTuple {
+                    for reg in moved(func, args) {
+                        self.0.remove(&reg);
+                    }
+                }
                 self.0.remove(&dst);
             }
             Op::CallVm { args, dst, .. } => {

@@ -24,11 +24,13 @@ pub(crate) fn offset(entry: u32) -> usize {
 impl Emit<'_> {
     /// Pops the object of an allocation, or makes a new one if it is of a kind that often escapes, or
     /// goes to `miss` with nothing changed. `slot_of` maps registers to slots, `scratch` is a free slot.
-    /// `None` if that cannot be emitted.
+    /// A tuple takes the references of the operands that are `moved`, all of them slots. `None` if that
+    /// cannot be emitted.
     pub(crate) fn reuse(
         &mut self,
         FreeListEntry { entry, plan }: &FreeListEntry,
         operands: &[Operand],
+        moved: &[bool],
         slot_of: impl Fn(u32) -> Slot,
         scratch: Slot,
         miss: Block,
@@ -39,14 +41,15 @@ impl Emit<'_> {
                 let object = self.reuse_storage(*entry, tensors, scratch, fresh);
                 self.or_new(object, [fresh, miss], |e| e.new_storage(*bytes, operands, miss))
             }
-            ReusePlan::Tensor { storage } => {
+            ReusePlan::Tensor { storage, .. } => {
                 let storage = slot_of(*storage);
                 let object = self.reuse_tensor(*entry, storage, scratch, fresh);
                 self.or_new(object, [fresh, miss], |e| e.new_tensor(storage, operands, miss))
             }
-            ReusePlan::TensorAndStorage { bytes, device } => {
+            ReusePlan::TensorAndStorage { bytes, device, dims } => {
                 let object = self.reuse_whole_tensor(*entry, scratch, fresh);
-                let make = |e: &mut Self| e.new_tensor_and_storage(*bytes, *device, operands, miss);
+                let make =
+                    |e: &mut Self| e.new_whole_tensor((*bytes, *device), dims, operands, miss);
                 self.or_new(object, [fresh, miss], make)
             }
             ReusePlan::Heap { entries } => self.reuse_heap(*entry, *entries, miss),
@@ -56,8 +59,8 @@ impl Emit<'_> {
             }
             ReusePlan::ShapeOf => self.reuse_shape_of(*entry, *operands.first()?, scratch, miss)?,
             ReusePlan::Tuple { .. } => {
-                let object = self.reuse_tuple(*entry, operands, fresh);
-                self.or_new(object, [fresh, miss], |e| e.new_tuple(operands, miss))
+                let object = self.reuse_tuple(*entry, operands, moved, fresh);
+                self.or_new(object, [fresh, miss], |e| e.new_tuple(operands, moved, miss))
             }
             ReusePlan::Closure { .. } => self.reuse_closure(*entry, operands.get(1..)?, miss),
             ReusePlan::View { rank } => self.reuse_view(*entry, *rank, operands, miss)?,
@@ -248,11 +251,17 @@ impl Emit<'_> {
     }
 
     /// Pops the tuple at `entry` and sets its items, or goes to `miss`.
-    pub(super) fn reuse_tuple(&mut self, entry: u32, items: &[Operand], miss: Block) -> Value {
+    pub(super) fn reuse_tuple(
+        &mut self,
+        entry: u32,
+        items: &[Operand],
+        moved: &[bool],
+        miss: Block,
+    ) -> Value {
         let table = self.free_list();
         let object = self.free_object(table, entry, miss);
         self.clear_entry(table, entry);
-        self.put_items(object, items);
+        self.put_items(object, items, moved);
         object
     }
 
@@ -262,20 +271,24 @@ impl Emit<'_> {
         let object = self.free_object(table, entry, miss);
         self.clear_entry(table, entry);
         let array = self.load(types::I64, object, CLOSURE_CAPTURED);
-        self.put_items(array, captured);
+        self.put_items(array, captured, &[]);
         object
     }
 
-    /// Writes second references to operands into an array, whose items are None.
-    fn put_items(&mut self, array: Value, items: &[Operand]) {
+    /// Writes references to operands into an array, whose items are None.
+    fn put_items(&mut self, array: Value, items: &[Operand], moved: &[bool]) {
         let data = self.load(types::I64, array, ARRAY_DATA);
-        self.write_items(data, items);
+        self.write_items(data, items, moved);
     }
 
-    /// Writes second references to operands to memory at `data`, which owns nothing.
-    pub(super) fn write_items(&mut self, data: Value, items: &[Operand]) {
+    /// Writes references to operands to memory at `data`, which owns nothing: those of slots that are
+    /// `moved`, and second ones of the others.
+    pub(super) fn write_items(&mut self, data: Value, items: &[Operand], moved: &[bool]) {
         for (at, &item) in items.iter().enumerate() {
-            let value = self.retained(item);
+            let value = match item {
+                Operand::Slot(slot, _) if moved.get(at) == Some(&true) => self.load_any(slot),
+                _ => self.retained(item),
+            };
             let at = (at * ANY_SIZE) as i32;
             self.b.ins().store(trusted(), value.head, data, at);
             self.b.ins().store(trusted(), value.payload, data, at + ANY_PAYLOAD as i32);

@@ -260,7 +260,7 @@ impl TraceBuilder {
                 self.code.push(Ins::Move { dst, src });
                 self.mark_empty(src);
             }
-            None => self.code.push(Ins::Copy { dst, src: arg }),
+            None => self.code.push(Ins::Copy { dst, src: arg, refs: 1 }),
         }
         self.set(dst, content);
     }

@@ -10,6 +10,7 @@ mod object;
 mod print;
 mod reads;
 
+pub(crate) use effects::MAX_TAKEN;
 pub(crate) use object::{Item, LoadMode, Object, ObjectId, OwnedValue};
 use reflex_runtime::abi::type_index;
 use reflex_runtime::dtype::DType;
@@ -138,8 +139,9 @@ pub(crate) enum Ins {
     LoadCaptured { dst: VReg, closure: Arg, index: u32 },
     /// Guard: there is this much fuel and no interrupt is requested; takes the fuel.
     CheckFuel { units: u32, exit: ExitId },
-    /// A second reference to an operand, into an empty register.
-    Copy { dst: VReg, src: Arg },
+    /// An operand, into an empty register. It adds as many references to an object: none if a later copy
+    /// adds that of the register.
+    Copy { dst: VReg, src: Arg, refs: u32 },
     /// Into an empty register; `src` is empty afterwards.
     Move { dst: VReg, src: VReg },
     /// Several moves at once: a source may be a destination too.
@@ -148,6 +150,8 @@ pub(crate) enum Ins {
     Store { dst: VReg, value: Scalar },
     /// Releases the value of a register, which is empty afterwards.
     Release { vreg: VReg, tag: Option<i32> },
+    /// Empties a register that borrows what it holds.
+    Forget { vreg: VReg },
     /// Calls a packed function. The result is in the register `dst`, which was empty, or in the
     /// frame's result slot.
     CallPacked { frame: FrameId, callee: u32, args: Vec<Arg>, dst: Option<VReg>, exit: ExitId },
@@ -155,12 +159,16 @@ pub(crate) enum Ins {
     CallKernel { frame: FrameId, callee: u32, args: Vec<Arg>, exit: ExitId },
     /// Calls a function object; the result is as that of a packed function.
     CallFunction { frame: FrameId, callee: Arg, args: Vec<Arg>, dst: Option<VReg>, exit: ExitId },
-    /// Runs a builtin. Inline, it leaves by `exit` if its fast path does not apply.
+    /// Runs a builtin. Inline, it leaves by `exit` if its fast path does not apply. A tuple takes the
+    /// references of the registers `taken`, which are among its arguments and empty afterwards. An item
+    /// of a tuple that the result `borrows` has no reference of its own.
     CallBuiltin {
         frame: FrameId,
         builtin: Builtin,
         inline: bool,
         args: Vec<Arg>,
+        taken: Vec<VReg>,
+        borrows: bool,
         result: BuiltinResult,
         exit: ExitId,
     },
@@ -261,6 +269,10 @@ pub(crate) struct Snapshot {
     pub(crate) copies: Vec<(VReg, VReg)>,
     /// Registers that hold virtual objects, which the exit materialises.
     pub(crate) objects: Vec<(VReg, ObjectId)>,
+    /// Registers that borrow what they hold: the exit adds the references, before anything else.
+    pub(crate) borrowed: Vec<VReg>,
+    /// Values that are held for those that borrow from them: the exit releases them, last of all.
+    pub(crate) held: Vec<OwnedValue>,
 }
 
 impl Snapshot {
@@ -275,6 +287,8 @@ impl Snapshot {
             moves: Vec::new(),
             copies: Vec::new(),
             objects: Vec::new(),
+            borrowed: Vec::new(),
+            held: Vec::new(),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! that side exits restore.
 
 mod arena;
+mod borrow_items;
 mod coalesce_moves;
 mod coalesce_results;
 mod elide_copies;
@@ -11,7 +12,9 @@ mod elide_refcounts;
 mod eliminate_guards;
 mod fuse_allocations;
 mod hoist_guards;
+mod lifetimes;
 mod merge_fuel_checks;
+mod merge_retains;
 mod sink_allocations;
 mod sink_frames;
 mod sink_moves;
@@ -24,7 +27,7 @@ use super::ir::Trace;
 type Pass = fn(&Program, &mut Trace);
 
 /// The passes, in order.
-const PASSES: [(&str, Pass); 13] = [
+const PASSES: [(&str, Pass); 15] = [
     ("elide_copies", elide_copies::elide_copies),
     ("eliminate_guards", eliminate_guards::eliminate_guards),
     ("hoist_guards", hoist_guards::hoist_guards),
@@ -33,6 +36,8 @@ const PASSES: [(&str, Pass); 13] = [
     ("eliminate_guards", eliminate_guards::eliminate_guards),
     ("sink_stores", sink_stores::sink_stores),
     ("elide_refcounts", elide_refcounts::elide_refcounts),
+    ("borrow_items", borrow_items::borrow_items),
+    ("merge_retains", merge_retains::merge_retains),
     ("sink_moves", sink_moves::sink_moves),
     ("sink_frames", sink_frames::sink_frames),
     ("merge_fuel_checks", merge_fuel_checks::merge_fuel_checks),

@@ -157,6 +157,12 @@ static CPU_NAIVE: Cpu = Cpu { kind: AllocatorKind::Naive };
 static RESIDENT: AtomicUsize = AtomicUsize::new(0);
 static PEAK_RESIDENT: AtomicUsize = AtomicUsize::new(0);
 static CACHE_LIMIT: AtomicUsize = AtomicUsize::new(256 << 20);
+/// Whether an allocator is the CPU's pooled one.
+#[inline]
+pub fn is_pooled(allocator: &'static dyn DeviceAllocator) -> bool {
+    std::ptr::addr_eq(allocator, &raw const CPU)
+}
+
 /// Bytes that each thread may cache whatever the high-water mark.
 const SMALL_CACHE: usize = 1 << 20;
 
@@ -236,6 +242,7 @@ impl DeviceAllocator for Cpu {
 
     fn trim(&self) {
         super::workspace::trim();
+        super::free_tensors::clear();
         // A thread that is shutting down has emptied its cache already.
         let _ = CACHE.try_with(|cache| cache.borrow_mut().clear());
     }
@@ -570,8 +577,16 @@ impl OwnedBlock {
     }
 
     /// First byte, on [`device`](OwnedBlock::device).
+    #[inline]
     pub fn data(&self) -> NonNull<u8> {
         self.block.data
+    }
+
+    /// Usable bytes of a block of the CPU's pooled allocator that is no larger than its size class.
+    #[inline]
+    pub(crate) fn pooled_bytes(&self) -> Option<usize> {
+        let block = &self.block;
+        (is_pooled(self.allocator) && block.size == block.capacity).then_some(block.size)
     }
 
     /// Usable bytes.

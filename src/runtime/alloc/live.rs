@@ -20,7 +20,7 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// The most that was ever in `COUNT`.
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 /// `usize::MAX` if there is none.
-static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
+pub(super) static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 static RESERVES: Mutex<Reserves> = Mutex::new(Reserves { all: Vec::new(), unused: Vec::new() });
 
 /// The counters of all threads, and of those the ones whose threads have ended. As many are made as
@@ -72,6 +72,11 @@ pub(super) fn add(bytes: usize) -> bool {
     true
 }
 
+/// Counts bytes as in use, whatever the limit: they are about to be released.
+pub(super) fn count(bytes: usize) {
+    COUNT.fetch_add(bytes, Ordering::Relaxed);
+}
+
 /// Counts bytes unless those in use would exceed a limit; what fails is never counted, so it makes no
 /// other thread's allocation fail.
 #[cold]
@@ -115,7 +120,8 @@ impl Reserves {
     }
 }
 
-/// The reserve of a thread.
+/// A reserve of a thread. Machine code reads it as the address of the counter, or null.
+#[repr(transparent)]
 pub(super) struct Reserve(Option<&'static AtomicUsize>);
 
 impl Reserve {

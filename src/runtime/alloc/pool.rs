@@ -3,11 +3,7 @@
 //! Headers of tensors, shapes, storages and closures come and go with every call,
 //! so a steady state must not reach the global allocator. A block freed on another
 //! thread joins that thread's lists. Each list is bounded, and the rest goes back to the
-//! global allocator; the bound doubles where a list ran empty after it had given blocks
-//! back, as long as the bounds of all lists together are at most `MAX_CACHED` bytes
-//! (the slow start of TCMalloc's thread caches). So a program that makes and drops a
-//! thousand objects at a time soon finds them all cached. Blocks over [`MAX_POOLED`] bytes
-//! are not pooled.
+//! global allocator. Blocks over [`MAX_POOLED`] bytes are not pooled.
 //!
 //! tvm-ffi wants a `TVMFFIObjectAllocHeader` right before each object; the block
 //! prefix ends with one.
@@ -19,19 +15,13 @@ use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use crate::abi::{
-    BLOCK_GRANULE, BLOCK_PREFIX, FREE_LIST_HEAD, FREE_LIST_LEN, FREE_LIST_SIZE, MAX_FREE_BLOCK,
-    TVMFFIObjectAllocHeader,
-};
+use super::free_list::FreeLists;
+use crate::abi::{BLOCK_GRANULE, BLOCK_PREFIX, MAX_FREE_BLOCK, TVMFFIObjectAllocHeader};
 
 /// Largest block, prefix included, that is cached for reuse.
 pub const MAX_POOLED: usize = MAX_FREE_BLOCK;
 const GRANULE: usize = BLOCK_GRANULE;
 const CLASSES: usize = MAX_POOLED / GRANULE;
-/// Free blocks of a class that a thread caches at first: at most 544 KiB over all classes.
-const FIRST_BOUND: usize = 128;
-/// Most bytes of free blocks that a thread caches over all classes.
-const MAX_CACHED: usize = 4 << 20;
 
 /// The prefix of an object body.
 #[repr(C)]
@@ -46,37 +36,15 @@ const PREFIX: usize = size_of::<Prefix>();
 pub(crate) const ALIGN: usize = 16;
 const _: () = assert!(PREFIX == BLOCK_PREFIX && align_of::<Prefix>() <= ALIGN);
 
-/// A free block: its first word links to the next one of its class.
-type Link = Option<NonNull<u8>>;
-
-/// The free blocks of a class. Machine code takes the first one: see [`lists`].
-#[repr(C)]
-struct FreeList {
-    head: Link,
-    len: usize,
-    /// Most blocks that it holds.
-    bound: usize,
-    /// Whether a block went back to the global allocator since the bound was set.
-    overflowed: bool,
-}
-
-impl FreeList {
-    const EMPTY: FreeList = FreeList { head: None, len: 0, bound: FIRST_BOUND, overflowed: false };
-}
-
-const _: () = {
-    use std::mem::offset_of;
-    assert!(size_of::<FreeList>() == FREE_LIST_SIZE);
-    assert!(offset_of!(FreeList, head) == FREE_LIST_HEAD);
-    assert!(offset_of!(FreeList, len) == FREE_LIST_LEN);
-};
-
 #[repr(transparent)]
-struct Lists([FreeList; CLASSES]);
+struct Lists(FreeLists<CLASSES>);
+
+impl Lists {
+    const EMPTY: Lists = Lists(FreeLists::EMPTY);
+}
 
 thread_local! {
-    static LISTS: RefCell<Lists> =
-        const { RefCell::new(Lists([const { FreeList::EMPTY }; CLASSES])) };
+    static LISTS: RefCell<Lists> = const { RefCell::new(Lists::EMPTY) };
     static HEAP_ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -94,7 +62,7 @@ struct NoLists(Lists);
 // SAFETY: links of empty lists are none, so there is nothing to share.
 unsafe impl Sync for NoLists {}
 
-static NO_LISTS: NoLists = NoLists(Lists([const { FreeList::EMPTY }; CLASSES]));
+static NO_LISTS: NoLists = NoLists(Lists::EMPTY);
 
 /// The free lists of this thread, for machine code that runs on it: it may take the first block of a
 /// list that has one, and writes the size of the block to its first word.
@@ -173,6 +141,11 @@ fn class_of(block_size: usize) -> usize {
     block_size / GRANULE - 1
 }
 
+/// The inverse of [`class_of`].
+fn block_size(class: usize) -> usize {
+    (class + 1) * GRANULE
+}
+
 fn layout(block_size: usize) -> Layout {
     Layout::from_size_align(block_size, ALIGN).expect("object sizes fit an address space")
 }
@@ -195,44 +168,13 @@ unsafe fn free_block(block: NonNull<u8>, block_size: usize) {
 impl Lists {
     #[inline]
     fn pop(&mut self, class: usize) -> Option<NonNull<u8>> {
-        let list = &mut self.0[class];
-        let Some(block) = list.head else {
-            if list.overflowed {
-                self.raise_bound(class);
-            }
-            return None;
-        };
-        // SAFETY: blocks on a list are free and hold a `Link` in their first word.
-        list.head = unsafe { block.cast::<Link>().read() };
-        list.len -= 1;
-        Some(block)
+        self.0.pop(class, block_size)
     }
 
     #[inline]
     fn push(&mut self, class: usize, block: NonNull<u8>) -> bool {
-        let list = &mut self.0[class];
-        if list.len == list.bound {
-            list.overflowed = true;
-            return false;
-        }
         // SAFETY: the block is free, aligned, and at least GRANULE bytes long.
-        unsafe { block.cast::<Link>().write(list.head) };
-        list.head = Some(block);
-        list.len += 1;
-        true
-    }
-
-    /// Doubles the bound of a list whose blocks were wanted again after it had given some back.
-    #[cold]
-    fn raise_bound(&mut self, class: usize) {
-        let bounds = self.0.iter().zip(1..).map(|(list, granules)| list.bound * granules * GRANULE);
-        let more = self.0[class].bound * (class + 1) * GRANULE;
-        let fits = bounds.sum::<usize>() + more <= MAX_CACHED;
-        let list = &mut self.0[class];
-        list.overflowed = false;
-        if fits {
-            list.bound *= 2;
-        }
+        unsafe { self.0.push(class, block) }
     }
 }
 
@@ -241,7 +183,7 @@ impl Drop for Lists {
         for class in 0..CLASSES {
             while let Some(block) = self.pop(class) {
                 // SAFETY: every block of this class was allocated with this size.
-                unsafe { free_block(block, (class + 1) * GRANULE) };
+                unsafe { free_block(block, block_size(class)) };
             }
         }
     }
@@ -249,7 +191,9 @@ impl Drop for Lists {
 
 #[cfg(test)]
 mod tests {
+    use super::super::free_list::{FIRST_BOUND, MAX_CACHED};
     use super::*;
+    use crate::abi::{FREE_LIST_HEAD, FREE_LIST_LEN, FREE_LIST_SIZE};
 
     #[test]
     fn machine_code_can_take_a_block() {
@@ -265,7 +209,7 @@ mod tests {
             assert_eq!(block.cast::<u8>(), body.sub(PREFIX).as_ptr());
             head.write(block.cast::<*mut usize>().read());
             *list.add(FREE_LIST_LEN).cast::<usize>() -= 1;
-            block.write((class + 1) * GRANULE);
+            block.write(block_size(class));
             assert_ne!(allocate(100), body);
             let header = body.cast::<TVMFFIObjectAllocHeader>().sub(1).read();
             header.delete_space.expect("freed blocks keep it")(body.as_ptr().cast());
@@ -310,7 +254,7 @@ mod tests {
     fn lists_are_bounded_together() {
         let count = MAX_CACHED / 64;
         (0..20).for_each(|_| assert!(make_and_drop(count) > 0));
-        let cached = LISTS.with(|lists| lists.borrow().0[class_of(64)].len);
+        let cached = LISTS.with(|lists| lists.borrow().0.len(class_of(64)));
         assert!(cached > count / 4 && cached < count, "{cached}");
     }
 

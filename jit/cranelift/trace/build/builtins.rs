@@ -11,7 +11,7 @@ use reflex_vm::tier::Step;
 
 use super::{RegState, TraceBuilder, observed};
 use crate::emit::fast_path::accepted_types;
-use crate::facts::registers::result_tag;
+use crate::facts::registers::{moved, result_tag};
 use crate::recycle::FreeListEntry;
 use crate::trace::ir::{Arg, BuiltinResult, Ins, Scalar};
 
@@ -67,12 +67,27 @@ impl TraceBuilder {
             _ => BuiltinResult::Slot,
         };
         let frame = self.frame();
-        self.code.push(Ins::CallBuiltin { frame, builtin, inline, args, result, exit });
+        let (taken, borrows) = (Vec::new(), false);
+        self.code.push(Ins::CallBuiltin {
+            frame,
+            builtin,
+            inline,
+            args,
+            taken,
+            borrows,
+            result,
+            exit,
+        });
         match result {
             BuiltinResult::Nothing => self.store_result(dst, Scalar::NONE),
             BuiltinResult::Var(tag, var) => self.store_result(dst, Scalar::Var { tag, var }),
             BuiltinResult::Slot | BuiltinResult::Reg(_) => {
                 self.take_result(dst, tag.map_or(RegState::Unknown, RegState::Known))
+            }
+        }
+        if builtin == Builtin::MakeTuple {
+            for reg in moved(step.func, range).filter(|&reg| reg != dst) {
+                self.set_scalar(self.vreg(reg), Scalar::NONE);
             }
         }
     }

@@ -284,7 +284,7 @@ impl TraceCodegen<'_, '_> {
         let operands = self.operands(call.args)?;
         let trace = self.trace;
         let slot_of = |reg| Slot::offset(trace.slot(VReg { frame, reg }));
-        match self.e.reuse(free_entry, &operands, slot_of, result, miss) {
+        match self.e.reuse(free_entry, &operands, &[], slot_of, result, miss) {
             Some(FastResult::Object { tag, payload }) => {
                 let to = dst.map_or(result, |dst| self.slot(dst));
                 self.e.store_scalar(to, tag, payload);
@@ -310,16 +310,20 @@ impl TraceCodegen<'_, '_> {
         Ok(())
     }
 
-    /// Makes a tuple in place, or by the builtin where no block is free.
+    /// Makes a tuple in place, or by the builtin where no block is free. It takes the references of the
+    /// registers `taken`.
     pub(super) fn make_tuple(
         &mut self,
         call: BuiltinCall<'_>,
+        taken: &[VReg],
         result: BuiltinResult,
     ) -> Result<(), Bailout> {
         let (miss, next) = (self.e.cold_block(), self.e.b.create_block());
         self.force(miss);
         let operands = self.operands(call.args)?;
-        match self.e.new_tuple(&operands, miss) {
+        let moves = |arg: &Arg| matches!(arg, Arg::Reg(vreg, _) if taken.contains(vreg));
+        let moved: Vec<bool> = call.args.iter().map(moves).collect();
+        match self.e.new_tuple(&operands, &moved, miss) {
             Some(payload) => {
                 let tag = type_index::ARRAY;
                 self.store_result(call.frame, FastResult::Object { tag, payload }, result)?;
@@ -331,6 +335,11 @@ impl TraceCodegen<'_, '_> {
         }
         self.e.b.switch_to_block(miss);
         self.call_builtin(call, result)?;
+        // The builtin took second references.
+        for &vreg in taken {
+            let slot = self.slot(vreg);
+            self.e.release_shared(slot);
+        }
         self.e.b.ins().jump(next, &[]);
         self.e.b.switch_to_block(next);
         Ok(())
@@ -348,6 +357,19 @@ impl TraceCodegen<'_, '_> {
         self.force(slow);
         let result_value = FastPath { e: &mut self.e, slow }.builtin(builtin, &operands);
         Ok(result_value)
+    }
+
+    /// An item of a tuple without a reference of its own.
+    pub(super) fn borrow_item(
+        &mut self,
+        args: &[Arg],
+        exit: ExitId,
+    ) -> Result<FastResult, Bailout> {
+        let operands = self.operands(args)?;
+        let slow = self.exit(exit, ExitReason::Guard);
+        self.force(slow);
+        let item = FastPath { e: &mut self.e, slow }.borrowed_item(&operands);
+        item.map(FastResult::Owned).ok_or_else(|| internal("an item that cannot be borrowed"))
     }
 
     fn result_of(&self, frame: FrameId, result: BuiltinResult) -> Result<Slot, Bailout> {

@@ -116,6 +116,10 @@ impl TraceCodegen<'_, '_> {
     pub(super) fn restore(&mut self, exit: ExitId) -> Result<Value, Bailout> {
         let trace = self.trace;
         let at = &trace.snapshots[exit.0 as usize];
+        for &vreg in &at.borrowed {
+            let slot = self.slot(vreg);
+            self.e.retain(slot);
+        }
         // Sources of moves and copies may be destinations of others, so load all first.
         let mut values: Vec<_> = at.moves.iter().map(|&(dst, src)| self.moved(dst, src)).collect();
         for &(vreg, of) in &at.copies {
@@ -140,6 +144,9 @@ impl TraceCodegen<'_, '_> {
         }
         let taken = self.count(&raw const self.hooks.exits.taken[exit.0 as usize] as usize);
         self.e.set_pc(at.pc);
+        for &value in &at.held {
+            self.release_owned(value)?;
+        }
         if let Some(status) = made {
             let failed = self.failed_exit(at.frame, ExitReason::FailedRaw);
             let pc = self.e.i32(i64::from(at.pc));

@@ -49,6 +49,7 @@ impl TraceCodegen<'_, '_> {
             | Ins::ParallelMove(_)
             | Ins::Store { .. }
             | Ins::Release { .. }
+            | Ins::Forget { .. }
             | Ins::Recycle { .. }
             | Ins::TakeResult { .. }
             | Ins::DropResult { .. }
@@ -164,7 +165,7 @@ impl TraceCodegen<'_, '_> {
             Ins::LoadCaptured { dst, closure, index } => {
                 self.load_captured(*dst, *closure, *index)?
             }
-            Ins::Copy { dst, src } => self.copy(*dst, *src)?,
+            Ins::Copy { dst, src, refs } => self.copy(*dst, *src, *refs)?,
             Ins::Move { dst, src } => {
                 let (slot, value) = self.moved(*dst, *src);
                 self.e.store_any(slot, value);
@@ -184,6 +185,7 @@ impl TraceCodegen<'_, '_> {
                     Some(_) => self.e.release_object(slot),
                 }
             }
+            Ins::Forget { .. } => {}
             Ins::Recycle { vreg, to } => {
                 let slot = self.slot(*vreg);
                 self.e.recycle(slot, *to);
@@ -228,12 +230,19 @@ impl TraceCodegen<'_, '_> {
                 frame,
                 builtin: builtin @ Builtin::MakeTuple,
                 ref args,
+                ref taken,
                 result,
                 exit,
                 ..
-            } => self.make_tuple(BuiltinCall { frame, builtin, args, exit }, result),
-            &Ins::CallBuiltin { frame, builtin, inline, ref args, result, exit } => {
-                let produced = if inline { self.inline(builtin, args, exit)? } else { None };
+            } => self.make_tuple(BuiltinCall { frame, builtin, args, exit }, taken, result),
+            &Ins::CallBuiltin {
+                frame, builtin, inline, ref args, borrows, result, exit, ..
+            } => {
+                let produced = match inline {
+                    true if borrows => Some(self.borrow_item(args, exit)?),
+                    true => self.inline(builtin, args, exit)?,
+                    false => None,
+                };
                 match produced {
                     Some(produced) => self.store_result(frame, produced, result),
                     None => self.call_builtin(BuiltinCall { frame, builtin, args, exit }, result),

@@ -63,8 +63,13 @@ impl TraceCodegen<'_, '_> {
     pub(super) fn release_owned(&mut self, value: OwnedValue) -> Result<(), Bailout> {
         let owned = self.owned(value)?;
         self.if_object(owned, |codegen| {
+            let (last, next) = (codegen.e.cold_block(), codegen.e.b.create_block());
+            codegen.e.drop_shared(owned.value.payload, [last, next]);
+            codegen.e.b.switch_to_block(last);
             let address = codegen.store_in_buffer(0, owned.value);
             codegen.e.call_libcall(libcall::RELEASE, &[types::I64], None, &[address]);
+            codegen.e.b.ins().jump(next, &[]);
+            codegen.e.b.switch_to_block(next);
         });
         Ok(())
     }

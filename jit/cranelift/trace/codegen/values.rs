@@ -69,7 +69,7 @@ impl TraceCodegen<'_, '_> {
         self.e.b.ins().iadd_imm_s(consts, index as i64 * ANY_SIZE as i64)
     }
 
-    pub(super) fn copy(&mut self, dst: VReg, src: Arg) -> Result<(), Bailout> {
+    pub(super) fn copy(&mut self, dst: VReg, src: Arg, refs: u32) -> Result<(), Bailout> {
         let to = self.slot(dst);
         match src {
             Arg::Reg(vreg, tag) => {
@@ -77,10 +77,10 @@ impl TraceCodegen<'_, '_> {
                 match tag {
                     Some(tag) if tag >= type_index::STATIC_OBJECT_BEGIN => {
                         let object = self.e.payload(from);
-                        self.e.retain_object(object);
+                        self.e.add_references(object, refs);
                     }
                     Some(_) => {}
-                    None => self.e.retain(from),
+                    None => self.e.retain_times(from, refs),
                 }
                 let value = self.e.load_any(from);
                 self.e.store_any(to, value);

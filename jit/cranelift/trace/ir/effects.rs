@@ -5,6 +5,11 @@ use reflex_vm::builtins::Reentrancy;
 
 use super::{BuiltinResult, ExitId, Ins, LoadMode, VReg};
 
+/// Most registers that an instruction writes, parallel moves aside.
+const MAX_WRITES: usize = 1 + MAX_TAKEN;
+/// Most registers whose references a tuple takes.
+pub(crate) const MAX_TAKEN: usize = 3;
+
 impl Ins {
     /// The side exit of the instruction.
     pub(crate) fn exit_mut(&mut self) -> Option<&mut ExitId> {
@@ -37,6 +42,7 @@ impl Ins {
             | Ins::ParallelMove(_)
             | Ins::Store { .. }
             | Ins::Release { .. }
+            | Ins::Forget { .. }
             | Ins::Recycle { .. }
             | Ins::EnterFrame { .. }
             | Ins::LeaveFrame { .. }
@@ -60,7 +66,27 @@ impl Ins {
 
     /// Registers whose values change, except for those of parallel moves (see [`Ins::moved`]), which
     /// come last.
-    pub(crate) fn writes(&self) -> [Option<VReg>; 2] {
+    pub(crate) fn writes(&self) -> [Option<VReg>; MAX_WRITES] {
+        let [first, second] = match self {
+            Ins::CallBuiltin { result, taken, .. } if !taken.is_empty() => {
+                let mut all = [None; MAX_WRITES];
+                all[0] = match *result {
+                    BuiltinResult::Reg(dst) => Some(dst),
+                    BuiltinResult::Nothing | BuiltinResult::Var(..) | BuiltinResult::Slot => None,
+                };
+                for (place, &vreg) in all[1..].iter_mut().zip(taken) {
+                    *place = Some(vreg);
+                }
+                return all;
+            }
+            _ => self.writes_at_most_two(),
+        };
+        let mut all = [None; MAX_WRITES];
+        (all[0], all[1]) = (first, second);
+        all
+    }
+
+    fn writes_at_most_two(&self) -> [Option<VReg>; 2] {
         match *self {
             Ins::LoadCaptured { dst, .. }
             | Ins::Copy { dst, .. }
@@ -73,6 +99,7 @@ impl Ins {
             | Ins::CallFunction { dst, .. } => [dst, None],
             Ins::CallBuiltin { result: BuiltinResult::Reg(dst), .. } => [Some(dst), None],
             Ins::Release { vreg, .. }
+            | Ins::Forget { vreg }
             | Ins::Recycle { vreg, .. }
             | Ins::LoadOwned { src: vreg, mode: LoadMode::Move, .. } => [Some(vreg), None],
             Ins::GuardType { .. }
@@ -141,6 +168,7 @@ impl Ins {
             | Ins::Move { .. }
             | Ins::ParallelMove(_)
             | Ins::Store { .. }
+            | Ins::Forget { .. }
             | Ins::EnterFrame { .. }
             | Ins::LeaveFrame { .. }
             | Ins::SetFrame { .. }

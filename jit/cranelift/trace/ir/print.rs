@@ -124,7 +124,9 @@ impl fmt::Display for Ins {
             Ins::LoadCaptured { dst, closure, index } => {
                 write!(f, "{dst} = captured {closure} [{index}]")
             }
-            Ins::Copy { dst, src } => write!(f, "{dst} = copy {src}"),
+            Ins::Copy { dst, src, refs: 1 } => write!(f, "{dst} = copy {src}"),
+            Ins::Copy { dst, src, refs: 0 } => write!(f, "{dst} = borrow {src}"),
+            Ins::Copy { dst, src, refs } => write!(f, "{dst} = copy {src}, {refs} references"),
             Ins::Move { dst, src } => write!(f, "{dst} = move {src}"),
             Ins::ParallelMove(moves) => {
                 for (at, (dst, src)) in moves.iter().enumerate() {
@@ -134,6 +136,7 @@ impl fmt::Display for Ins {
                 Ok(())
             }
             Ins::Store { dst, value } => write!(f, "{dst} = {value}"),
+            Ins::Forget { vreg } => write!(f, "forget {vreg}"),
             Ins::Release { vreg, tag: None } => write!(f, "release {vreg}"),
             Ins::Release { vreg, tag: Some(tag) } => write!(f, "release {vreg}:{}", TagName(*tag)),
             Ins::Recycle { vreg, to } => write!(f, "recycle {vreg} to k{}", to.entry),
@@ -225,7 +228,7 @@ impl Ins {
                 write!(f, "{} = call {callee} ({})", ResultName(*dst), List(args))?;
                 exit
             }
-            Ins::CallBuiltin { builtin, inline, args, result, exit, .. } => {
+            Ins::CallBuiltin { builtin, inline, args, taken, borrows, result, exit, .. } => {
                 match result {
                     BuiltinResult::Nothing => {}
                     BuiltinResult::Var(_, var) => write!(f, "v{} = ", var.0)?,
@@ -234,6 +237,12 @@ impl Ins {
                 }
                 let word = if *inline { "inline " } else { "" };
                 write!(f, "{word}{} ({})", builtin.name(), List(args))?;
+                if *borrows {
+                    f.write_str(" borrowed")?;
+                }
+                for vreg in taken {
+                    write!(f, " taking {vreg}")?;
+                }
                 exit
             }
             Ins::MakeView { src, shape, exit, .. } => {
@@ -328,6 +337,12 @@ impl fmt::Display for Snapshot {
         }
         for (vreg, object) in &self.objects {
             write!(f, "; {vreg} = {object}")?;
+        }
+        for vreg in &self.borrowed {
+            write!(f, "; retain {vreg}")?;
+        }
+        for value in &self.held {
+            write!(f, "; release {value}")?;
         }
         Ok(())
     }

@@ -25,6 +25,7 @@ impl Ins {
             | Ins::LoadBool { vreg, .. }
             | Ins::GuardClosure { vreg, .. }
             | Ins::Release { vreg, .. }
+            | Ins::Forget { vreg }
             | Ins::Recycle { vreg, .. }
             | Ins::LoadOwned { src: vreg, .. }
             | Ins::Move { src: vreg, .. } => vec![vreg],
@@ -36,8 +37,10 @@ impl Ins {
             Ins::MakeView { src, shape, .. } => vreg(src).into_iter().chain(vreg(shape)).collect(),
             Ins::CallPacked { args, .. }
             | Ins::CallKernel { args, .. }
-            | Ins::CallBuiltin { args, .. }
             | Ins::Allocate { args, .. } => args.iter_mut().filter_map(vreg).collect(),
+            Ins::CallBuiltin { args, taken, .. } => {
+                args.iter_mut().filter_map(vreg).chain(taken).collect()
+            }
             Ins::CallFunction { callee, args, .. } => {
                 vreg(callee).into_iter().chain(args.iter_mut().filter_map(vreg)).collect()
             }

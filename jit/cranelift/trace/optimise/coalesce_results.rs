@@ -24,9 +24,11 @@ pub(super) fn coalesce_results(_: &Program, trace: &mut Trace) {
                 true
             }
             (
-                Some(Ins::CallBuiltin { frame: of, result: to @ BuiltinResult::Slot, .. }),
+                Some(Ins::CallBuiltin {
+                    frame: of, taken, result: to @ BuiltinResult::Slot, ..
+                }),
                 Ins::TakeResult { frame, dst },
-            ) if of == frame => {
+            ) if of == frame && !taken.contains(dst) => {
                 *to = BuiltinResult::Reg(*dst);
                 true
             }

@@ -23,7 +23,7 @@ struct ElidedCopy {
 pub(super) fn elide_copies(_: &Program, trace: &mut Trace) {
     let mut all: Vec<ElidedCopy> = Vec::new();
     for at in 0..trace.code.len() {
-        let Ins::Copy { dst, src: Arg::Reg(src, _) } = trace.code[at] else { continue };
+        let Ins::Copy { dst, src: Arg::Reg(src, _), .. } = trace.code[at] else { continue };
         let gone = |at: usize| all.iter().any(|shared| shared.until == at);
         let Some(until) = released_at(&trace.code, at, Copied { dst, src }, gone) else { continue };
         for ins in &mut trace.code[at + 1..until] {

@@ -2,14 +2,15 @@
 //!
 //! Items are stored in tuples as second references, and the registers they came from are released
 //! when a function returns. They are loaded as second references, and the tuple is released. If no
-//! instruction in between leaves the trace, the reference moves instead. A second reference that is
+//! instruction in between leaves the trace, the reference moves instead, also into a tuple that is made. A second reference that is
 //! released before its register is borrowed instead: a side exit in between adds the reference.
 
 use std::collections::HashMap;
 
+use reflex_vm::builtins::Builtin;
 use reflex_vm::program::Program;
 
-use super::super::ir::{Arg, Ins, Item, LoadMode, Object, OwnedValue, Trace, VReg};
+use super::super::ir::{Arg, Ins, Item, LoadMode, MAX_TAKEN, Object, OwnedValue, Trace, VReg};
 
 /// Most instructions between the retain and the release.
 const REACH: usize = 64;
@@ -20,7 +21,11 @@ pub(super) fn elide_refcounts(_: &Program, trace: &mut Trace) {
     let mut elision = RefcountElision { gone, names: HashMap::new() };
     for at in 0..trace.code.len() {
         match trace.code[at] {
-            Ins::Release { vreg, .. } => elision.register(&mut trace.code, at, vreg),
+            Ins::Release { vreg, .. } => {
+                elision.register(&mut trace.code, at, vreg);
+                elision.tuple(&mut trace.code, at, vreg);
+            }
+            Ins::Recycle { vreg, .. } => elision.tuple(&mut trace.code, at, vreg),
             Ins::ReleaseOwned { value } => {
                 elision.value(&trace.code, at, value);
                 elision.borrow(&mut trace.code, at, value);
@@ -78,6 +83,31 @@ impl RefcountElision {
             _ => return,
         };
         self.gone[at] = true;
+    }
+
+    /// The register is released at `at`: the tuple that was made of it takes over its reference.
+    fn tuple(&mut self, code: &mut [Ins], at: usize, vreg: VReg) {
+        if self.gone[at] {
+            return;
+        }
+        let gone = &self.gone;
+        let before = (at.saturating_sub(REACH)..at).rev().filter(|at| !gone[*at]);
+        for before in before {
+            let ins = &mut code[before];
+            if let Ins::CallBuiltin { builtin: Builtin::MakeTuple, args, taken, .. } = ins {
+                let mentions =
+                    args.iter().filter(|arg| matches!(arg, Arg::Reg(of, _) if *of == vreg));
+                if mentions.count() == 1 && taken.len() < MAX_TAKEN {
+                    taken.push(vreg);
+                    self.gone[at] = true;
+                }
+                return;
+            }
+            let touches = ins.reads().contains(&vreg) || ins.writes().contains(&Some(vreg));
+            if touches || ins.leaves() {
+                return;
+            }
+        }
     }
 
     /// The value is released at `at`: its last copy takes over its reference.

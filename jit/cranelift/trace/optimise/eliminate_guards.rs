@@ -129,7 +129,7 @@ impl KnownValues {
             Ins::CallBuiltin { builtin, inline: true, args, .. } => {
                 return self.check(*builtin, args).unwrap_or(false);
             }
-            Ins::Move { dst, src } | Ins::Copy { dst, src: Arg::Reg(src, _) } => {
+            Ins::Move { dst, src } | Ins::Copy { dst, src: Arg::Reg(src, _), .. } => {
                 let value = self.of(*src);
                 self.at.insert(*dst, value);
                 if matches!(ins, Ins::Move { .. }) {

@@ -53,7 +53,7 @@ pub(super) fn hoist_guards(_: &Program, trace: &mut Trace) {
 fn follow(origins: &mut Origins, ins: &Ins) {
     let moved = match ins {
         Ins::Move { dst, src } => Some((*dst, origins.get(src).copied())),
-        Ins::Copy { dst, src: Arg::Reg(src, _) } => Some((*dst, origins.get(src).copied())),
+        Ins::Copy { dst, src: Arg::Reg(src, _), .. } => Some((*dst, origins.get(src).copied())),
         _ => None,
     };
     for vreg in ins.writes().into_iter().flatten() {

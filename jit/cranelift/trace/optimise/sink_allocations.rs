@@ -209,7 +209,7 @@ impl<'t> EscapeAnalysis<'t> {
                 let object = self.virtuals.remove(src)?;
                 self.virtuals.insert(*dst, object);
             }
-            Ins::Copy { dst, src: Arg::Reg(src, _) } => {
+            Ins::Copy { dst, src: Arg::Reg(src, _), .. } => {
                 let &object = self.virtuals.get(src)?;
                 self.add_holder(object);
                 self.virtuals.insert(*dst, object);

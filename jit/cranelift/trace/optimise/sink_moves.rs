@@ -46,6 +46,9 @@ pub(super) fn sink_moves(_: &Program, trace: &mut Trace) {
         for (_, of) in &mut exit.copies {
             *of = at.get(of).copied().unwrap_or(*of);
         }
+        for vreg in &mut exit.borrowed {
+            *vreg = at.get(vreg).copied().unwrap_or(*vreg);
+        }
         // A register that became a scalar or virtual object since has no delayed move.
         let elsewhere = |dst: &VReg| {
             exit.scalars.iter().any(|(vreg, _)| vreg == dst)

@@ -193,7 +193,7 @@ impl StoreSinking {
             self.forget_left();
         }
         match ins {
-            Ins::Store { dst, value } | Ins::Copy { dst, src: Arg::Scalar(value) } => {
+            Ins::Store { dst, value } | Ins::Copy { dst, src: Arg::Scalar(value), .. } => {
                 return self.assign(dst, value);
             }
             Ins::Move { dst, src } => {
@@ -201,7 +201,7 @@ impl StoreSinking {
                     return self.assign(dst, value);
                 }
             }
-            Ins::Copy { dst, src: Arg::Reg(src, _) } => {
+            Ins::Copy { dst, src: Arg::Reg(src, _), .. } => {
                 if let Some(value) = self.value(src) {
                     return self.assign(dst, value);
                 }

@@ -166,7 +166,7 @@ impl EscapeAnalysis<'_> {
             Item::Object(object) => drop(self.virtuals.insert(dst, object)),
             Item::Owned(value) => self.emit(Ins::StoreOwned { dst, value }),
             Item::Scalar(value) => self.emit(Ins::Store { dst, value }),
-            Item::Const(index) => self.emit(Ins::Copy { dst, src: Arg::Const(index) }),
+            Item::Const(index) => self.emit(Ins::Copy { dst, src: Arg::Const(index), refs: 1 }),
         }
     }
 
