@@ -172,9 +172,9 @@ impl MethodReport {
     fn overview(&self, disassemble: Option<Disassemble<'_>>) -> MethodOverview {
         let code = disassemble.zip(self.machine_code());
         let count = |how| self.lowered.iter().filter(|lowered| lowered.how == how).count();
+        let recycled = count(InlineDecision::Recycled) + count(InlineDecision::Fused);
         MethodOverview {
-            builtins: [InlineDecision::Inline, InlineDecision::Recycled, InlineDecision::Called]
-                .map(count),
+            builtins: [count(InlineDecision::Inline), recycled, count(InlineDecision::Called)],
             code_bytes: self.code_bytes,
             runs: self.runs(),
             evicted: self.evicted(),

@@ -65,7 +65,8 @@ impl MethodBody<'_, '_> {
             return;
         }
         let operands = self.operands(args);
-        if let Some(tensor) = self.fused.get(&pc) {
+        let fused = self.fused.get(&pc);
+        if let Some(tensor) = fused {
             self.tensor_and_storage(pc, tensor, dst);
         }
         let (slow, next) = (self.e.cold_block(), self.e.b.create_block());
@@ -75,6 +76,7 @@ impl MethodBody<'_, '_> {
             None => FastPath { e: &mut self.e, slow }.builtin(builtin, &operands),
         };
         let how = match (&result_value, free_entry) {
+            _ if fused.is_some() => InlineDecision::Fused,
             (None, _) => InlineDecision::Called,
             (Some(_), Some(_)) => InlineDecision::Recycled,
             (Some(_), None) => InlineDecision::Inline,

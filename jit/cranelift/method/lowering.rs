@@ -22,6 +22,8 @@ pub enum InlineDecision {
     Inline,
     /// The object is popped from the free list; the VM is called if there is none.
     Recycled,
+    /// The object, a storage, is made together with the tensor on it.
+    Fused,
     /// Always by the VM.
     Called,
 }
@@ -31,6 +33,7 @@ impl fmt::Display for InlineDecision {
         f.write_str(match self {
             InlineDecision::Inline => "inline",
             InlineDecision::Recycled => "recycled",
+            InlineDecision::Fused => "fused",
             InlineDecision::Called => "called",
         })
     }

@@ -174,3 +174,86 @@ impl Drop for FreeTensors {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::alloc::device::{CPU, DeviceAllocator};
+    use crate::dtype::DType;
+    use crate::tensor::Tensor;
+
+    /// What another thread does counts only for its own lists.
+    fn on_a_thread(test: impl FnOnce() + Send + 'static) {
+        std::thread::spawn(test).join().expect("it passes");
+    }
+
+    fn object(tensor: &Tensor) -> *mut TVMFFIObject {
+        crate::object::ObjectType::object(tensor).as_ptr()
+    }
+
+    #[test]
+    fn the_next_tensor_of_a_kind_is_the_last_one_dropped() {
+        on_a_thread(|| {
+            let first = Tensor::from_slice(&[2, 3], &[1.0_f32; 6]).unwrap();
+            let (there, data) = (object(&first), first.data_ptr());
+            drop(first);
+            let other = Tensor::empty(&[6], DType::F32).unwrap();
+            assert_ne!(object(&other), there, "of another rank");
+            let larger = Tensor::empty(&[5, 5], DType::F32).unwrap();
+            assert_ne!(object(&larger), there, "of another size class");
+            let next = Tensor::empty(&[5, 1], DType::I64).unwrap();
+            assert_eq!((object(&next), next.data_ptr()), (there, data));
+            assert_eq!((next.shape(), next.strides()), (&[5, 1][..], Some(&[1, 1][..])));
+            assert_eq!((next.dtype(), next.nbytes(), next.is_shared()), (DType::I64, 40, false));
+        });
+    }
+
+    #[test]
+    fn views_and_tensors_on_storages_are_not_kept() {
+        on_a_thread(|| {
+            let storage = crate::storage::Storage::new(&CPU, 64).unwrap();
+            drop(Tensor::on_storage(&storage, 0, &[16], DType::F32).unwrap());
+            let whole = Tensor::empty(&[8], DType::F32).unwrap();
+            drop(whole.view(4, &[4], DType::F32).unwrap());
+            assert_eq!(take(1, 64), None);
+        });
+    }
+
+    #[test]
+    fn what_others_changed_is_not_kept() {
+        on_a_thread(|| {
+            let tensor = Tensor::empty(&[4], DType::F32).unwrap();
+            // SAFETY: only this test refers to the tensor; the address is inside its block.
+            unsafe {
+                let dl = object(&tensor).add(1).cast::<crate::abi::DLTensor>();
+                (*dl).data = (*dl).data.byte_add(4);
+            }
+            drop(tensor);
+            assert_eq!(take(1, 16), None);
+        });
+    }
+
+    #[test]
+    fn trimming_destroys_them() {
+        on_a_thread(|| {
+            let tensors: Vec<_> =
+                (0..10).map(|_| Tensor::empty(&[1], DType::F32).unwrap()).collect();
+            drop(tensors);
+            let kept = TENSORS.with(|tensors| tensors.borrow().lists.len(FREE_TENSOR_SIZES));
+            assert_eq!(kept, 10);
+            CPU.trim();
+            assert_eq!(TENSORS.with(|tensors| tensors.borrow().lists.len(FREE_TENSOR_SIZES)), 0);
+            assert_eq!(take(1, 4), None);
+        });
+    }
+
+    #[test]
+    fn classes_are_those_of_the_allocator() {
+        for bytes in 0..=FREE_TENSOR_SIZES * FREE_TENSOR_STEP {
+            let class = free_tensor_class(3, bytes).unwrap();
+            assert_eq!(block_bytes(class), crate::alloc::device::class_size(bytes), "{bytes}");
+        }
+        assert_eq!(free_tensor_class(0, FREE_TENSOR_SIZES * FREE_TENSOR_STEP + 1), None);
+        assert_eq!(free_tensor_class(FREE_TENSOR_RANKS, 1), None);
+    }
+}
