@@ -60,7 +60,10 @@ fn names(folder: &Path) -> Vec<String> {
 /// The value that a JSON text stands for, as a caller has it.
 fn value_of(json: &Value) -> Any {
     if let Some(fields) = json["fields"].as_array() {
-        return Tuple::new(fields.iter().map(value_of).collect::<Vec<_>>()).into();
+        // A tuple has the tag 0 in TVM, and none here.
+        let tag = json["tag"].as_i64().filter(|tag| *tag != 0).map(Any::from);
+        return Tuple::new(tag.into_iter().chain(fields.iter().map(value_of)).collect::<Vec<_>>())
+            .into();
     }
     let hex = json["data"].as_str().expect("hexadecimal digits").as_bytes();
     let digit = |digit: u8| (digit as char).to_digit(16).expect("a digit") as u8;

@@ -53,8 +53,9 @@ const MAX_ITEMS: usize = 8;
 pub(crate) enum ReusePlan {
     /// A storage of so many bytes, and the free-list entries of the tensors that lie on it.
     Storage { bytes: usize, tensors: Vec<u32> },
-    /// A tensor of these dimensions on the storage in a register.
-    Tensor { storage: u32, dims: Vec<i64> },
+    /// A tensor of these dimensions on the storage in a register, of which it needs so many bytes; no
+    /// storage has them if there is no number.
+    Tensor { storage: u32, dims: Vec<i64>, end: Option<usize> },
     /// A tensor of these dimensions on a storage of so many bytes on a device of the session, to which
     /// nothing else refers: see `trace::optimise::fuse_allocations` and `method::fuse_allocations`.
     TensorAndStorage { bytes: usize, device: i64, dims: Vec<i64> },
@@ -73,6 +74,13 @@ pub(crate) enum ReusePlan {
 }
 
 impl ReusePlan {
+    /// The plan for a tensor together with its storage of so many bytes, if this is one for a tensor that
+    /// fits there.
+    pub(crate) fn with_storage(&self, bytes: usize, device: i64) -> Option<ReusePlan> {
+        let ReusePlan::Tensor { dims, end: Some(end), .. } = self else { return None };
+        (*end <= bytes).then(|| ReusePlan::TensorAndStorage { bytes, device, dims: dims.clone() })
+    }
+
     /// Returns true if traces recycle such objects. They sink the allocations of the others.
     pub(crate) fn in_traces(&self) -> bool {
         match self {
@@ -259,7 +267,10 @@ impl EntryAssignment {
                 let offset = args.int(1)?;
                 let shape = args.get(2)?.downcast_ref::<Shape>()?.to_vec();
                 let dtype = args.get(3)?.as_dtype()?.to_string();
-                let plan = ReusePlan::Tensor { storage: reg, dims: shape.clone() };
+                let end = usize::try_from(offset)
+                    .ok()
+                    .and_then(|offset| args.bytes(2, 1)?.checked_add(offset));
+                let plan = ReusePlan::Tensor { storage: reg, dims: shape.clone(), end };
                 (ObjectKind::Tensor { storage, offset, shape, dtype }, plan)
             }
             Lowering::RecycleHeap => {

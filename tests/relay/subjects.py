@@ -2,6 +2,7 @@
 
 import numpy as np
 
+import tree_lstm as lstm
 from oracle_env import tvm
 from tvm import relay
 from tvm.relay.loops import while_loop
@@ -684,3 +685,9 @@ def recurrent_cell():
     step = relay.Function([h, x], relay.tanh(h * relay.const(0.5) + x))
     body = module.get_global_var("foldl")(step, relay.const(0.0), list_of(p, *[0.1, 0.2, 0.3]))
     return main_of(module, [], body), [[]]
+
+
+@subject
+def tree_lstm():
+    module, _ = lstm.module()
+    return module, [[lstm.tree(module, function)[0]] for function in lstm.SOURCES]

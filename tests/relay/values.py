@@ -21,7 +21,7 @@ def json_of(value):
 def value_of(json):
     """The argument that a JSON text stands for."""
     if "fields" in json:
-        return tvm.runtime.container.tuple_object([value_of(field) for field in json["fields"]])
+        return tvm.runtime.container.ADT(json["tag"], [value_of(field) for field in json["fields"]])
     array = np.frombuffer(bytes.fromhex(json["data"]), dtype=np.dtype(json["dtype"]))
     return tvm.nd.array(array.reshape(json["shape"]))
 

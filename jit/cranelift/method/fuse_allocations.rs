@@ -50,14 +50,13 @@ fn fused_at(
     };
     let ReusePlan::Storage { bytes, .. } = plans.get(pc as u32)?.plan else { return None };
     let tensor = plans.get(pc as u32 + 1)?;
-    let ReusePlan::Tensor { storage: on, dims } = &tensor.plan else { return None };
+    let ReusePlan::Tensor { storage: on, dims, .. } = &tensor.plan else { return None };
     free_tensor_class(dims.len(), bytes)?;
     if *on != storage || dst == storage || !is_dead(func, pc + 2, storage) {
         return None;
     }
     let device = CallArgs { program, func, args }.int(2)?;
-    let plan = ReusePlan::TensorAndStorage { bytes, device, dims: dims.clone() };
-    Some(FreeListEntry { entry: tensor.entry, plan })
+    Some(FreeListEntry { entry: tensor.entry, plan: tensor.plan.with_storage(bytes, device)? })
 }
 
 /// Whether a register is written before it is read, from the operation `pc` on, within a few operations

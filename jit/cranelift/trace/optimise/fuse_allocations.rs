@@ -55,7 +55,7 @@ fn fused(storage: &Ins, tensor: &Ins, release: &Ins) -> Option<Ins> {
     let Ins::Allocate { frame, builtin, free_entry, args, dst: Some(dst), .. } = tensor else {
         return None;
     };
-    let ReusePlan::Tensor { dims, .. } = &free_entry.plan else { return None };
+    let plan = free_entry.plan.with_storage(bytes, device)?;
     let on_it = matches!(args.first(), Some(Arg::Reg(on, _)) if on == held) && dst != held;
     let (Ins::Recycle { vreg: released, .. } | Ins::Release { vreg: released, .. }) = release
     else {
@@ -64,7 +64,6 @@ fn fused(storage: &Ins, tensor: &Ins, release: &Ins) -> Option<Ins> {
     if !on_it || released != held {
         return None;
     }
-    let plan = ReusePlan::TensorAndStorage { bytes, device, dims: dims.clone() };
     let mut args = args.clone();
     args[0] = Arg::Scalar(Scalar::NONE);
     let free_entry = FreeListEntry { entry: free_entry.entry, plan };
