@@ -248,11 +248,15 @@ fn flips_of_bits_are_errors_or_the_same_answer_in_every_mode() {
     assert!(refused > flips / 10 && failed + answered > flips / 10, "{refused} of {flips}");
 }
 
-/// Makes the memory that small tensors get next other memory with other numbers, in every turn. The result is held meanwhile.
+/// Makes the memory that small tensors get next other memory with other numbers, in every turn: that of free tensors and,
+/// by tensors of a rank that is not kept whole, that of free blocks. The result is held meanwhile.
 fn disturbed(turn: usize) -> Vec<Any> {
-    let filled = |size: i64| f32s(&[size], &vec![turn as f32 + 0.5; size as usize]);
-    let held = (1..=16).flat_map(|size| vec![size; turn]).map(filled).collect();
-    drop((1..=16).flat_map(|size| [size; 8]).map(filled).collect::<Vec<Any>>());
+    let filled = |size: i64| {
+        let numbers = vec![turn as f32 + 0.5; size as usize];
+        [f32s(&[size], &numbers), f32s(&[1, 1, 1, 1, size], &numbers)]
+    };
+    let held = (1..=16).flat_map(|size| vec![size; turn]).flat_map(filled).collect();
+    drop((1..=16).flat_map(|size| [size; 8]).flat_map(filled).collect::<Vec<Any>>());
     held
 }
 
