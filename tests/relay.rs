@@ -230,8 +230,11 @@ fn flips_of_bits_are_errors_or_the_same_answer_in_every_mode() {
             }
         }
         let first = &answers[0].1;
-        // The interpreter's calls differ where a damaged program returns what nothing has written.
-        let is_written = answers[..4].iter().all(|(_, answer)| answer == first);
+        // The calls of a mode differ where a damaged program returns what nothing has written. In a block from the
+        // pool that is a link of its free list first, and a sum may round it away.
+        let alike =
+            |calls: &[(Mode, Result<String, String>)]| calls.iter().all(|it| it.1 == calls[0].1);
+        let is_written = answers.chunks(4).all(alike);
         let same = |other: &Result<String, String>| match (first, other) {
             (Ok(a), Ok(b)) => a == b || (!is_written && kind(a) == kind(b)),
             (a, b) => a.is_err() && b.is_err(),
@@ -246,6 +249,8 @@ fn flips_of_bits_are_errors_or_the_same_answer_in_every_mode() {
          {unwritten} of them what nothing wrote"
     );
     assert!(refused > flips / 10 && failed + answered > flips / 10, "{refused} of {flips}");
+    // Most flips leave a program that writes what it returns.
+    assert!(unwritten <= flips / 100, "{unwritten} of {flips}");
 }
 
 /// Makes the memory that small tensors get next other memory with other numbers, in every turn: that of free tensors and,
