@@ -89,5 +89,7 @@ mod unroll_and_jam;
 pub use self::pad_einsum::PaddedEinsum;
 pub use self::regions::refresh_regions;
 pub use self::reindex::Reindexed;
+#[cfg(feature = "script")]
+pub(crate) use self::state::fixed;
 pub use self::state::{Schedule, ScheduleError};
 pub use self::transform_layout::{IndexMap, packer};
