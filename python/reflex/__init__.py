@@ -470,13 +470,20 @@ class Program(Closing):
         self._handle = _closed
 
     def session(
-        self, mode: str = "tiered", device: str = "cpu", memory_cfg: str = "pooled"
+        self,
+        mode: str = "tiered",
+        device: str = "cpu",
+        memory_cfg: str | Mapping[Any, str] = "pooled",
     ) -> Session:
         """Opens a session. `mode` is "bytecode", "compiled" or "tiered". `memory_cfg` is "pooled", which
-        keeps memory for reuse, or "naive", which returns it to the system at once.
+        keeps memory for reuse, or "naive", which returns it to the system at once; or one of these for
+        each of several CPUs.
 
         >>> session = program.session("compiled", memory_cfg="naive")
+        >>> session = program.session("compiled", memory_cfg={"cpu:0": "pooled", "cpu:1": "naive"})
         """
+        if not isinstance(memory_cfg, str):
+            memory_cfg = ",".join(["pooled"] + [f"{cpu}={kind}" for cpu, kind in memory_cfg.items()])
         return Session(self._handle("session", mode, device, memory_cfg), self._name)
 
     def module(self, mode: str = "tiered") -> tvm_ffi.Module:

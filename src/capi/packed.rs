@@ -307,7 +307,7 @@ fn program_method(program: &Program, name: &str, args: &[AnyView<'_>]) -> FfiRes
                 options = options.device(device);
             }
             if let Some(kind) = optional(args, 2)? {
-                options = options.allocator(kind.parse().map_err(wrong)?);
+                options = options.with_allocators(kind.parse().map_err(wrong)?);
             }
             let session = program.open(&options).map_err(raise)?;
             let (program, canceller) = (program.clone(), session.canceller());

@@ -12,14 +12,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use reflex_runtime::abi::{TVMFFIAny, TVMFFIObject, type_index};
-use reflex_runtime::alloc::device::AllocatorKind;
 use reflex_runtime::object;
 use reflex_runtime::value::{Any, AnyView};
 
 use crate::abi::{CodePtr, DISCARD, FRAME_BASE, FRAME_HEADER_SLOTS, FrameHeader, SessionAbi};
 use crate::builtins::{Closure, GraphCache};
 use crate::decode::{ArgSource, FuncCode, SiteId, Source};
-use crate::devices::Devices;
+use crate::devices::{CpuAllocators, Devices};
 use crate::epoch::Participant;
 use crate::instrument::Instrument;
 use crate::mode::Mode;
@@ -48,8 +47,8 @@ pub struct State {
     pub program: Arc<Program>,
     pub mode: Mode,
     pub tier: Option<Arc<dyn Tier>>,
-    /// The allocator of storages.
-    pub allocator: AllocatorKind,
+    /// The allocators of storages.
+    pub allocators: CpuAllocators,
     /// Where storages are.
     pub devices: Devices,
     pub stack: Stack,
