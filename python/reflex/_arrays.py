@@ -302,4 +302,4 @@ def _tensor_of_view(tensor: tvm_ffi.Tensor) -> tvm_ffi.Tensor:
     if size == 0:
         return tvm_ffi.from_dlpack(np.empty(shape, dtype))
     memory = (ctypes.c_char * size).from_address(tensor.data_ptr())
-    return tvm_ffi.from_dlpack(np.frombuffer(memory, dtype).reshape(shape))
+    return tvm_ffi.from_dlpack(np.frombuffer(memoryview(memory), dtype).reshape(shape))
