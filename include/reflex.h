@@ -631,7 +631,7 @@ enum ReflexStatus reflex_profile(struct ReflexSession *session,
  * Example:
  *     ReflexValue connect, remote, at[] = {reflex_string_view("127.0.0.1:1"), reflex_string_view("")};
  *     CHECK_OK(reflex_interface_function("rpc_connect", &connect));
- *     CHECK(reflex_call_function(&connect, at, 2, &remote) == REFLEX_STATUS_RUN); // Nobody listens there.
+ *     CHECK(reflex_call_function(&connect, at, 2, &remote) == REFLEX_STATUS_RUN); // No server listens there.
  *     reflex_free(&connect);
  *
  * Requires:

@@ -275,7 +275,8 @@ const LAYOUTS: [Layout; 21] = [
             "host level schedule script tensor_intrin",
             "fuzzgen schedule_trace",
         ],
-        circle: 4,
+        // Statements hold calls, whose arguments are buffers and expressions.
+        circle: 5,
     },
     Layout {
         dir: "src/graph",

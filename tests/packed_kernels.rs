@@ -59,7 +59,7 @@ fn call(program: &Program, session: &mut reflex::Session) -> reflex::Result<Vec<
     session.call(&feed)?.arrays()?[0].1.to_vec::<f32>()
 }
 
-/// What the program is to answer.
+/// The answer of the program.
 fn expected(scale: f32) -> Vec<f32> {
     // Rows in order, of which the first element becomes 0.
     let less = [0.0_f32, 2.0, 3.0, 4.0, 0.0, -1.0, 0.0, 8.0];
