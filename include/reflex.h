@@ -623,6 +623,24 @@ enum ReflexStatus reflex_profile(struct ReflexSession *session,
                                  struct ReflexValue *result);
 
 /**
+ * Returns a function of the interface that languages with tvm-ffi have, by its name there; the caller frees
+ * it. Among them are `rpc_connect` (sessions at servers of `reflex serve`), `load_module` (programs as
+ * modules), and `ir_load`, `ir_script` and others (nodes of the IR). `src/capi/packed.rs` lists
+ * them and says what each takes; Python's interface is written over them.
+ *
+ * Example:
+ *     ReflexValue connect, remote, at[] = {reflex_string_view("127.0.0.1:1"), reflex_string_view("")};
+ *     CHECK_OK(reflex_interface_function("rpc_connect", &connect));
+ *     CHECK(reflex_call_function(&connect, at, 2, &remote) == REFLEX_STATUS_RUN); // No server listens there.
+ *     reflex_free(&connect);
+ *
+ * Requires:
+ * Pointers are null or valid.
+ */
+enum ReflexStatus reflex_interface_function(const char *name,
+                                            struct ReflexValue *out);
+
+/**
  * Makes an engine; `options` may be null.
  *
  * Example:

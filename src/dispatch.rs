@@ -178,9 +178,10 @@ fn together_in_body(
     Ok(())
 }
 
-/// Where a pattern matches in a script, in JSON: function, value, and the values of the bindings that it takes.
+/// Where a pattern matches in a script, in JSON: function, value, the values of the bindings that it takes, and those
+/// of its nodes by number.
 pub(crate) fn matches(text: &str, pattern: &str) -> Result<String> {
-    let (pattern, _) = pattern::from_json(pattern).map_err(Error::input)?;
+    let pattern = pattern::from_json(pattern).map_err(Error::input)?;
     let module = read(text)?;
     let mut found = vec![];
     for func in module.funcs.values() {
@@ -195,9 +196,10 @@ fn matches_of_body(
     module: &Module,
     func: &Func,
     body: &Body,
-    pattern: &Pattern,
+    pattern: &(Pattern, Vec<Pattern>),
     found: &mut Vec<Json>,
 ) {
+    let (root, nodes) = pattern;
     let matcher = Matcher::new(module, func, body);
     let name = |value: &reflex_graph::Value| func.values[*value].name.clone();
     for (at, binding) in body.bindings.iter().enumerate() {
@@ -205,12 +207,14 @@ fn matches_of_body(
             matches_of_body(module, func, nested, pattern, found);
         }
         for output in &binding.outputs {
-            let Some(matched) = matcher.find(pattern, *output) else { continue };
+            let Some(matched) = matcher.find(root, *output) else { continue };
             let values = matched.bindings.iter().flat_map(|at| &body.bindings[*at].outputs);
             let values: Vec<String> = values.map(name).collect();
+            let part = |node: &Pattern| matched.value(node).map(|value| name(&value));
+            let parts: Vec<Option<String>> = nodes.iter().map(part).collect();
             let op = matcher.call(at).map(|call| call.op.clone());
             found.push(json!({
-                "function": func.name, "value": name(output), "op": op, "values": values,
+                "function": func.name, "value": name(output), "op": op, "values": values, "parts": parts,
             }));
         }
     }

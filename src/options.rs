@@ -11,7 +11,7 @@ use reflex_runtime::alloc::device::AllocatorKind;
 use reflex_runtime::device::Device;
 use reflex_tir::codegen::{CpuTarget, GpuTarget};
 use reflex_tir::level::Level;
-use reflex_vm::devices::Devices;
+use reflex_vm::devices::{CpuAllocators, Devices};
 
 use crate::error::{Error, ErrorKind};
 use crate::tier_policy::TierPolicy;
@@ -58,7 +58,7 @@ pub struct SessionOptions {
     pub(crate) mode: Mode,
     /// As text; `None` for the program's own.
     pub(crate) device: Option<String>,
-    pub(crate) allocator: AllocatorKind,
+    pub(crate) allocators: CpuAllocators,
     pub(crate) slow_call: Option<Duration>,
 }
 
@@ -71,8 +71,8 @@ impl SessionOptions {
     /// let options = SessionOptions::new(Mode::Compiled);
     /// ```
     pub fn new(mode: Mode) -> SessionOptions {
-        let allocator = AllocatorKind::default();
-        SessionOptions { mode, device: None, allocator, slow_call: None }
+        let allocators = CpuAllocators::default();
+        SessionOptions { mode, device: None, allocators, slow_call: None }
     }
 
     /// Sets the device that the session computes on: `cpu`, or the list of those that a program for
@@ -98,7 +98,26 @@ impl SessionOptions {
     /// let options = SessionOptions::new(Mode::Tiered).allocator(AllocatorKind::Naive);
     /// ```
     pub fn allocator(mut self, kind: AllocatorKind) -> SessionOptions {
-        self.allocator = kind;
+        self.allocators = kind.into();
+        self
+    }
+
+    /// Sets the allocator of one of several CPUs, whose number is that in `cpu:N`.
+    ///
+    /// ```
+    /// use reflex::memory::AllocatorKind;
+    /// use reflex::{Mode, SessionOptions};
+    ///
+    /// let options = SessionOptions::new(Mode::Tiered).device("cpu:0,cpu:1");
+    /// let options = options.allocator_of(1, AllocatorKind::Naive);
+    /// ```
+    pub fn allocator_of(mut self, cpu: i32, kind: AllocatorKind) -> SessionOptions {
+        self.allocators.set(cpu, kind);
+        self
+    }
+
+    pub(crate) fn with_allocators(mut self, allocators: CpuAllocators) -> SessionOptions {
+        self.allocators = allocators;
         self
     }
 

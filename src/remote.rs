@@ -58,6 +58,19 @@ pub enum Endpoint {
         /// The longest wait for one that is free.
         wait: Option<Duration>,
     },
+    /// Any server that a tracker on another machine has under a key: both are connected to by TLS.
+    SecureTracker {
+        /// `host:port` of the tracker; its certificate names the host.
+        address: String,
+        /// The key that servers registered under.
+        key: String,
+        /// The longest wait for one that is free.
+        wait: Option<Duration>,
+        /// A file in PEM: certificates of the tracker and of the servers, or those that signed them.
+        certificates: PathBuf,
+        /// A file that holds the token of the client, which both know.
+        token: PathBuf,
+    },
 }
 
 impl Endpoint {
@@ -73,6 +86,12 @@ impl Endpoint {
             Endpoint::Tracker { address, key, wait } => {
                 let found = TrackerClient::connect(address)?.request(key, 1, *wait)?;
                 RemoteSession::connect(&found.address, &greeting(&found.match_key))
+            }
+            Endpoint::SecureTracker { address, key, wait, certificates, token } => {
+                let tls = ClientTls::read(certificates, token)?;
+                let mut tracker = TrackerClient::connect_secure(address, &tls)?;
+                let found = tracker.request(key, 1, *wait)?;
+                RemoteSession::connect_secure(&found.address, &tls, &greeting(&found.match_key))
             }
         }
     }

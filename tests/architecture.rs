@@ -270,12 +270,13 @@ const LAYOUTS: [Layout; 21] = [
         layers: &[
             "half_float thread",
             "mma",
-            "abi arith builder expr flops launch tile uses visit",
+            "abi arith builder expr flops launch packed_call tile uses visit",
             "codegen eval func lower verify",
             "host level schedule script tensor_intrin",
             "fuzzgen schedule_trace",
         ],
-        circle: 4,
+        // Statements hold calls, whose arguments are buffers and expressions.
+        circle: 5,
     },
     Layout {
         dir: "src/graph",

@@ -1,6 +1,9 @@
 //! `reflex serve` and `reflex tracker` as processes: what TVM's server lets happen does not happen, a
 //! session that dies ends alone, and each side works with TVM's.
 
+#[path = "common/programs.rs"]
+#[allow(dead_code, reason = "the examples use the rest")]
+mod programs;
 #[path = "rpc/secure.rs"]
 mod secure;
 #[path = "common/tvm.rs"]
@@ -277,6 +280,105 @@ fn a_tracker_hands_out_a_server_one_session_at_a_time() {
         let second = client.request("k", 1, Some(Duration::from_millis(300)));
         assert_eq!(second.expect_err("it is busy").kind(), "TimeoutError");
         session.shut_down();
+    }
+}
+
+const C_CLIENT: &str = r#"
+#include <reflex.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static ReflexValue call(ReflexValue *function, const ReflexValue *args, int count) {
+  ReflexValue result;
+  if (reflex_call_function(function, args, count, &result)) {
+    fprintf(stderr, "%s: %s\n", reflex_error_kind(), reflex_error_message());
+    exit(1);
+  }
+  return result;
+}
+
+static ReflexValue member(const ReflexValue *module, const char *name) {
+  ReflexValue get, function, args[] = {*module, reflex_string_view(name), reflex_bool(false)};
+  if (reflex_get_global_func("ffi.ModuleGetFunction", &get)) exit(2);
+  function = call(&get, args, 3);
+  reflex_free(&get);
+  return function;
+}
+
+int main(int argc, char **argv) {
+  float data[] = {8, 8};
+  int64_t shape[] = {1, 2};
+  ReflexTensor x = {data, {1, 0}, 2, {2, 32, 1}, shape, NULL, 0};
+  ReflexValue connect, session, program, load, machine, function, y;
+  if (argc != 3 || reflex_interface_function("rpc_connect", &connect)) return 3;
+  ReflexValue at[] = {reflex_string_view(argv[1]), reflex_string_view("")};
+  ReflexValue upload[] = {reflex_string_view("upload"), reflex_string_view(argv[2]), reflex_string_view("m.py")};
+  ReflexValue open[] = {reflex_string_view("load_module"), reflex_string_view("m.py"), reflex_string_view("here")};
+  ReflexValue end[] = {reflex_string_view("shut_down")}, given[] = {reflex_tensor_view(&x)};
+  session = call(&connect, at, 2);
+  call(&session, upload, 3);
+  program = call(&session, open, 3);
+  load = member(&program, "vm_load_executable");
+  machine = call(&load, NULL, 0);
+  function = member(&machine, "main");
+  y = call(&function, given, 1);
+  printf("%g %g\n", ((float *)reflex_as_tensor(&y)->data)[0], ((float *)reflex_as_tensor(&y)->data)[1]);
+  call(&session, end, 1);
+  ReflexValue *values[] = {&y, &function, &machine, &load, &program, &session, &connect};
+  for (int i = 0; i < 7; ++i) reflex_free(values[i]);
+  if (reflex_interface_function("nothing", &connect) != REFLEX_STATUS_INPUT) return 4;
+  return 0;
+}
+"#;
+
+#[test]
+fn c_programs_have_sessions_at_servers() {
+    let mut server = Listening::start(&["serve"]);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (source, program) = (folder.join("rpc-client.c"), folder.join("rpc-client"));
+    std::fs::write(&source, C_CLIENT).expect("writes");
+    let said = programs::run_c(&source, &program, &[Path::new(&server.address), script()]);
+    assert_eq!(said, "0.5 0.5\n");
+    assert_eq!(server.report()["end"], "ended");
+}
+
+/// Open descriptors of a process, and its resident pages.
+fn taken(process: u32) -> (usize, usize) {
+    let descriptors =
+        std::fs::read_dir(format!("/proc/{process}/fd")).expect("descriptors").count();
+    let pages = std::fs::read_to_string(format!("/proc/{process}/statm")).expect("pages");
+    let resident = pages.split(' ').nth(1).and_then(|pages| pages.parse().ok());
+    (descriptors, resident.expect("a number"))
+}
+
+/// `REFLEX_SOAK_SESSIONS=100000 cargo test --release --test rpc soak -- --nocapture` takes longer, and prints
+/// what the listener takes.
+#[test]
+fn soak_of_sessions_leaves_the_listener_as_it_was() {
+    let wanted = std::env::var("REFLEX_SOAK_SESSIONS").ok().map(|count| count.parse());
+    let count: usize = wanted.map_or(Ok(40), |count| count).expect("a number of sessions");
+    let mut server = Listening::start(&["serve"]);
+    let process = server.process.id();
+    let (descriptors, _) = taken(process);
+    let mut first = None;
+    for number in 1..=count {
+        let session = server.connect();
+        session.upload_bytes("x", &[7; 1000]).expect("uploads");
+        session.shut_down();
+        drop(session);
+        assert_eq!(server.report()["end"], "ended");
+        if number % (count / 10).max(1) == 0 {
+            // A report comes before the thread of the session has closed its connection.
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while taken(process).0 != descriptors && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let now = taken(process);
+            println!("{number} sessions: {} descriptors, {} pages", now.0, now.1);
+            assert_eq!(now.0, descriptors, "{number} sessions");
+            let pages = *first.get_or_insert(now.1);
+            assert!(now.1 <= pages + 128, "{number} sessions: {} pages, {pages} before", now.1);
+        }
     }
 }
 

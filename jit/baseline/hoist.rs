@@ -63,6 +63,7 @@ impl<'f> Invariants<'f> {
             Stmt::Store { buffer, .. } | Stmt::Allocate { buffer, .. } => {
                 written.insert(*buffer);
             }
+            Stmt::CallPacked(call) => written.extend(call.tensors()),
             _ => {}
         });
         Invariants { func, bound, written, values: vec![] }
@@ -83,6 +84,7 @@ impl<'f> Invariants<'f> {
             | Stmt::While { .. }
             | Stmt::Block(_)
             | Stmt::Tile(_)
+            | Stmt::CallPacked(_)
             | Stmt::Barrier(_) => {}
         }
     }

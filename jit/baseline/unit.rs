@@ -29,6 +29,8 @@ pub struct Unit<'f> {
     pub units: Option<Units>,
     micro_kernels: HashMap<Form, FuncId>,
     texts: HashMap<String, DataId>,
+    /// Variables that keep packed functions, by name.
+    kept: HashMap<String, DataId>,
     /// Parallel loops so far.
     parts: u32,
     /// Assembly so far, if wanted.
@@ -53,6 +55,7 @@ impl<'f> Unit<'f> {
             units: Units::of(cpu),
             micro_kernels: HashMap::new(),
             texts: HashMap::new(),
+            kept: HashMap::new(),
             parts: 0,
             asm: wants_asm.then(String::new),
         })
@@ -128,6 +131,20 @@ impl<'f> Unit<'f> {
         data.define([text.as_bytes(), &[0]].concat().into_boxed_slice());
         self.module.define_data(id, &data)?;
         self.texts.insert(text.to_owned(), id);
+        Ok(id)
+    }
+
+    /// The variable that keeps a packed function once it was looked up, null before.
+    pub fn kept_function(&mut self, name: &str) -> Result<DataId> {
+        if let Some(known) = self.kept.get(name) {
+            return Ok(*known);
+        }
+        let id = self.module.declare_anonymous_data(true, false)?;
+        let mut data = DataDescription::new();
+        data.define_zeroinit(8);
+        data.set_align(8);
+        self.module.define_data(id, &data)?;
+        self.kept.insert(name.to_owned(), id);
         Ok(id)
     }
 

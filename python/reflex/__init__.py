@@ -53,6 +53,7 @@ from ._arrays import (
     passing,
     saved_function,
     use_tensor_class,
+    with_tensors,
 )
 from ._closing import Closing
 from ._library import LIBRARY as _reflex
@@ -373,13 +374,16 @@ def list_passes() -> str:
 
 
 def register_global_func(name: str, function: Callable[..., Any], override: bool = False) -> None:
-    """Registers a callable that programs loaded from now on find by name.
+    """Registers a callable that programs loaded from now on find by name. A tensor that a kernel calls it with
+    (`T.call_packed`) is there for the call alone.
 
     >>> reflex.register_global_func("docs.add_one", lambda value: value + 1)
     >>> reflex.get_global_func("docs.add_one")(2)
     3
     """
-    _reflex["register_global_func"](name, tvm_ffi.convert(function), override)
+    if not isinstance(function, tvm_ffi.Function):
+        function = tvm_ffi.convert(with_tensors(function))
+    _reflex["register_global_func"](name, function, override)
 
 
 def get_global_func(name: str) -> Callable[..., Any] | None:
@@ -466,13 +470,20 @@ class Program(Closing):
         self._handle = _closed
 
     def session(
-        self, mode: str = "tiered", device: str = "cpu", memory_cfg: str = "pooled"
+        self,
+        mode: str = "tiered",
+        device: str = "cpu",
+        memory_cfg: str | Mapping[Any, str] = "pooled",
     ) -> Session:
         """Opens a session. `mode` is "bytecode", "compiled" or "tiered". `memory_cfg` is "pooled", which
-        keeps memory for reuse, or "naive", which returns it to the system at once.
+        keeps memory for reuse, or "naive", which returns it to the system at once; or one of these for
+        each of several CPUs.
 
         >>> session = program.session("compiled", memory_cfg="naive")
+        >>> session = program.session("compiled", memory_cfg={"cpu:0": "pooled", "cpu:1": "naive"})
         """
+        if not isinstance(memory_cfg, str):
+            memory_cfg = ",".join(["pooled"] + [f"{cpu}={kind}" for cpu, kind in memory_cfg.items()])
         return Session(self._handle("session", mode, device, memory_cfg), self._name)
 
     def module(self, mode: str = "tiered") -> tvm_ffi.Module:

@@ -1,6 +1,7 @@
 """Arrays in and out: what NumPy takes becomes tensors, and tensors are NumPy arrays in place."""
 from __future__ import annotations
 
+import ctypes
 import keyword
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -277,3 +278,28 @@ def flattened(result: Any) -> list[Any]:
     if isinstance(result, tvm_ffi.Array):
         return [tensor for item in result for tensor in flattened(item)]
     return [result]
+
+
+def with_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with tensors in the place of views: those of a kernel's call have no handle, without which tvm-ffi
+    exports none."""
+
+    def called(*args: Any) -> Any:
+        return function(*(_tensor_of_view(arg) if isinstance(arg, tvm_ffi.Tensor) else arg for arg in args))
+
+    return called
+
+
+def _tensor_of_view(tensor: tvm_ffi.Tensor) -> tvm_ffi.Tensor:
+    if tensor.__chandle__():
+        return tensor
+    shape = tuple(tensor.shape)
+    try:
+        dtype = np.dtype(str(tensor.dtype))
+    except TypeError as error:
+        raise TypeError(f"NumPy has no {tensor.dtype}, of which a kernel passes a tensor") from error
+    size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+    if size == 0:
+        return tvm_ffi.from_dlpack(np.empty(shape, dtype))
+    memory = (ctypes.c_char * size).from_address(tensor.data_ptr())
+    return tvm_ffi.from_dlpack(np.frombuffer(memoryview(memory), dtype).reshape(shape))

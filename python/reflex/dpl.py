@@ -28,6 +28,7 @@ attributes. One that occurs twice in another stands for one value.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -54,6 +55,8 @@ __all__ = [
     "is_var",
     "make_fused_bias_activation_pattern",
     "reject",
+    "rewrite_bindings",
+    "rewrite_call",
     "wildcard",
 ]
 
@@ -340,8 +343,34 @@ def find(script: str, pattern: Pattern) -> list[dict[str, Any]]:
     >>> find(script, is_op("relax.exp"))[0]["op"]
     'relax.exp'
     """
-    found: list[dict[str, Any]] = json.loads(str(_reflex["match_pattern"](script, json.dumps(_numbered(pattern)[0]))))
-    return found
+    return [{key: found for key, found in match.items() if key != "parts"} for match in _matches(script, pattern)]
+
+
+def _matches(script: str, pattern: Pattern) -> list[dict[str, Any]]:
+    """What `find` returns, with the `parts` of the pattern: the names of values that they stand for."""
+    text, numbers = _numbered(pattern)
+    parts = _parts([pattern], numbers)
+    matches: list[dict[str, Any]] = json.loads(str(_reflex["match_pattern"](script, json.dumps(text))))
+    for match in matches:
+        match["parts"] = {parts[at]: name for at, name in enumerate(match["parts"]) if name is not None}
+    return matches
+
+
+def _parts(roots: Iterable[Pattern], numbers: Mapping[int, int]) -> dict[int, Pattern]:
+    """Patterns and their parts by number."""
+    parts: dict[int, Pattern] = {}
+
+    def see(pattern: Pattern) -> None:
+        if numbers[id(pattern)] not in parts:
+            parts[numbers[id(pattern)]] = pattern
+            for value in pattern._fields.values():
+                for item in value if isinstance(value, list) else [value]:
+                    if isinstance(item, Pattern):
+                        see(item)
+
+    for root in roots:
+        see(root)
+    return parts
 
 
 def find_together(script: str, patterns: Sequence[Pattern]) -> list[dict[Pattern, str]]:
@@ -357,24 +386,104 @@ def find_together(script: str, patterns: Sequence[Pattern]) -> list[dict[Pattern
     >>> [[found[part] for part in (p, q, x)] for found in find_together(script, [p, q])]
     [['p', 'q', 'x']]
     """
+    return [parts for _, parts in _together(script, patterns)]
+
+
+def _together(script: str, patterns: Sequence[Pattern]) -> list[tuple[str, dict[Pattern, str]]]:
+    """What `find_together` returns, after the name of the function."""
     nodes, numbers = _nodes(patterns)
-    parts: dict[int, Pattern] = {}
-
-    def see(pattern: Pattern) -> None:
-        if numbers[id(pattern)] not in parts:
-            parts[numbers[id(pattern)]] = pattern
-            for value in pattern._fields.values():
-                for item in value if isinstance(value, list) else [value]:
-                    if isinstance(item, Pattern):
-                        see(item)
-
-    for pattern in patterns:
-        see(pattern)
+    parts = _parts(patterns, numbers)
     text = json.dumps({"nodes": nodes, "roots": [numbers[id(pattern)] for pattern in patterns]})
     found = json.loads(str(_reflex["match_patterns"](script, text)))
     return [
-        {parts[at]: name for at, name in enumerate(each["values"]) if name is not None} for each in found
+        (each["function"], {parts[at]: name for at, name in enumerate(each["values"]) if name is not None})
+        for each in found
     ]
+
+
+def rewrite_call(
+    pattern: Pattern, rewriter: Callable[[str, dict[Pattern, str]], str | None], script: str
+) -> str:
+    """Returns a module in which what a pattern matches is something else: `rewriter` gets the name of each value that
+    matches and the names that the parts of the pattern stand for, and returns the expression that the value is from
+    then on, or None to leave it. TVM's `rewrite_call` does this with a function and its nodes. Values are
+    offered once; one that has no name in the text (`return R.sqrt(y)`) is an error. A pass in Python may return the
+    result.
+
+    >>> script = "@I.ir_module\\nclass Module:\\n    @R.function\\n" \\
+    ...     "    def main(x: R.Tensor((2,), 'float32')):\\n        y = R.multiply(x, x)\\n        z = R.sqrt(y)\\n        return z\\n"
+    >>> x = wildcard()
+    >>> square = is_op("relax.multiply")(x, x)
+    >>> text = rewrite_call(is_op("relax.sqrt")(square), lambda value, parts: f"R.abs({parts[x]})", script)
+    >>> "= R.abs(x)" in text, "R.sqrt" in text
+    (True, False)
+    """
+    from . import inspect
+
+    text, offered = inspect(script), set()
+    while True:
+        for match in _matches(text, pattern):
+            at = (match["function"], match["value"])
+            if at in offered:
+                continue
+            offered.add(at)
+            made = rewriter(match["value"], match["parts"])
+            if made is not None:
+                text = inspect(_rebound(text, *at, made))
+                break
+        else:
+            return text
+
+
+def rewrite_bindings(
+    patterns: Sequence[Pattern], rewriter: Callable[[dict[Pattern, str]], Mapping[str, str]], script: str
+) -> str:
+    """Returns a module in which values that several patterns match together, as `find_together` says, are others:
+    `rewriter` gets the names that the patterns and their parts stand for, and returns expressions by the names of values;
+    none leaves them. It is asked again for what matches then, as TVM's `rewrite_bindings` does.
+
+    >>> script = "@I.ir_module\\nclass Module:\\n    @R.function\\n" \\
+    ...     "    def main(x: R.Tensor((2, 4), 'float32'), v: R.Tensor((4, 4), 'float32')):\\n" \\
+    ...     "        p = R.matmul(x, v)\\n        q = R.matmul(x, v)\\n        return R.add(p, q)\\n"
+    >>> x, v = wildcard(), wildcard()
+    >>> p, q = (is_op("relax.matmul")(x, v) for _ in range(2))
+    >>> text = rewrite_bindings([p, q], lambda parts: {parts[q]: parts[p]}, script)
+    >>> text.count("R.matmul")
+    1
+    """
+    from . import inspect
+
+    text, offered = inspect(script), set()
+    while True:
+        for function, parts in _together(text, patterns):
+            at = (function, *(parts[pattern] for pattern in patterns))
+            if at in offered:
+                continue
+            offered.add(at)
+            made = rewriter(parts)
+            if made:
+                for value, expression in made.items():
+                    text = _rebound(text, function, value, expression)
+                text = inspect(text)
+                break
+        else:
+            return text
+
+
+def _rebound(text: str, function: str, value: str, expression: str) -> str:
+    """A printed module in which a value of a function is another expression."""
+    if not value:
+        raise ValueError(f"a value of `{function}` that matches has no name: it is to be bound to one first")
+    start = re.search(rf"^    def {re.escape(function)}\(", text, re.MULTILINE)
+    if start is None or "\n" in expression:
+        raise ValueError(f"an expression for `{value}` of `{function}` has one line")
+    end = re.compile(r"^    @", re.MULTILINE).search(text, start.end())
+    body = text[start.start() : end.start() if end else len(text)]
+    bound = re.compile(rf"^( +{re.escape(value)}(?:: .*?)? = ).*$", re.MULTILINE)
+    changed, count = bound.subn(lambda line: line.group(1) + expression, body)
+    if count != 1:
+        raise ValueError(f"`{value}` is bound at {count} places of `{function}`")
+    return text.replace(body, changed, 1)
 
 
 def function_module(

@@ -67,7 +67,8 @@ def connect(
 
     `certificates` and `token_file` are for a server that listens by TLS: files of the certificates that
     vouch for it, and of a token. With a `tracker` instead of an address the session is at any server that
-    it has under the key, for which this waits for so many seconds (None is without end).
+    it has under the key, for which this waits for so many seconds (None is without end); both are then
+    connected to by TLS, if certificates and a token are given.
     """
     if (address is None) == (tracker is None):
         raise ValueError("a session is at an address or at a tracker's server")

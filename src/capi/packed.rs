@@ -6,14 +6,14 @@
 //!
 //! Decision: docs/decisions/0023-one-shared-library.md
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reflex_runtime::abi::TVMFFIAny;
+use reflex_runtime::abi::{SafeCall, TVMFFIAny};
 use reflex_runtime::array::Array;
 use reflex_runtime::error::Error as Raised;
 use reflex_runtime::function::{Function, arg, guard};
@@ -26,6 +26,7 @@ use reflex_vm::session::{Canceller, SavedResult};
 use super::outside;
 use super::rpc::timing_options;
 use super::values::targets;
+use super::{ReflexStatus, give, status, text};
 use crate::dispatch;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
@@ -307,7 +308,7 @@ fn program_method(program: &Program, name: &str, args: &[AnyView<'_>]) -> FfiRes
                 options = options.device(device);
             }
             if let Some(kind) = optional(args, 2)? {
-                options = options.allocator(kind.parse().map_err(wrong)?);
+                options = options.with_allocators(kind.parse().map_err(wrong)?);
             }
             let session = program.open(&options).map_err(raise)?;
             let (program, canceller) = (program.clone(), session.canceller());
@@ -669,8 +670,51 @@ macro_rules! exports {
             // convention.
             unsafe { run($body, args, count, result) }
         }
-    )* };
+    )*
+
+        /// The functions by their symbols.
+        const EXPORTS: &[(&str, SafeCall)] = &[$((stringify!($symbol), $symbol),)*];
+    };
 }
+
+/// Returns a function of the interface that languages with tvm-ffi have, by its name there; the caller frees
+/// it. Among them are `rpc_connect` (sessions at servers of `reflex serve`), `load_module` (programs as
+/// modules), and `ir_load`, `ir_script` and others (nodes of the IR). `src/capi/packed.rs` lists
+/// them and says what each takes; Python's interface is written over them.
+///
+/// ```c
+/// ReflexValue connect, remote, at[] = {reflex_string_view("127.0.0.1:1"), reflex_string_view("")};
+/// CHECK_OK(reflex_interface_function("rpc_connect", &connect));
+/// CHECK(reflex_call_function(&connect, at, 2, &remote) == REFLEX_STATUS_RUN); // No server listens there.
+/// reflex_free(&connect);
+/// ```
+///
+/// # Safety
+/// Pointers are null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reflex_interface_function(
+    name: *const c_char,
+    out: *mut TVMFFIAny,
+) -> ReflexStatus {
+    status(|| {
+        // SAFETY: the caller passes strings that are null or end in NUL.
+        let name = unsafe { text(name, "the name") }?;
+        let known = EXPORTS.iter().find(|(symbol, _)| symbol.strip_prefix(PREFIX) == Some(name));
+        let (_, call) = known.ok_or_else(|| {
+            let names = EXPORTS.iter().filter_map(|(symbol, _)| symbol.strip_prefix(PREFIX));
+            let names: Vec<&str> = names.collect();
+            Error::input(format!("no function {name:?}; there are {}", names.join(", ")))
+        })?;
+        // SAFETY: the functions of the table follow the convention from any thread, do not use their first
+        // argument and do not unwind.
+        let function = unsafe { Function::from_native(*call, ()) };
+        // SAFETY: the caller passes a result pointer that is null or may be written.
+        unsafe { give(out, Any::from(function).into_raw()) }
+    })
+}
+
+/// Before the names of the functions in their symbols.
+const PREFIX: &str = "__tvm_ffi_";
 
 exports! {
     __tvm_ffi_load = load;

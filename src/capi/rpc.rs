@@ -33,27 +33,31 @@ fn optional(args: &[AnyView<'_>], at: usize) -> FfiResult<Option<Str>> {
 pub(super) fn connect(args: &[AnyView<'_>]) -> FfiResult {
     let address = || arg::<Str>(args, 0).map(|address| address.to_string());
     let key = arg::<Str>(args, 1)?.to_string();
-    let endpoint = match (optional(args, 2)?, optional(args, 3)?, optional(args, 4)?) {
-        (None, None, Some(tracker)) => {
-            let wait = match args.get(5) {
-                Some(wait) if !wait.is_none() => {
-                    let wait = Duration::try_from_secs_f64(arg::<f64>(args, 5)?);
-                    Some(wait.map_err(|e| Raised::value_error(e.to_string()))?)
-                }
-                _ => None,
-            };
-            Endpoint::Tracker { address: tracker.to_string(), key, wait }
+    let secure = match (optional(args, 2)?, optional(args, 3)?) {
+        (Some(certificates), Some(token)) => Some(((&*certificates).into(), (&*token).into())),
+        (None, None) => None,
+        _ => {
+            let text = "certificates and a token are given together";
+            return Err(Raised::value_error(text));
         }
-        (Some(certificates), Some(token), None) => {
-            let (certificates, token) = ((&*certificates).into(), (&*token).into());
+    };
+    let wait = match args.get(5) {
+        Some(wait) if !wait.is_none() => {
+            let wait = Duration::try_from_secs_f64(arg::<f64>(args, 5)?);
+            Some(wait.map_err(|e| Raised::value_error(e.to_string()))?)
+        }
+        _ => None,
+    };
+    let endpoint = match (optional(args, 4)?, secure) {
+        (Some(tracker), None) => Endpoint::Tracker { address: tracker.to_string(), key, wait },
+        (Some(tracker), Some((certificates, token))) => {
+            let address = tracker.to_string();
+            Endpoint::SecureTracker { address, key, wait, certificates, token }
+        }
+        (None, Some((certificates, token))) => {
             Endpoint::Secure { address: address()?, key, certificates, token }
         }
-        (None, None, None) => Endpoint::Server { address: address()?, key },
-        _ => {
-            return Err(Raised::value_error(
-                "a session is at an address, at one with certificates and a token, or at a tracker's",
-            ));
-        }
+        (None, None) => Endpoint::Server { address: address()?, key },
     };
     let session = endpoint.open()?;
     // A class for tensors of servers is looked up by this type's key.

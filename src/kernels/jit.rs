@@ -12,6 +12,7 @@ use reflex_codemem::relocate::LoadedObject;
 use reflex_runtime::abi::SafeCall;
 use reflex_runtime::exports;
 use reflex_runtime::function::Function;
+use reflex_runtime::library::Context;
 use reflex_tir::abi::{PACKED_PREFIX, RAW_PREFIX};
 use reflex_tir::codegen::ObjectFile;
 use reflex_vm::kernel::RawKernel;
@@ -23,25 +24,37 @@ use crate::error::{Error, ErrorKind, Result};
 /// Functions of the runtime that kernels import by name.
 const FUNCTIONS: [&str; 1] = ["TVMFFIErrorSetRaisedFromCStrParts"];
 /// Functions of the runtime that kernels call through pointer variables.
-const SLOTS: [(&str, &str); 3] = [
+const SLOTS: [(&str, &str); 5] = [
     ("__TVMBackendParallelLaunch", "TVMBackendParallelLaunch"),
     ("__TVMBackendAllocWorkspace", "TVMBackendAllocWorkspace"),
     ("__TVMBackendFreeWorkspace", "TVMBackendFreeWorkspace"),
+    ("__TVMFFIEnvModLookupFromImports", "TVMFFIEnvModLookupFromImports"),
+    ("__TVMFFIFunctionCall", "TVMFFIFunctionCall"),
 ];
+/// The pointer variable with the context that kernels look packed functions up in.
+const CONTEXT: &str = "__tvm_ffi__library_ctx";
 
 /// Loads objects of code generators, and reports them to the profilers that `REFLEX_JIT_SYMBOLS`
 /// lists (`perf`, `jitdump`).
 pub(super) struct KernelLoader {
     space: Arc<CodeSpace>,
     imports: Imports,
+    /// The packed functions that the kernels call, kept as long as they are.
+    context: Arc<Context>,
     perf: Option<PerfMap>,
     dump: Option<&'static JitDump>,
+}
+
+/// Executable memory, and what the code in it refers to.
+pub(crate) struct KernelCode {
+    _object: LoadedObject,
+    _context: Arc<Context>,
 }
 
 /// A kernel in executable memory, as long as `object` lives.
 #[derive(Clone)]
 pub(super) struct LoadedKernel {
-    pub(super) object: Arc<LoadedObject>,
+    pub(super) object: Arc<KernelCode>,
     /// The packed entry, which does not interpret its first argument.
     pub(super) packed: SafeCall,
     /// The raw entry that the object's signature describes.
@@ -66,7 +79,9 @@ impl KernelLoader {
             true => Some(JitDump::of_process().map_err(|e| failed(&e))?),
             false => None,
         };
-        Ok(KernelLoader { space, imports: imports(), perf, dump })
+        let context = Arc::<Context>::default();
+        let imports = imports().slot(CONTEXT, Arc::as_ptr(&context).addr());
+        Ok(KernelLoader { space, imports, context, perf, dump })
     }
 
     pub(super) fn space(&self) -> &Arc<CodeSpace> {
@@ -76,7 +91,7 @@ impl KernelLoader {
     pub(super) fn load(&self, object: &ObjectFile) -> Result<LoadedKernel> {
         let name = &object.signature.name;
         let loaded = LoadedObject::load(&self.space, name, &object.elf, &self.imports);
-        let loaded = Arc::new(loaded.map_err(|e| failed(&format!("kernel {name}: {e}")))?);
+        let loaded = loaded.map_err(|e| failed(&format!("kernel {name}: {e}")))?;
         if let Some(map) = &self.perf {
             map.add(loaded.functions()).map_err(|e| failed(&e))?;
         }
@@ -90,7 +105,8 @@ impl KernelLoader {
         // SAFETY: the symbol with this prefix in an object of our code generator is a packed entry
         // (tir::abi), which the object keeps mapped.
         let packed = unsafe { std::mem::transmute::<*mut u8, SafeCall>(entry.as_ptr()) };
-        Ok(LoadedKernel { object: loaded, packed, raw })
+        let code = KernelCode { _object: loaded, _context: Arc::clone(&self.context) };
+        Ok(LoadedKernel { object: Arc::new(code), packed, raw })
     }
 }
 

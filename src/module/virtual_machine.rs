@@ -111,18 +111,22 @@ fn call(state: &State, name: &str, args: &[AnyView<'_>]) -> Result<Any, Raised> 
 
 /// Takes triples of a device's kind, its number and its allocator.
 fn initialize(state: &State, args: &[AnyView<'_>]) -> Result<Any, Raised> {
-    let mut allocator = AllocatorKind::default();
-    for (at, device) in args.chunks(3).enumerate() {
+    let mut options = SessionOptions::new(state.mode);
+    // Of two for one CPU the first counts: hosts append the CPU to their devices.
+    for (at, device) in args.chunks(3).enumerate().rev() {
         let number = |of| function::arg::<i64>(device, of);
         if number(0)? != KIND_CPU {
             let text = format!("device {at} is of kind {}; there is cpu", number(0)?);
             return Err(Raised::value_error(text));
         }
-        if number(2)? == 1 {
-            allocator = AllocatorKind::Naive;
-        }
+        let kind = match number(2)? {
+            1 => AllocatorKind::Naive,
+            _ => AllocatorKind::Pooled,
+        };
+        let cpu =
+            i32::try_from(number(1)?).map_err(|_| Raised::value_error("no number of a CPU"))?;
+        options = options.allocator_of(cpu, kind);
     }
-    let options = SessionOptions::new(state.mode).allocator(allocator);
     let session = state.program.open(&options).map_err(raised)?;
     *state.session.write() = Arc::new(SharedSession::new(session));
     state.saved.lock().clear();

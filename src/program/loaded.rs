@@ -224,7 +224,7 @@ impl LoadedProgram {
         if mode == Mode::Compiled {
             self.bailouts.get_or_init(|| self.vm.compile_ahead_of_time());
         }
-        let allocator = options.allocator;
+        let allocators = options.allocators.clone();
         let kernels = self.resources.tiered.clone();
         let library = &self.resources.library;
         let is_kernel = |name: &str| library.function(name).is_some();
@@ -238,7 +238,7 @@ impl LoadedProgram {
             mode,
             tier,
             kernels,
-            allocator,
+            allocators,
             devices,
             threads,
             impurity,

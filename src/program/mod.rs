@@ -216,7 +216,8 @@ impl Program {
         let canceller = general.canceller();
         let loaded = self.loaded.clone();
         (!dynamic.is_empty()).then(|| {
-            Specialisation::new(specialiser, loaded, dynamic, canceller, options.allocator)
+            let allocators = options.allocators.clone();
+            Specialisation::new(specialiser, loaded, dynamic, canceller, allocators)
         })
     }
 

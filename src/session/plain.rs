@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use reflex_runtime::alloc::device::AllocatorKind;
 use reflex_runtime::error::Error as Raised;
 use reflex_runtime::fp::FpEnv;
 use reflex_runtime::threads::ThreadScope;
 use reflex_runtime::value::{Any, AnyView};
-use reflex_vm::devices::Devices;
+use reflex_vm::devices::{CpuAllocators, Devices};
 use reflex_vm::mode::Mode as ExecutionMode;
 use reflex_vm::program::Program;
 use reflex_vm::reentry::Reentry;
@@ -86,7 +85,7 @@ pub(crate) struct PlainOptions {
     pub(crate) tier: Option<SessionTier>,
     /// Kernels that are replaced while calls go on.
     pub(crate) kernels: Option<Arc<TieredKernels>>,
-    pub(crate) allocator: AllocatorKind,
+    pub(crate) allocators: CpuAllocators,
     pub(crate) devices: Devices,
     /// Threads for parallel kernels, the caller's included.
     pub(crate) threads: usize,
@@ -102,7 +101,7 @@ impl PlainSession {
             mode,
             tier,
             kernels,
-            allocator,
+            allocators,
             devices,
             threads,
             impurity,
@@ -113,7 +112,7 @@ impl PlainSession {
             Mode::Compiled => ExecutionMode::Compiled,
             Mode::Tiered => ExecutionMode::Tiered,
         };
-        let options = vm::Options { mode, allocator, devices, ..vm::Options::default() };
+        let options = vm::Options { mode, allocators, devices, ..vm::Options::default() };
         let vm = vm::Session::new(program, options)
             .map_err(|e| Error::new(ErrorKind::Run, e.message()))?;
         let stream = SessionStream::open(program.device()).map_err(raised)?;

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reflex_runtime::alloc::device::AllocatorKind;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
+use reflex_vm::devices::CpuAllocators;
 use reflex_vm::session::Canceller;
 
 use super::plain::PlainSession;
@@ -37,7 +37,7 @@ pub(crate) struct Specialisation {
     specialiser: Arc<Specialiser>,
     general: Arc<LoadedProgram>,
     canceller: Canceller,
-    allocator: AllocatorKind,
+    allocators: CpuAllocators,
     dynamic: Vec<DynamicFunction>,
     /// Shapes that this session has called with, the latest first.
     recent: Vec<RoutedShape>,
@@ -128,14 +128,14 @@ impl Specialisation {
         general: Arc<LoadedProgram>,
         dynamic: Vec<DynamicFunction>,
         canceller: Canceller,
-        allocator: AllocatorKind,
+        allocators: CpuAllocators,
     ) -> Specialisation {
-        Specialisation { specialiser, general, canceller, allocator, dynamic, recent: Vec::new() }
+        Specialisation { specialiser, general, canceller, allocators, dynamic, recent: Vec::new() }
     }
 
     /// Opens a session on a specialised program, cancelled with the general one.
     fn open(&self, specialised: &SpecialisedProgram) -> Result<PlainSession> {
-        let options = SessionOptions::new(Mode::Compiled).allocator(self.allocator);
+        let options = SessionOptions::new(Mode::Compiled).with_allocators(self.allocators.clone());
         let mut session = specialised.program.open(&options)?;
         session.follow(&self.canceller);
         Ok(session)

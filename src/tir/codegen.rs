@@ -14,7 +14,7 @@ use crate::abi::RawSignature;
 use crate::{Buffer, Expr, PrimFunc, Var};
 
 /// Version of the request and response encoding; a mismatch is an error, never a guess.
-pub const PROTOCOL: u32 = 7;
+pub const PROTOCOL: u32 = 8;
 
 /// The kind of device that kernels are scheduled for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

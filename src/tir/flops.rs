@@ -98,6 +98,7 @@ fn count(
         | Stmt::Block(_)
         | Stmt::Allocate { .. }
         | Stmt::Tile(_)
+        | Stmt::CallPacked(_)
         | Stmt::Barrier(_)
         | Stmt::Seq(_) => 0,
     };
@@ -139,7 +140,7 @@ fn count(
         Stmt::Seq(list) => {
             list.iter().try_for_each(|stmt| count(stmt, factor, known, terms))?;
         }
-        Stmt::Store { .. } | Stmt::Tile(_) | Stmt::Barrier(_) => {}
+        Stmt::Store { .. } | Stmt::Tile(_) | Stmt::CallPacked(_) | Stmt::Barrier(_) => {}
     }
     Some(())
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::thread::{BarrierScope, ThreadAxis};
 use crate::tile::TileOp;
-use crate::{DType, Expr};
+use crate::{DType, Expr, PackedCall};
 
 /// A scalar variable of one function: symbolic dimension, loop variable, block iterator,
 /// scalar parameter or `Let`.
@@ -303,6 +303,8 @@ pub enum Stmt {
     },
     /// An operation on matrix registers.
     Tile(TileOp),
+    /// A call of a packed function.
+    CallPacked(PackedCall),
     /// Threads wait here until all of them have come (lowered form only; passes write it).
     Barrier(BarrierScope),
     /// In order.

@@ -67,6 +67,7 @@ pub mod launch;
 pub mod level;
 pub mod lower;
 pub mod mma;
+mod packed_call;
 pub mod schedule;
 #[cfg(feature = "script")]
 pub mod schedule_trace;
@@ -84,4 +85,5 @@ pub use func::{
     Block, BlockIter, Buffer, BufferData, For, ForKind, IndexCheck, IterKind, Param, PrimFunc,
     Region, Scope, Stmt, Var, VarData,
 };
+pub use packed_call::{CallArg, PackedCall};
 pub use reflex_runtime::dtype::DType;

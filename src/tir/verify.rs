@@ -14,6 +14,7 @@
 //! ```
 
 mod gpu;
+mod packed_call;
 mod tile;
 
 pub use self::gpu::verify_gpu;
@@ -62,6 +63,7 @@ pub fn verify(func: &PrimFunc, form: IrForm) -> Result<(), Vec<Fault>> {
     }
     func.checks.iter().for_each(|check| v.check(check));
     v.stmt(&func.body);
+    v.calls_in_order();
     if v.faults.is_empty() { Ok(()) } else { Err(v.faults) }
 }
 
@@ -217,6 +219,7 @@ impl Verifier<'_> {
                 });
             }
             Stmt::Tile(tile) => self.tile(tile),
+            Stmt::CallPacked(call) => self.call_packed(call),
             Stmt::Barrier(_) => {
                 let allowed = self.form == IrForm::Lowered;
                 self.require(allowed, || "a barrier in scheduled form".into());

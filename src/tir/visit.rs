@@ -23,7 +23,7 @@ impl Stmt {
         match self {
             Stmt::For(l) => vec![&l.body],
             Stmt::Block(b) => b.init.iter().chain([&b.body]).collect(),
-            Stmt::Store { .. } | Stmt::Tile(_) | Stmt::Barrier(_) => vec![],
+            Stmt::Store { .. } | Stmt::Tile(_) | Stmt::CallPacked(_) | Stmt::Barrier(_) => vec![],
             Stmt::If { then, otherwise, .. } => {
                 [&**then].into_iter().chain(otherwise.as_deref()).collect()
             }
@@ -42,7 +42,9 @@ impl Stmt {
                 let init = b.init.as_ref().map(&mut *f);
                 Stmt::Block(Box::new(b.with_body(init, f(&b.body))))
             }
-            Stmt::Store { .. } | Stmt::Tile(_) | Stmt::Barrier(_) => self.clone(),
+            Stmt::Store { .. } | Stmt::Tile(_) | Stmt::CallPacked(_) | Stmt::Barrier(_) => {
+                self.clone()
+            }
             Stmt::If { cond, then, otherwise } => Stmt::If {
                 cond: cond.clone(),
                 then: Box::new(f(then)),
@@ -82,6 +84,7 @@ impl Stmt {
         match self {
             Stmt::Store { buffer, .. } => Some(*buffer),
             Stmt::Tile(tile) => Some(tile.written()),
+            Stmt::CallPacked(call) => call.written(),
             _ => None,
         }
     }
@@ -91,6 +94,7 @@ impl Stmt {
         match self {
             Stmt::Store { buffer, .. } => vec![*buffer],
             Stmt::Tile(tile) => tile.buffers(),
+            Stmt::CallPacked(call) => call.tensors().collect(),
             _ => vec![],
         }
     }
@@ -109,6 +113,7 @@ impl Stmt {
             Stmt::If { cond, .. } | Stmt::While { cond, .. } => vec![cond],
             Stmt::Let { value, .. } => vec![value],
             Stmt::Tile(t) => t.exprs(),
+            Stmt::CallPacked(call) => call.exprs(),
             Stmt::Allocate { .. } | Stmt::Barrier(_) | Stmt::Seq(_) => vec![],
         }
     }
@@ -150,6 +155,7 @@ impl Stmt {
                 Stmt::Let { var: *var, value: f(value), body: Box::new(body.map_exprs(f)) }
             }
             Stmt::Tile(t) => Stmt::Tile(t.map(&mut |b| b, f)),
+            Stmt::CallPacked(call) => Stmt::CallPacked(call.map(&mut |b| b, f)),
             Stmt::Allocate { .. } | Stmt::Barrier(_) | Stmt::Seq(_) => {
                 self.map_children(&mut |s| s.map_exprs(f))
             }

@@ -1,10 +1,13 @@
-//! The devices of a session. Programs name them by index.
+//! The devices of a session, and the allocators of CPUs. Programs name devices by index.
 //!
 //! The first one is where the program computes and its constants are. CPUs of any number are host
 //! memory: a program that TVM built for `cpu:0` and `cpu:1` runs as it is, and its tensors say
 //! where they are.
 
+use std::str::FromStr;
+
 use reflex_runtime::abi::DLDevice;
+use reflex_runtime::alloc::device::AllocatorKind;
 use reflex_runtime::error::Error;
 
 /// The devices that indices stand for.
@@ -66,5 +69,66 @@ impl Devices {
         Error::value_error(format!(
             "the device index {index} is out of the VM's device list{given}"
         ))
+    }
+}
+
+/// The kind of allocator of each CPU of a session. As text: a kind, and others for single CPUs, such as
+/// `pooled,cpu:1=naive`.
+///
+/// ```
+/// use reflex_runtime::alloc::device::AllocatorKind::{Naive, Pooled};
+/// use reflex_vm::devices::CpuAllocators;
+/// let allocators: CpuAllocators = "cpu:1=naive".parse().unwrap();
+/// assert_eq!([allocators.of(0), allocators.of(1)], [Pooled, Naive]);
+/// assert_eq!(CpuAllocators::from(Naive).of(7), Naive);
+/// assert!("cuda:0=naive".parse::<CpuAllocators>().is_err());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CpuAllocators {
+    general: AllocatorKind,
+    /// By the number of the CPU, the last one first.
+    own: Vec<(i32, AllocatorKind)>,
+}
+
+impl CpuAllocators {
+    /// Gives one CPU an allocator of its own kind.
+    pub fn set(&mut self, cpu: i32, kind: AllocatorKind) {
+        self.own.insert(0, (cpu, kind));
+    }
+
+    /// The kind of a CPU's allocator.
+    #[inline]
+    pub fn of(&self, cpu: i32) -> AllocatorKind {
+        let own = self.own.iter().find(|(number, _)| *number == cpu);
+        own.map_or(self.general, |(_, kind)| *kind)
+    }
+}
+
+impl From<AllocatorKind> for CpuAllocators {
+    fn from(general: AllocatorKind) -> CpuAllocators {
+        CpuAllocators { general, own: vec![] }
+    }
+}
+
+impl FromStr for CpuAllocators {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<CpuAllocators, String> {
+        let mut allocators = CpuAllocators::default();
+        for part in text.split(',') {
+            let Some((device, kind)) = part.split_once('=') else {
+                allocators.general = part.trim().parse()?;
+                continue;
+            };
+            let number = device.trim().strip_prefix("cpu").map(|n| n.trim_start_matches(':'));
+            let number = match number {
+                Some("") => Some(0),
+                Some(number) => number.parse().ok().filter(|number| *number >= 0),
+                None => None,
+            };
+            let number = number.ok_or_else(|| format!("{device:?} is no CPU"))?;
+            allocators.set(number, kind.trim().parse()?);
+        }
+        Ok(allocators)
     }
 }

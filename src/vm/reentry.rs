@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use reflex_runtime::abi::DLDevice;
-use reflex_runtime::alloc::device::{AllocatorKind, DeviceAllocator};
+use reflex_runtime::alloc::device::DeviceAllocator;
 use reflex_runtime::device;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
@@ -23,7 +23,7 @@ use crate::abi::{DISCARD, FRAME_BASE, FrameHeader};
 use crate::builtins::Closure;
 use crate::calls::{check_closure, wrong_arity};
 use crate::decode::FuncCode;
-use crate::devices::Devices;
+use crate::devices::{CpuAllocators, Devices};
 use crate::interp::drive_guarded;
 use crate::output_buffers;
 use crate::run_error::{Reason, RunError};
@@ -398,7 +398,8 @@ impl Placement {
         // SAFETY: see `# Safety`.
         unsafe {
             let devices = &raw const (*state).devices;
-            Placement::on((*state).allocator, (*devices).get(index)?)
+            let allocators = &raw const (*state).allocators;
+            Placement::on(&*allocators, (*devices).get(index)?)
         }
     }
 
@@ -417,11 +418,11 @@ impl Placement {
         output_buffers::take(bytes).filter(|storage| storage.device() == self.device)
     }
 
-    /// On the host the allocator is of the session's kind, elsewhere it is the device's.
+    /// On a CPU the allocator is of the kind that the session has for it, elsewhere it is the device's.
     #[inline]
-    fn on(kind: AllocatorKind, device: DLDevice) -> Result<Placement, Error> {
+    fn on(allocators: &CpuAllocators, device: DLDevice) -> Result<Placement, Error> {
         let allocator = match device.is_cpu() {
-            true => kind.on_cpu(),
+            true => allocators.of(device.device_id).on_cpu(),
             false => device::get(device)?.allocator(),
         };
         Ok(Placement { allocator, device })
@@ -432,7 +433,7 @@ impl Placement {
 /// A session that is not running has the default allocator and devices.
 pub fn placement(vm: &AnyView<'_>, index: i64) -> Result<Placement, Error> {
     let Ok(state) = running(vm) else {
-        return Placement::on(AllocatorKind::default(), Devices::default().get(index)?);
+        return Placement::on(&CpuAllocators::default(), Devices::default().get(index)?);
     };
     // SAFETY: `running` says that the state is live and executes on this thread, and nothing else
     // refers to its devices.

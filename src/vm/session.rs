@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use reflex_runtime::abi::{TVMFFIAny, type_index};
-use reflex_runtime::alloc::device::AllocatorKind;
 use reflex_runtime::alloc::{free_tensors, pool};
 use reflex_runtime::array::Array;
 use reflex_runtime::error::Error;
@@ -21,7 +20,7 @@ use crate::abi::{NATIVE_CALLS, SessionAbi, Trampolines};
 use crate::builtins::{Closure, GraphCache};
 use crate::calls::wrong_arity;
 use crate::decode::SiteId;
-use crate::devices::Devices;
+use crate::devices::{CpuAllocators, Devices};
 use crate::instrument::Instrument;
 use crate::libcalls::LIBCALLS;
 use crate::mode::Mode;
@@ -42,8 +41,8 @@ pub struct Options {
     pub stack_slots: usize,
     /// Most frames at once.
     pub depth_limit: u32,
-    /// The allocator of the session's storages.
-    pub allocator: AllocatorKind,
+    /// The allocators of the session's storages.
+    pub allocators: CpuAllocators,
     /// The devices that the program's indices stand for.
     pub devices: Devices,
 }
@@ -52,9 +51,9 @@ impl Default for Options {
     fn default() -> Options {
         // Miri touches all memory it maps.
         let stack_slots = if cfg!(miri) { 1 << 13 } else { 1 << 24 };
-        let allocator = AllocatorKind::default();
+        let allocators = CpuAllocators::default();
         let devices = Devices::default();
-        Options { mode: Mode::default(), stack_slots, depth_limit: 1_000_000, allocator, devices }
+        Options { mode: Mode::default(), stack_slots, depth_limit: 1_000_000, allocators, devices }
     }
 }
 
@@ -158,7 +157,7 @@ impl Session {
             program: Arc::clone(program),
             mode: options.mode,
             tier,
-            allocator: options.allocator,
+            allocators: options.allocators,
             devices: options.devices,
             stack,
             error: None,

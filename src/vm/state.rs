@@ -20,7 +20,7 @@ use reflex_runtime::value::{Any, AnyView};
 use crate::abi::{CodePtr, DISCARD, FRAME_BASE, FRAME_HEADER_SLOTS, FrameHeader, SessionAbi};
 use crate::builtins::{Closure, GraphCache};
 use crate::decode::{ArgSource, FuncCode, SiteId, Source};
-use crate::devices::Devices;
+use crate::devices::{CpuAllocators, Devices};
 use crate::epoch::Participant;
 use crate::instrument::Instrument;
 use crate::mode::Mode;
@@ -49,8 +49,8 @@ pub struct State {
     pub program: Arc<Program>,
     pub mode: Mode,
     pub tier: Option<Arc<dyn Tier>>,
-    /// The allocator of storages.
-    pub allocator: AllocatorKind,
+    /// The allocators of storages.
+    pub allocators: CpuAllocators,
     /// Where storages are.
     pub devices: Devices,
     pub stack: Stack,
@@ -404,8 +404,9 @@ impl State {
         // SAFETY: as the caller promises.
         unsafe {
             (*state).abi.object_lists = pool::lists();
-            let devices = &raw const (*state).devices;
-            let pooled = (*state).allocator == AllocatorKind::Pooled;
+            let (devices, allocators) =
+                (&raw const (*state).devices, &raw const (*state).allocators);
+            let pooled = (*allocators).of(DLDevice::CPU.device_id) == AllocatorKind::Pooled;
             (*state).abi.tensor_lists = match pooled && (*devices).first() == DLDevice::CPU {
                 true => free_tensors::lists(),
                 false => free_tensors::no_lists(),

@@ -9,6 +9,7 @@ use std::time::Duration;
 use reflex_rpc::client::{RemoteSession, connect as connection};
 use reflex_rpc::handshake::Greeting;
 use reflex_rpc::secure::{ClientTls, Rights, Token};
+use reflex_rpc::tracker::client::TrackerClient;
 use reflex_rpc::wire::item::Item;
 use reflex_runtime::error::Error;
 
@@ -52,9 +53,13 @@ impl Identity {
     }
 
     fn serve(&self, args: &[&str]) -> Listening {
+        self.listen("serve", args)
+    }
+
+    fn listen(&self, command: &str, args: &[&str]) -> Listening {
         let (cert, key, tokens) =
             (self.text("cert.pem"), self.text("key.pem"), self.text("tokens"));
-        let tls = ["serve", "--tls", &cert, &key, "--tokens", &tokens];
+        let tls = [command, "--tls", &cert, &key, "--tokens", &tokens];
         Listening::start(&[&tls[..], args].concat())
     }
 
@@ -195,6 +200,50 @@ fn commands_and_tvms_client_get_there_by_tls() {
     let folder = identity.folder.path().to_str().expect("UTF-8");
     let (host, port) = host_port(&near.address);
     assert!(tvm::script(&python, "rpc.py", &["client", host, port, folder]).contains("client ok"));
+}
+
+/// On every address, with a certificate and a token: the tracker, its servers, commands and clients.
+#[test]
+fn a_tracker_for_other_machines_hands_out_servers_to_tokens() {
+    let clients = [("one", NONE, u64::MAX), ("good", ALL, u64::MAX), ("late", ALL, 1)];
+    let identity = Identity::new(&clients);
+    let tracker = identity.listen("tracker", &["--listen", "0.0.0.0:0"]);
+    let (_, port) = host_port(&tracker.address);
+    let at = format!("127.0.0.1:{port}");
+    let refused = |token: &str| {
+        let client = TrackerClient::connect_secure(&at, &identity.client(token));
+        let error = client.err().expect("refused");
+        (error.kind().into_owned(), error.message().into_owned())
+    };
+    assert!(refused("late").1.contains("the token has expired"));
+    identity.write("wrong", &format!("good:{}", "0".repeat(64)));
+    let (kind, message) = refused("wrong");
+    assert_eq!(kind, "PermissionError");
+    assert!(message.contains("the token is not known"), "{message}");
+    assert!(TrackerClient::connect(&at).is_err(), "without TLS");
+    // As many connections as the token has sessions, and another one once it has ended.
+    let first = TrackerClient::connect_secure(&at, &identity.client("one")).expect("admitted");
+    assert!(refused("one").1.contains("the limit `connections of a token` is 1"));
+    drop(first);
+    let again = || TrackerClient::connect_secure(&at, &identity.client("one"));
+    let mut again = std::iter::repeat_with(again).find_map(Result::ok).expect("admitted");
+
+    let (cert, token) = (identity.text("cert.pem"), identity.text("good"));
+    let registered = ["--tracker", &at, "--key", "k", "--advertise", "localhost"];
+    let files = ["--tracker-ca", &cert, "--tracker-token-file", &token];
+    let server = identity.serve(&[&["--allow-code"][..], &registered, &files].concat());
+    let (_, port) = host_port(&server.address);
+    let port: u16 = port.parse().expect("a port");
+    let summary = again.summary().expect("a summary");
+    assert_eq!(summary["server_info"][0]["addr"], serde_json::json!(["localhost", port]));
+    let tls = ["--ca", &cert, "--token-file", &token];
+    let (here, _) = reflex(&["run", "--shape", "x=2x3", "--json"]);
+    let run = ["run", "--shape", "x=2x3", "--json", "--tracker", &at, "--key", "k"];
+    assert_eq!(reflex(&[&run[..], &tls].concat()).0, here);
+    let mut query = Command::new(env!("CARGO_BIN_EXE_reflex"));
+    let output = query.args(["tracker", "--query", &at]).args(tls).output().expect("runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("server \"server:k\" at"), "{said}");
 }
 
 /// A token that `reflex token` prints is one that `reflex serve` takes, on every address.

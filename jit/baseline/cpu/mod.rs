@@ -2,6 +2,7 @@
 
 pub mod failure;
 mod index_checks;
+mod packed_call;
 mod packed_entry;
 mod parallel;
 mod raw_entry;

@@ -18,7 +18,10 @@ pub fn build(unit: &mut Unit<'_>) -> Result<FuncId> {
     let params = vec![POINTER; buffers.len() + vars.len()];
     let signature = Unit::signature(&params, &[types::I32]);
     let name = format!("{}{}", abi::RAW_PREFIX, func.name);
-    define(unit, &name, Linkage::Export, signature, |e, params| {
+    // A function that a kernel calls may call the session that runs it, which tiers that call raw entries
+    // do not expect.
+    let linkage = if func.calls_packed() { Linkage::Local } else { Linkage::Export };
+    define(unit, &name, linkage, signature, |e, params| {
         let (pointers, words) = params.split_at(buffers.len());
         e.buffers.extend(buffers.iter().copied().zip(pointers.iter().copied()));
         for (var, word) in vars.iter().zip(words) {

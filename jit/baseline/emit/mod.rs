@@ -279,6 +279,14 @@ impl Emitter<'_, '_, '_> {
         self.b.inst_results(call).to_vec()
     }
 
+    /// The pointer in the variable `name`, which the loader has filled.
+    pub fn pointer_in_slot(&mut self, name: &str) -> Result<Value> {
+        let slot = self.unit.slot(name)?;
+        let slot = self.unit.module.declare_data_in_func(slot, self.b.func);
+        let slot = self.b.ins().symbol_value(POINTER, slot);
+        Ok(self.load_at(POINTER, slot, 0))
+    }
+
     /// Calls the function in the pointer variable `name`, which the loader has filled.
     pub fn call_slot(
         &mut self,
@@ -287,10 +295,7 @@ impl Emitter<'_, '_, '_> {
         result: Type,
         args: &[Value],
     ) -> Result<Value> {
-        let slot = self.unit.slot(name)?;
-        let slot = self.unit.module.declare_data_in_func(slot, self.b.func);
-        let slot = self.b.ins().symbol_value(POINTER, slot);
-        let function = self.load_at(POINTER, slot, 0);
+        let function = self.pointer_in_slot(name)?;
         let signature = self.b.import_signature(Unit::signature(params, &[result]));
         let call = self.b.ins().call_indirect(signature, function, args);
         Ok(self.b.inst_results(call)[0])

@@ -41,6 +41,7 @@ impl Emitter<'_, '_, '_> {
             Stmt::Allocate { buffer, body } => self.allocate(*buffer, body),
             Stmt::While { cond, body } => self.while_loop(cond, body),
             Stmt::Tile(_) => Err(BaselineError::new("Cranelift has no matrix registers (AMX)")),
+            Stmt::CallPacked(call) => self.call_packed(call),
             Stmt::Barrier(_) => Err(BaselineError::new("a barrier on a CPU")),
             Stmt::Seq(all) => all.iter().try_for_each(|s| self.stmt(s)),
         }
@@ -263,6 +264,10 @@ fn weight(stmt: &Stmt) -> i64 {
         Stmt::Let { body, .. } | Stmt::While { body, .. } | Stmt::Allocate { body, .. } => {
             own(stmt) + weight(body)
         }
-        Stmt::Store { .. } | Stmt::Tile(_) | Stmt::Barrier(_) | Stmt::Block(_) => own(stmt),
+        Stmt::Store { .. }
+        | Stmt::Tile(_)
+        | Stmt::CallPacked(_)
+        | Stmt::Barrier(_)
+        | Stmt::Block(_) => own(stmt),
     }
 }

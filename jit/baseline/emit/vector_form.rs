@@ -79,6 +79,7 @@ impl Analysis<'_> {
             | Stmt::Allocate { .. }
             | Stmt::While { .. }
             | Stmt::Tile(_)
+            | Stmt::CallPacked(_)
             | Stmt::Barrier(_) => None,
         }
     }

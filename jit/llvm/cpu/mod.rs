@@ -1,6 +1,7 @@
 //! CPU kernels around their bodies: entry points, threads, workspaces.
 
 mod index_checks;
+mod packed_call;
 mod packed_entry;
 mod parallel;
 mod raw_entry;

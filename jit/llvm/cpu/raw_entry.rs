@@ -2,7 +2,7 @@
 //! elements of index tensors are checked.
 
 use inkwell::context::Context;
-use inkwell::module::Module;
+use inkwell::module::{Linkage, Module};
 use inkwell::types::BasicMetadataTypeEnum;
 use inkwell::values::FunctionValue;
 use reflex_tir::{Buffer, PrimFunc, abi};
@@ -26,6 +26,11 @@ pub fn build<'c>(
     params.extend(vec![BasicMetadataTypeEnum::from(context.i64_type()); vars.len()]);
     let name = format!("{}{}", abi::RAW_PREFIX, func.name);
     let function = module.add_function(&name, context.i32_type().fn_type(&params, false), None);
+    if func.calls_packed() {
+        // A function that a kernel calls may call the session that runs it, which tiers that call raw
+        // entries do not expect.
+        function.set_linkage(Linkage::Internal);
+    }
 
     let mut e = Emitter::new(context, module, func, function);
     e.int8_dots = int8_dots;

@@ -64,6 +64,8 @@ impl<'c> Emitter<'_, 'c> {
             Stmt::Tile(TileOp::Mma(mma)) if self.unit == Unit::Gpu => self.mma(mma),
             Stmt::Tile(tile) if self.unit == Unit::Cpu => self.tile(tile),
             Stmt::Tile(_) => Err(CodegenError::new("a CPU's matrix registers on a GPU")),
+            Stmt::CallPacked(call) if self.unit == Unit::Cpu => self.call_packed(call),
+            Stmt::CallPacked(_) => Err(CodegenError::new("a packed function called on a GPU")),
             Stmt::Barrier(scope) if self.unit == Unit::Gpu => self.barrier(*scope),
             Stmt::Barrier(_) => Err(CodegenError::new("a barrier on a CPU")),
             Stmt::Seq(all) => all.iter().try_for_each(|s| self.stmt(s)),

@@ -35,6 +35,7 @@ fn stmt(s: &Stmt, varying: &mut HashSet<Var>) -> bool {
         | Stmt::Allocate { .. }
         | Stmt::While { .. }
         | Stmt::Tile(_)
+        | Stmt::CallPacked(_)
         | Stmt::Barrier(_) => false,
     }
 }

@@ -30,6 +30,15 @@ pub struct ServeArgs {
     /// Tracker to register at; a session at a time, so that measurements have the machine alone.
     #[arg(long, value_name = "HOST:PORT", requires = "key")]
     pub tracker: Option<String>,
+    /// Register by TLS, at a tracker with this certificate or one that it signed, in PEM.
+    #[arg(long, value_name = "FILE", requires_all = ["tracker_token_file", "tracker"])]
+    pub tracker_ca: Option<PathBuf>,
+    /// The file of the token that the tracker is given.
+    #[arg(long, value_name = "FILE", requires = "tracker_ca")]
+    pub tracker_token_file: Option<PathBuf>,
+    /// Host that the tracker sends clients to (default: where it sees this server).
+    #[arg(long, value_name = "HOST", requires = "tracker")]
+    pub advertise: Option<String>,
     /// Folder of models that clients load by name.
     #[arg(long, value_name = "DIR")]
     pub models: Option<PathBuf>,

@@ -25,8 +25,9 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use serde_json::json;
 
 use super::args::{ServeArgs, address_of, loopback};
-use super::registration::{Offer, Taken};
+use super::registration::{At, Offer, Taken};
 use crate::cli::output::{Format, println};
+use crate::cli::tracker::client_tls;
 
 /// The longest wait for a greeting.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -69,7 +70,13 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
         Format::Text => println!("listening on {address}"),
     }
     if let Some(tracker) = &args.tracker {
-        offer.register(tracker, address.port())?;
+        let files = (args.tracker_ca.as_deref(), args.tracker_token_file.as_deref());
+        offer.register(At {
+            tracker: tracker.clone(),
+            tls: client_tls(files.0, files.1)?,
+            host: args.advertise.clone(),
+            port: address.port(),
+        })?;
     }
     let shared = Shared {
         args,

@@ -6,7 +6,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use reflex::{Error, Result};
+use reflex_rpc::secure::ClientTls;
 use reflex_rpc::tracker::client::TrackerClient;
+
+use crate::cli::tracker;
 
 /// Asks whether the offer is taken this often.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -14,6 +17,27 @@ const INTERVAL: Duration = Duration::from_secs(2);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(6);
 /// Before the tracker is tried again.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// A tracker, and how a server registers there.
+#[derive(Clone)]
+pub struct At {
+    /// `host:port` of the tracker.
+    pub tracker: String,
+    /// Certificates and a token, for a tracker with TLS.
+    pub tls: Option<ClientTls>,
+    /// The host that clients are sent to, if it is not the one that the tracker sees.
+    pub host: Option<String>,
+    /// The server's port.
+    pub port: u16,
+}
+
+impl At {
+    fn connect(&self, key: &str) -> Result<TrackerClient> {
+        let mut client = tracker::connect(&self.tracker, self.tls.as_ref())?;
+        client.update(key, self.host.as_deref(), self.port)?;
+        Ok(client)
+    }
+}
 
 struct State {
     match_key: String,
@@ -49,16 +73,16 @@ impl Offer {
         Taken(self)
     }
 
-    /// Offers the server on `port` at a tracker, again after each session; an error if the tracker
-    /// cannot be reached now. Later it is tried until it can be.
-    pub fn register(self: &Arc<Self>, tracker: &str, port: u16) -> Result<()> {
+    /// Offers the server at a tracker, again after each session; an error if the tracker cannot be
+    /// reached now. Later it is tried until it can be.
+    pub fn register(self: &Arc<Self>, at: At) -> Result<()> {
         self.state().match_key = self.fresh();
-        let mut client = Some(connect(self, tracker, port)?);
-        let (offer, tracker) = (Arc::clone(self), tracker.to_owned());
+        let mut client = Some(at.connect(&self.key)?);
+        let offer = Arc::clone(self);
         let run = move || loop {
             let failed = match &mut client {
-                Some(client) => offer.keep(client, port).err(),
-                None => match connect(&offer, &tracker, port) {
+                Some(client) => offer.keep(client, &at).err(),
+                None => match at.connect(&offer.key) {
                     Ok(connected) => {
                         client = Some(connected);
                         None
@@ -77,9 +101,9 @@ impl Offer {
     }
 
     /// Makes one offer, and returns when it has been used or is out of date.
-    fn keep(&self, client: &mut TrackerClient, port: u16) -> Result<()> {
+    fn keep(&self, client: &mut TrackerClient, at: &At) -> Result<()> {
         let match_key = self.match_key();
-        client.put(&self.key, port, &match_key)?;
+        client.put(&self.key, at.host.as_deref(), at.port, &match_key)?;
         let mut taken = None;
         loop {
             thread::sleep(INTERVAL.min(Duration::from_millis(100)));
@@ -107,12 +131,6 @@ impl Offer {
     fn fresh(&self) -> String {
         format!("{}:{:016x}", self.key, RandomState::new().hash_one(&self.key))
     }
-}
-
-fn connect(offer: &Offer, tracker: &str, port: u16) -> Result<TrackerClient> {
-    let mut client = TrackerClient::connect(tracker)?;
-    client.update(&offer.key, port)?;
-    Ok(client)
 }
 
 /// A session that runs.

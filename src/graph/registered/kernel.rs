@@ -90,9 +90,11 @@ fn fuses(func: &PrimFunc, kind: FusionKind) -> Result<(), String> {
             blocks += 1;
             reduces |= block.iters.iter().any(|iter| iter.kind != IterKind::Spatial);
         }
-        Stmt::While { .. } | Stmt::Tile(_) | Stmt::Barrier(_) | Stmt::Allocate { .. } => {
-            other = true
-        }
+        Stmt::While { .. }
+        | Stmt::Tile(_)
+        | Stmt::CallPacked(_)
+        | Stmt::Barrier(_)
+        | Stmt::Allocate { .. } => other = true,
         _ => {}
     });
     if blocks == 0 || other {

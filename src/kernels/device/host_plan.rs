@@ -323,6 +323,7 @@ impl Builder<'_> {
             | Stmt::Store { .. }
             | Stmt::While { .. }
             | Stmt::Tile(_)
+            | Stmt::CallPacked(_)
             | Stmt::Barrier(_) => return Err("a statement that the host cannot run".to_owned()),
         })
     }

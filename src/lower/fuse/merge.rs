@@ -409,6 +409,9 @@ impl Renaming {
             Stmt::Tile(tile) => {
                 Stmt::Tile(tile.map(&mut |b| self.buffer(b), &mut |e| self.expr(e)))
             }
+            Stmt::CallPacked(call) => {
+                Stmt::CallPacked(call.map(&mut |b| self.buffer(b), &mut |e| self.expr(e)))
+            }
             Stmt::Barrier(scope) => Stmt::Barrier(*scope),
             Stmt::Seq(list) => Stmt::Seq(list.iter().map(|s| self.stmt(s, names)).collect()),
         }

@@ -107,6 +107,10 @@ pub fn schedule(func: &PrimFunc, target: &Target) -> PrimFunc {
 
 /// [`schedule`], with the reasons.
 pub fn schedule_for(func: &PrimFunc, target: &Target) -> Scheduled {
+    if func.calls_packed() {
+        // Nothing is known of what the functions touch.
+        return Scheduled { func: func.clone(), decisions: vec![], steps: vec![] };
+    }
     let mut items = items_of(&func.body);
     let mut nest = Nest::new(func.clone(), target);
     let mut decisions = vec![];

@@ -15,9 +15,9 @@ use super::{Exporter, int, types};
 use crate::error::ReflectError;
 
 pub(super) struct KernelExporter<'c, 'm> {
-    cx: &'c mut Exporter<'m>,
-    func: &'m PrimFunc,
-    names: Names,
+    pub(super) cx: &'c mut Exporter<'m>,
+    pub(super) func: &'m PrimFunc,
+    pub(super) names: Names,
 }
 
 /// The type of a kernel, over variables that `names` takes up.
@@ -162,7 +162,7 @@ impl<'c, 'm> KernelExporter<'c, 'm> {
     }
 
     /// The variable of a buffer, which a statement has.
-    fn buffer_node(&mut self, buffer: Buffer) -> NodeId {
+    pub(super) fn buffer_node(&mut self, buffer: Buffer) -> NodeId {
         match self.names.buffer(buffer) {
             Given::Node(id) => id,
             // A buffer that nothing defines is a verifier's fault.
@@ -241,6 +241,7 @@ impl<'c, 'm> KernelExporter<'c, 'm> {
                 return self.steps(body, steps);
             }
             Stmt::Tile(tile) => self.tile(tile),
+            Stmt::CallPacked(call) => self.call_packed(call),
             Stmt::Barrier(scope) => {
                 let b = &mut self.cx.b;
                 let ty = b.object("ir.PrimType", &[("dtype", Given::DType(String::new()))]);

@@ -7,6 +7,7 @@
 mod call;
 mod func;
 mod kernel;
+mod packed_call;
 mod prim;
 mod types;
 

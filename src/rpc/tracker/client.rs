@@ -2,6 +2,8 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use reflex_runtime::error::Error;
@@ -9,12 +11,13 @@ use serde_json::{Value, json};
 
 use super::{MAGIC, Request, receive, send};
 use crate::fault::Fault;
+use crate::secure::ClientTls;
 
 /// The longest wait for an answer that comes at once.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection to a tracker.
-pub struct TrackerClient(TcpStream);
+pub struct TrackerClient(UnixStream);
 
 /// A server that the tracker has handed out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,11 +31,26 @@ pub struct Found {
 impl TrackerClient {
     /// Connects to `host:port`.
     pub fn connect(address: &str) -> Result<TrackerClient, Error> {
-        let connect = || -> Result<TcpStream, Fault> {
+        TrackerClient::open(address, None)
+    }
+
+    /// Connects to `host:port` by TLS, with a token.
+    pub fn connect_secure(address: &str, tls: &ClientTls) -> Result<TrackerClient, Error> {
+        TrackerClient::open(address, Some(tls))
+    }
+
+    fn open(address: &str, tls: Option<&ClientTls>) -> Result<TrackerClient, Error> {
+        let connect = || -> Result<UnixStream, Fault> {
             let found = address.to_socket_addrs()?.next();
             let none = std::io::Error::from(std::io::ErrorKind::AddrNotAvailable);
-            let mut stream = TcpStream::connect_timeout(&found.ok_or(none)?, ANSWER_TIMEOUT)?;
+            let stream = TcpStream::connect_timeout(&found.ok_or(none)?, ANSWER_TIMEOUT)?;
             stream.set_nodelay(true)?;
+            stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+            let mut stream = match tls {
+                Some(tls) => tls.connect(address, stream)?.into_local()?,
+                // Nothing but reading, writing and timeouts is asked of it.
+                None => UnixStream::from(OwnedFd::from(stream)),
+            };
             stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
             stream.write_all(&MAGIC.to_le_bytes())?;
             let mut word = [0; 4];
@@ -44,7 +62,7 @@ impl TrackerClient {
         };
         let at = |fault: Fault| {
             let error = fault.into_error();
-            Error::new("ConnectionError", format!("tracker {address}: {}", error.message()))
+            Error::new(&error.kind(), format!("tracker {address}: {}", error.message()))
         };
         connect().map(TrackerClient).map_err(at)
     }
@@ -100,16 +118,24 @@ impl TrackerClient {
         Ok(self.ask(&Request::Summary)?[1].take())
     }
 
-    /// Says that a server with `key` listens on `port`.
-    pub fn update(&mut self, key: &str, port: u16) -> Result<(), Error> {
-        let address = json!([null, port]);
+    /// Says that a server with `key` listens on `port`, of `host` or of where this connects from.
+    pub fn update(&mut self, key: &str, host: Option<&str>, port: u16) -> Result<(), Error> {
+        let address = json!([host, port]);
         self.ask(&Request::Update { key: format!("server:{key}"), address }).map(drop)
     }
 
-    /// Offers the server on `port` to one client, which will greet it with `match_key`.
-    pub fn put(&mut self, key: &str, port: u16, match_key: &str) -> Result<(), Error> {
+    /// Offers the server on `port`, of `host` or of where this connects from, to one client, which will
+    /// greet it with `match_key`.
+    pub fn put(
+        &mut self,
+        key: &str,
+        host: Option<&str>,
+        port: u16,
+        match_key: &str,
+    ) -> Result<(), Error> {
         let (key, match_key) = (key.to_owned(), match_key.to_owned());
-        self.ask(&Request::Put { key, port, match_key, address: None }).map(drop)
+        let address = host.map(str::to_owned);
+        self.ask(&Request::Put { key, port, match_key, address }).map(drop)
     }
 
     /// Whether no client has taken the offer of `match_key`.
@@ -132,7 +158,7 @@ mod tests {
         let address = listener.local_addr().unwrap().to_string();
         std::thread::spawn(move || Tracker::default().run(&listener));
         let mut server = TrackerClient::connect(&address).unwrap();
-        server.update("k", 9090).unwrap();
+        server.update("k", None, 9090).unwrap();
         let mut client = TrackerClient::connect(&address).unwrap();
         let error = client.request("k", 1, Some(Duration::from_millis(50))).unwrap_err();
         assert_eq!(error.kind(), "TimeoutError");
@@ -141,7 +167,7 @@ mod tests {
         while server.summary().unwrap()["queue_info"]["k"]["pending"] != json!(0) {
             std::thread::sleep(Duration::from_millis(1));
         }
-        server.put("k", 9090, "k:1").unwrap();
+        server.put("k", None, 9090, "k:1").unwrap();
         assert!(server.is_pending("k:1").unwrap());
         let mut client = TrackerClient::connect(&address).unwrap();
         let found = client.request("k", 1, Some(Duration::from_secs(5))).unwrap();

@@ -105,6 +105,9 @@ impl Analyzer {
                 Stmt::While { cond: self.simplify(cond), body: Box::new(self.simplify_stmt(body)) }
             }
             Stmt::Tile(tile) => Stmt::Tile(tile.map(&mut |b| b, &mut |e| self.simplify(e))),
+            Stmt::CallPacked(call) => {
+                Stmt::CallPacked(call.map(&mut |b| b, &mut |e| self.simplify(e)))
+            }
             Stmt::Allocate { .. } | Stmt::Barrier(_) | Stmt::Seq(_) => {
                 stmt.map_children(&mut |s| self.simplify_stmt(s))
             }

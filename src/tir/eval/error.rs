@@ -38,6 +38,9 @@ pub enum EvalErrorKind {
     /// A barrier that not all threads come to.
     #[error("barrier: {0}")]
     Barrier(String),
+    /// A packed function that is not there, or that failed.
+    #[error("{0}")]
+    Packed(String),
     /// The step limit was reached.
     #[error("out of fuel")]
     Fuel,

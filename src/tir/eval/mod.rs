@@ -21,6 +21,7 @@
 
 mod error;
 mod memory;
+mod packed_call;
 mod race;
 pub mod scalar;
 mod tensor;
@@ -261,6 +262,7 @@ impl<'f> Evaluator<'f> {
                 Ok(())
             }
             Stmt::Tile(tile) => self.run_tile(tile),
+            Stmt::CallPacked(call) => self.call_packed(call),
             Stmt::Barrier(_) => Err(EvalErrorKind::Barrier("no threads come to it".into())),
             Stmt::Seq(list) => list.iter().try_for_each(|s| self.run(s)),
         }

@@ -194,7 +194,7 @@ impl<'f> ThreadBlock<'_, 'f> {
                 members.iter().for_each(|t| drop(self.threads[*t].private.remove(buffer)));
                 Ok(())
             }
-            Stmt::Block(_) | Stmt::Store { .. } | Stmt::Tile(_) => {
+            Stmt::Block(_) | Stmt::Store { .. } | Stmt::Tile(_) | Stmt::CallPacked(_) => {
                 unreachable!("it holds no barrier")
             }
         }

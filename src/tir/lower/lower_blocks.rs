@@ -76,7 +76,9 @@ impl LowerBlocks<'_> {
                 let (body, pending) = self.within(PathItem::Allocate(*buffer), body);
                 (Stmt::Allocate { buffer: *buffer, body: Box::new(body) }, pending)
             }
-            Stmt::Store { .. } | Stmt::Tile(_) | Stmt::Barrier(_) => (s.clone(), vec![]),
+            Stmt::Store { .. } | Stmt::Tile(_) | Stmt::CallPacked(_) | Stmt::Barrier(_) => {
+                (s.clone(), vec![])
+            }
             Stmt::If { .. } | Stmt::Let { .. } | Stmt::While { .. } => {
                 let lowered = s.map_children(&mut |s| {
                     let (s, pending) = self.within(PathItem::Barrier, s);

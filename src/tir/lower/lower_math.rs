@@ -60,6 +60,7 @@ fn stmt(func: &mut PrimFunc, s: &Stmt, kind: Expansion) -> Stmt {
         | Stmt::Block(_)
         | Stmt::Allocate { .. }
         | Stmt::Tile(_)
+        | Stmt::CallPacked(_)
         | Stmt::Barrier(_)
         | Stmt::Seq(_) => None,
     };

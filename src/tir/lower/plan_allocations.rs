@@ -54,6 +54,7 @@ fn home(func: &PrimFunc, buffer: Buffer, s: &Stmt, loops: &mut Vec<Var>) {
         Stmt::Block(_)
         | Stmt::Store { .. }
         | Stmt::Tile(_)
+        | Stmt::CallPacked(_)
         | Stmt::Barrier(_)
         | Stmt::If { .. }
         | Stmt::Let { .. }
@@ -234,7 +235,11 @@ impl BufferUses {
             Stmt::Seq(list) => list.iter().for_each(|s| self.stmt(s, facts, bound)),
             Stmt::Allocate { body, .. } => self.stmt(body, facts, bound),
             Stmt::Barrier(_) => {}
-            Stmt::If { .. } | Stmt::Let { .. } | Stmt::While { .. } | Stmt::Tile(_) => {
+            Stmt::If { .. }
+            | Stmt::Let { .. }
+            | Stmt::While { .. }
+            | Stmt::Tile(_)
+            | Stmt::CallPacked(_) => {
                 // Many elements, conditional or repeated: what is written is not known.
                 self.irregular |= buffers(s).contains(&self.buffer);
             }

@@ -75,6 +75,9 @@ fn stmt(s: &Stmt, facts: &Analyzer) -> Stmt {
             body => Stmt::Allocate { buffer: *buffer, body: Box::new(body) },
         },
         Stmt::Tile(tile) => Stmt::Tile(tile.map(&mut |b| b, &mut |e| facts.simplify(e))),
+        Stmt::CallPacked(call) => {
+            Stmt::CallPacked(call.map(&mut |b| b, &mut |e| facts.simplify(e)))
+        }
         // Only scheduled form has blocks; their regions are about iterators.
         Stmt::Block(_) | Stmt::Barrier(_) => s.clone(),
     }

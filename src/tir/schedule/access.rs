@@ -108,6 +108,12 @@ impl Accesses {
                     self.push(kind, buffer, &[], iters);
                 }
             }
+            // Anywhere in its tensors, and nothing says whether it reads or writes.
+            Stmt::CallPacked(call) => {
+                for buffer in call.tensors() {
+                    self.push(AccessKind::Write, buffer, &[], iters);
+                }
+            }
             Stmt::If { .. } | Stmt::While { .. } | Stmt::Barrier(_) | Stmt::Seq(_) => {}
         }
         for expr in stmt.exprs() {

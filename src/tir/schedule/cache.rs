@@ -83,6 +83,68 @@ impl Schedule {
         Ok(copy)
     }
 
+    /// `X[i] = f(X[i])` becomes `X_cache[v] = X[v]; X_cache[i] = f(X_cache[i]); X[v] = X_cache[v]`: a block that updates a
+    /// buffer in place does so in a new intermediate in `scope`, which new blocks fill before its loops and
+    /// copy back after them.
+    ///
+    /// Needs a block before its loops that writes the whole buffer, a reduction whose initialisation is a block of
+    /// its own, and no other block among the same loops that reads or writes the buffer. Returns both new blocks.
+    pub fn cache_inplace(
+        &mut self,
+        name: &str,
+        buffer: Buffer,
+        scope: Scope,
+    ) -> Result<[String; 2], ScheduleError> {
+        let block = self.get_block(name)?.clone();
+        self.require_movable("cache_inplace", name)?;
+        let refuse = |why: &str| self.refuse("cache_inplace", name, why);
+        self.require_whole_function(buffer).map_err(|why| refuse(&why))?;
+        let of = &self.func.buffers[buffer].name;
+        if block.init.is_some() || !Schedule::block_writes(&block, buffer) || !loads(&block, buffer)
+        {
+            return Err(refuse(&format!("it does not update `{of}` in place")));
+        }
+        let top = self.top_statement(name).expect("the block was found").clone();
+        let touches = |b: &Block| Schedule::block_writes(b, buffer) || loads(b, buffer);
+        if let Some(other) = tree::blocks(&top).iter().find(|b| b.name != name && touches(b)) {
+            return Err(refuse(&format!("`{}` touches the buffer in the same loops", other.name)));
+        }
+        let all = tree::blocks(&self.func.body);
+        let mut before = all.iter().take_while(|b| b.name != name);
+        if self.padded.contains(&buffer) || !before.any(|b| self.writes_whole(b, buffer)) {
+            return Err(refuse(&format!("no block before it writes all of `{of}`")));
+        }
+        let cache = self.cache_of(buffer, scope);
+        let rewritten = tree::replace_block(&top, name, |b| {
+            Stmt::Block(Box::new(with_buffer(b, buffer, cache)))
+        });
+        let (first, filled) = self.copy_block(buffer, cache, cache);
+        let at = self.top_statement(name).expect("the block was found");
+        self.func.body = self.insert_at(at, sequence([filled, rewritten]));
+        let (last, stored) = self.copy_block(cache, buffer, cache);
+        let at = self.top_statement(name).expect("the block was found");
+        self.func.body = self.insert_at(at, sequence([at.clone(), stored]));
+        let of = self.func.buffers[buffer].name.clone();
+        self.note(format!("cache_inplace {name} {of} {scope:?} -> {first}, {last}"));
+        Ok([first, last])
+    }
+
+    /// Whether a block, under no condition, stores to every element of a buffer at its own iterators.
+    fn writes_whole(&self, block: &Block, buffer: Buffer) -> bool {
+        let Ok((to, indices, _)) = self.single_store("cache_inplace", block) else { return false };
+        let shape = &self.func.buffers[buffer].shape;
+        let covers = |(index, extent): (&Expr, &Expr)| {
+            let own = block.iters.iter().find(|i| index.as_var() == Some(i.var));
+            let own = own.is_some_and(|i| i.kind == IterKind::Spatial && i.extent == *extent);
+            own || extent.as_int() == Some(1) && index.as_int() == Some(0)
+        };
+        let once = |at: usize| !indices[..at].contains(&indices[at]);
+        to == buffer
+            && indices.iter().zip(shape).all(covers)
+            && (0..indices.len()).all(|at| indices[at].as_var().is_none() || once(at))
+            && self.require_movable("cache_inplace", &block.name).is_ok()
+    }
+
     /// The buffer that a block alone writes, for the whole function, and the indices that it does so at.
     pub(super) fn writer_alone<'b>(
         &self,
@@ -173,6 +235,15 @@ pub(super) fn with_buffer(block: &Block, old: Buffer, new: Buffer) -> Block {
     let stmt = swap_targets(&stmt, &swap);
     let Stmt::Block(block) = stmt else { unreachable!("a block maps to a block") };
     *block
+}
+
+/// Whether a block loads from a buffer.
+fn loads(block: &Block, buffer: Buffer) -> bool {
+    let mut found = false;
+    block.body.visit_exprs(&mut |e| {
+        found |= matches!(e.kind(), ExprKind::Load { buffer: of, .. } if *of == buffer);
+    });
+    found
 }
 
 fn swap_loads(e: &Expr, swap: &dyn Fn(Buffer) -> Buffer) -> Expr {

@@ -136,6 +136,7 @@ impl Schedule {
             }
             Stmt::Store { .. }
             | Stmt::Tile(_)
+            | Stmt::CallPacked(_)
             | Stmt::Barrier(_)
             | Stmt::If { .. }
             | Stmt::Allocate { .. }

@@ -119,7 +119,7 @@ impl Schedule {
     }
 
     /// The places of the iterators that indices mention. Their extents are those of a buffer of the function.
-    fn axes(&self, block: &Block, indices: &[Expr]) -> Result<Vec<usize>, &'static str> {
+    pub(super) fn axes(&self, block: &Block, indices: &[Expr]) -> Result<Vec<usize>, &'static str> {
         let known = crate::abi::scalar_vars(&self.func);
         let mentioned = |iter: &BlockIter| indices.iter().any(|e| tree::mentions(e, iter.var));
         let places = block.iters.iter().enumerate().filter(|(_, iter)| mentioned(iter));
@@ -159,7 +159,7 @@ impl Schedule {
 
     /// A block over the whole of `cache`, named after it. `store` gets a point, and what puts it in the place of
     /// the iterators.
-    fn reindexing_block(
+    pub(super) fn reindexing_block(
         &mut self,
         cache: Buffer,
         iters: &[BlockIter],

@@ -134,6 +134,9 @@ impl Schedule {
         primitive: &'static str,
         var: Var,
     ) -> Result<Vec<&Stmt>, ScheduleError> {
+        if let Some(why) = fixed(&self.func) {
+            return Err(self.refuse_loop(primitive, var, why));
+        }
         tree::path_to_loop(&self.func.body, var)
             .ok_or_else(|| self.refuse_loop(primitive, var, "there is no such loop"))
     }
@@ -164,6 +167,9 @@ impl Schedule {
         primitive: &'static str,
         name: &str,
     ) -> Result<Vec<&Stmt>, ScheduleError> {
+        if let Some(why) = fixed(&self.func) {
+            return Err(self.refuse(primitive, name, why));
+        }
         tree::path_to_block(&self.func.body, name)
             .ok_or_else(|| self.refuse(primitive, name, "there is no such block"))
     }
@@ -206,6 +212,11 @@ impl Schedule {
         }
         facts
     }
+}
+
+/// The reason why no primitive changes a function, if there is one.
+pub(crate) fn fixed(func: &PrimFunc) -> Option<&'static str> {
+    func.calls_packed().then_some("the kernel calls packed functions, and runs as it is written")
 }
 
 /// The facts that dimensions of parameters, and of them the variables in them, are not negative.

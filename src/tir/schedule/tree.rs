@@ -68,6 +68,7 @@ pub(super) fn guard(stmt: &Stmt, cond: &Expr) -> Stmt {
         }
         Stmt::Store { .. }
         | Stmt::Tile(_)
+        | Stmt::CallPacked(_)
         | Stmt::Barrier(_)
         | Stmt::If { .. }
         | Stmt::Let { .. }
@@ -109,6 +110,7 @@ pub(super) fn remove(root: &Stmt, is: &dyn Fn(&Stmt) -> bool) -> Option<Stmt> {
         }
         Stmt::Store { .. }
         | Stmt::Tile(_)
+        | Stmt::CallPacked(_)
         | Stmt::Barrier(_)
         | Stmt::If { .. }
         | Stmt::Let { .. }

@@ -86,6 +86,10 @@ primitives! {
         "a block reads a copy of a buffer";
     cache_write("block", "write_buffer_index", "storage_scope", "consumer_blocks?"):
         "a block writes a buffer that is copied to its result";
+    cache_index("block", "storage_scope", "cse_thresh?") -> many:
+        "computed indices of a block's loads become blocks of their own";
+    cache_inplace("block", "read_buffer_index", "storage_scope") -> many:
+        "a block updates a copy of a buffer, which is copied back";
     read_at("loop", "block", "read_buffer_index", "storage_scope"):
         "what a nest reads of a buffer is copied first, in a loop";
     write_at("loop", "block", "write_buffer_index", "storage_scope"):
@@ -106,6 +110,7 @@ primitives! {
     reindex_cache_write("block", "write_buffer_index", "storage_scope", "index_map"):
         "a block writes a copy that is laid out by a map of its iterators";
     reorder_block_iter_var("block", "new_order"): "the iterators of a block in another order";
+    transform_block_layout("block", "index_map"): "a block iterates over the image of its iterators";
     pad_einsum("block", "padding"): "a contraction runs over multiples of these extents";
     storage_align("block", "buffer_index", "axis", "factor", "offset"): "the rows of an intermediate get longer";
     set_scope("block", "buffer_index", "storage_scope"): "an intermediate moves to another memory";
@@ -119,10 +124,7 @@ pub(super) const ABSENT: &[(&str, &str)] = &[
     ("annotate_buffer_access", BELIEVED),
     ("unsafe_hide_buffer_access", BELIEVED),
     ("unsafe_set_dtype", BELIEVED),
-    ("transform_block_layout", "`split`, `fuse` and `reorder` reach the same loops"),
     ("fuse_reduction_epilogue", "a sum that starts elsewhere is rounded otherwise"),
-    ("cache_index", "it is not built"),
-    ("cache_inplace", "it is not built"),
     ("rolling_buffer", "it is not built"),
 ];
 const BELIEVED: &str = "it would be believed, and a schedule is checked";
@@ -470,6 +472,32 @@ fn cache_write(s: &mut Schedule, args: &Args) -> Outcome {
     written_buffer(s, args, "write_buffer_index")?;
     let scope = args.scope("storage_scope")?;
     Ok(vec![Value::Block(s.cache_write(args.block("block")?, scope).map_err(refused)?)])
+}
+
+fn cache_index(s: &mut Schedule, args: &Args) -> Outcome {
+    let least = match args.optional("cse_thresh") {
+        None => 0,
+        Some(Value::Int(least)) if *least >= 0 => usize::try_from(*least).unwrap_or(usize::MAX),
+        Some(_) => return Err("`cse_thresh` is a number of places".to_owned()),
+    };
+    let scope = args.scope("storage_scope")?;
+    let made = s.cache_index(args.block("block")?, scope, least).map_err(refused)?;
+    Ok(made.into_iter().map(Value::Block).collect())
+}
+
+fn cache_inplace(s: &mut Schedule, args: &Args) -> Outcome {
+    let (buffer, scope) = (read_buffer(s, args)?, args.scope("storage_scope")?);
+    let made = s.cache_inplace(args.block("block")?, buffer, scope).map_err(refused)?;
+    Ok(made.into_iter().map(Value::Block).collect())
+}
+
+fn transform_block_layout(s: &mut Schedule, args: &Args) -> Outcome {
+    let name = args.block("block")?;
+    let iters = &s.get_block(name).map_err(refused)?.iters;
+    let extents: Vec<Expr> = iters.iter().map(|i| i.extent.clone()).collect();
+    let layout = Layout::new(s, args, &extents)?;
+    s.transform_block_layout(name, &|at| layout.image(at)).map_err(refused)?;
+    Ok(vec![])
 }
 
 fn read_at(s: &mut Schedule, args: &Args) -> Outcome {

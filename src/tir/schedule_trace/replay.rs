@@ -8,7 +8,7 @@ use super::primitives::{ABSENT, PRIMITIVES, Primitive};
 use super::random::Random;
 use super::{Argument, Instruction, Trace, TraceError};
 use crate::PrimFunc;
-use crate::schedule::Schedule;
+use crate::schedule::{Schedule, fixed};
 
 impl Instruction {
     /// Puts a decision in the place of none.
@@ -136,6 +136,9 @@ impl Replay {
             let names: Vec<&str> = PRIMITIVES.iter().map(|p| p.name).collect();
             format!("no primitive {name:?}; there are {}", names.join(", "))
         })?;
+        if let Some(why) = fixed(self.schedule.func()) {
+            return Err(format!("{name}: {why}"));
+        }
         let args = self.bind(primitive, instruction).map_err(|why| format!("{name}: {why}"))?;
         let values = (primitive.run)(&mut self.schedule, &args);
         match values {

@@ -38,6 +38,8 @@ mod parse_buffer;
 #[cfg(feature = "script")]
 mod parse_expr;
 #[cfg(feature = "script")]
+mod parse_packed;
+#[cfg(feature = "script")]
 mod parse_stmt;
 #[cfg(feature = "script")]
 mod parse_tile;

@@ -73,7 +73,7 @@ impl Parser<'_> {
                 (Py::Name(name), Some(value)) => self.scalar(name, &a.annotation, value),
                 _ => Err(self.unsupported(stmt)),
             },
-            PyStmt::Expr(e) => match self.tile(&e.value)?.map(Stmt::Tile).or(barrier(&e.value)) {
+            PyStmt::Expr(e) => match self.effect(&e.value)? {
                 Some(stmt) => plain(stmt),
                 None if self.directive(&e.value)? => Ok(None),
                 None => plain(Stmt::nop()),
@@ -81,6 +81,14 @@ impl Parser<'_> {
             PyStmt::Pass(_) => plain(Stmt::nop()),
             _ => Err(self.unsupported(stmt)),
         }
+    }
+
+    /// A call that is a statement, if it is one.
+    fn effect(&mut self, e: &Py) -> Read<Option<Stmt>> {
+        if let Some(call) = self.packed_call(e)? {
+            return Ok(Some(Stmt::CallPacked(call)));
+        }
+        Ok(self.tile(e)?.map(Stmt::Tile).or(barrier(e)))
     }
 
     /// `T.func_attr({...})` and `T.check_indices(...)` are consumed; `T.evaluate(0)` does nothing.

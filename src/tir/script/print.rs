@@ -8,8 +8,8 @@ use crate::arith::Analyzer;
 use crate::mma::Team;
 use crate::tile::{MmaOperand, StridedRows, TileOp};
 use crate::{
-    Block, BlockIter, Buffer, DType, Expr, ExprKind, For, ForKind, IterKind, Param, PrimFunc,
-    Region, Scope, Stmt, Var, abi,
+    Block, BlockIter, Buffer, CallArg, DType, Expr, ExprKind, For, ForKind, IterKind, PackedCall,
+    Param, PrimFunc, Region, Scope, Stmt, Var, abi,
 };
 
 /// The whole text of one function: imports as a comment, symbolic dimensions, definition.
@@ -225,6 +225,7 @@ impl<'f> Printer<'f> {
                 self.stmt(body);
             }
             Stmt::Tile(tile) => self.tile(tile),
+            Stmt::CallPacked(call) => self.call_packed(call),
             Stmt::Barrier(scope) => {
                 self.line(&format!("T.tvm_storage_sync(\"{}\")", scope.name()));
             }
@@ -236,6 +237,16 @@ impl<'f> Printer<'f> {
                 list.for_each(|s| self.stmt(s));
             }
         }
+    }
+
+    fn call_packed(&mut self, call: &PackedCall) {
+        let arg = |arg: &CallArg| match arg {
+            CallArg::Tensor(buffer) => self.buffer(*buffer),
+            CallArg::Scalar(value) => self.expr(value),
+            CallArg::Text(text) => string(text),
+        };
+        let args = [string(&call.name)].into_iter().chain(call.args.iter().map(arg));
+        self.line(&format!("T.call_packed({})", args.collect::<Vec<_>>().join(", ")));
     }
 
     fn tile(&mut self, tile: &TileOp) {

@@ -368,3 +368,106 @@ fn what_is_refused_says_where_and_why() {
         assert!(replay.apply_text(text).is_err(), "{text}");
     }
 }
+
+/// Kernels and traces of primitives that random ones seldom reach.
+#[test]
+fn index_maps_of_blocks_cached_indices_and_updates_in_place() {
+    use reflex_tir::DType;
+    use reflex_tir::builder::FuncBuilder;
+    let strided = {
+        let mut f = FuncBuilder::new("strided");
+        let x = f.input("x", DType::F32, vec![97.into()]);
+        f.output("compute", "y", DType::F32, vec![6.into(), 8.into()], |f, i| {
+            let at = i[0].clone() * 16 + i[1].clone() * 2;
+            f.at(x, std::slice::from_ref(&at)) * f.at(x, std::slice::from_ref(&at))
+                + f.at(x, &[i[1].clone() + 1])
+        });
+        f.finish()
+    };
+    let product = || matmul(6.into(), 8.into(), 12.into());
+    let cases: [(reflex_tir::PrimFunc, &str, &[&str]); 8] = [
+        (
+            product(),
+            "sch.transform_block_layout(b0, lambda i, j, k: (j // 4, i, j % 4, k))",
+            &["T.grid(2, 6, 4, 12)"],
+        ),
+        (
+            product(),
+            "sch.transform_block_layout(b0, lambda i, j, k: (i * 8 + j, k))",
+            &["T.grid(48, 12)"],
+        ),
+        (
+            product(),
+            "sch.transform_block_layout(b0, lambda i, j, k: (j % 2 * 6 + i, j // 2, k // 3, k % 3))",
+            &["T.grid(12, 4, 4, 3)"],
+        ),
+        (strided.clone(), "sch.transform_block_layout(b0, lambda i, j: (j, i))", &["T.grid(8, 6)"]),
+        (
+            strided.clone(),
+            "sch.cache_index(b0, \"global\")",
+            &["compute_index[v0, v1] = v0 * 16 + v1 * 2", "compute_index_1[v0] = v0 + 1"],
+        ),
+        (strided.clone(), "sch.cache_index(b0, \"global\", 1)", &["compute_index"]),
+        (
+            product(),
+            "sch.decompose_reduction(b0, l1)\n    sch.cache_inplace(b0, 0, \"local\")",
+            &["c_local[v_i0, v_i1] + "],
+        ),
+        (
+            product(),
+            "sch.decompose_reduction(b0, l1)\n    b9, b10 = sch.cache_inplace(b0, \"c\", \"global\")\n    \
+             l11, l12 = sch.get_loops(b10)\n    sch.vectorize(l12)",
+            &["T.vectorized"],
+        ),
+    ];
+    for (before, step, made) in cases {
+        let block = reflex_tir::schedule::Schedule::new(before.clone()).blocks().remove(0);
+        let loops = if block == "compute" { "l1, l2" } else { "l1, l2, l3" };
+        let text = format!(
+            "def f(sch):\n    b0 = sch.get_block({block:?})\n    {loops} = sch.get_loops(b0)\n    {step}"
+        );
+        let mut replay = Replay::new(before.clone());
+        replay.apply_all(&text.parse().unwrap()).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        // Numbers of type int64 bare.
+        let printed = print(replay.func()).split("T.int64(").enumerate().fold(
+            String::new(),
+            |all, (at, part)| {
+                all + &if at == 0 { part.to_owned() } else { part.replacen(')', "", 1) }
+            },
+        );
+        for part in made {
+            assert!(printed.contains(part), "{step}: no {part} in\n{printed}");
+        }
+        property(20, |u| {
+            let args = arguments(u, &before, 3)?;
+            assert_same(&before, replay.func(), &args, &|| text.clone());
+            Ok(())
+        });
+    }
+    let refused = [
+        ("transform_block_layout(b0, lambda i, j, k: (i, j))", "not shown to be one to one"),
+        (
+            "transform_block_layout(b0, lambda i, j, k: (i, j // 3, j % 3, k))",
+            "not shown to be one to one",
+        ),
+        (
+            "transform_block_layout(b0, lambda i, j, k: (i, j * 12 + k))",
+            "joins spatial and reduction",
+        ),
+        (
+            "transform_block_layout(b0, lambda i, j, k: (i, j, k % 3, k // 3))",
+            "changes the order of the reduction",
+        ),
+        ("transform_block_layout(b0, lambda i, j, k: (i + 1, j, k))", "not shown to be one to one"),
+        ("cache_index(b0, 'global')", "no index of its loads is computed"),
+        ("cache_inplace(b0, 0, 'global')", "does not update"),
+    ];
+    for (step, why) in refused {
+        let mut replay = Replay::new(product());
+        replay.apply_text("sch.get_block('matmul')").unwrap();
+        let before = print(replay.func());
+        let error = replay.apply_text(&format!("sch.{step}")).expect_err(step).to_string();
+        assert!(error.contains(why), "{step}\n{error}");
+        assert_eq!(print(replay.func()), before, "{step}");
+    }
+}

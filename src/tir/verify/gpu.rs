@@ -7,7 +7,7 @@ use crate::launch::{Launch, Varying};
 use crate::mma::Team;
 use crate::thread::{ThreadAxis, ThreadLevel, WARP};
 use crate::tile::{Mma, StridedRows, TileOp};
-use crate::{Buffer, Expr, ExprKind, For, ForKind, PrimFunc, Scope, Stmt, Var};
+use crate::{Buffer, Expr, ExprKind, For, ForKind, PackedCall, PrimFunc, Scope, Stmt, Var};
 
 /// Checks `func`, which is lowered for `gpu`; the error lists every fault.
 pub fn verify_gpu(func: &PrimFunc, gpu: &GpuTarget) -> Result<(), Vec<Fault>> {
@@ -90,6 +90,7 @@ impl<'f> GpuVerifier<'f> {
             }
             Stmt::Allocate { buffer, .. } => self.allocates(*buffer, Scope::Global, "the host"),
             Stmt::Tile(_) => self.fault("matrix registers of a CPU"),
+            Stmt::CallPacked(call) => self.packed(call),
             Stmt::Barrier(_) => self.fault("a barrier outside of a launch"),
             Stmt::For(_)
             | Stmt::Block(_)
@@ -99,6 +100,13 @@ impl<'f> GpuVerifier<'f> {
             | Stmt::Seq(_) => {}
         }
         stmt.children().into_iter().for_each(|s| self.host(s));
+    }
+
+    fn packed(&mut self, call: &PackedCall) {
+        self.fault(format!(
+            "a call of the packed function `{}`, which only a CPU makes",
+            call.name
+        ));
     }
 
     fn allocates(&mut self, buffer: Buffer, allowed: Scope, by: &str) {
@@ -218,6 +226,7 @@ impl<'f> GpuVerifier<'f> {
             }
             Stmt::Tile(TileOp::Mma(mma)) => self.mma(mma, varying, parted),
             Stmt::Tile(_) => self.fault("matrix registers of a CPU"),
+            Stmt::CallPacked(call) => self.packed(call),
             Stmt::Block(_)
             | Stmt::Store { .. }
             | Stmt::If { .. }

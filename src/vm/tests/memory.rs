@@ -3,12 +3,14 @@
 
 use std::sync::{Arc, Barrier};
 
+use reflex_runtime::abi::DLDevice;
 use reflex_runtime::alloc::device::{self, AllocatorKind, CPU, DeviceAllocator};
 use reflex_runtime::dtype::DType;
 use reflex_runtime::shape::Shape;
 use reflex_runtime::tensor::Tensor;
 use reflex_vm::builder::ExecBuilder;
 use reflex_vm::bytecode::Reg;
+use reflex_vm::devices::{CpuAllocators, Devices};
 use reflex_vm::program::Program;
 use reflex_vm::session::{Options, Session};
 use reflex_vm::verify::verify;
@@ -17,27 +19,31 @@ use reflex_vm::verify::verify;
 const LARGEST: i64 = 6_200_000;
 const SIZES: i64 = 400;
 
-/// `main(s)`: a tensor of shape `s`, allocated next to another one of the same size. `clear()`: trims
-/// the allocator.
-fn session(allocator: AllocatorKind) -> Session {
+/// `main(s)`: a tensor of shape `s` on the first device, allocated next to another one of the same size;
+/// `second(s)`: the same on the second one. `clear()`: trims the allocator.
+fn session(allocators: impl Into<CpuAllocators>) -> Session {
     let mut b = ExecBuilder::new();
-    b.function("main", 1).unwrap();
-    let (dtype, scope) = (b.dtype(DType::U8), b.string("global"));
-    let zero = b.imm(0).unwrap();
-    for (storage, tensor) in [(1, 2), (3, 4)] {
-        let args = [b.vm_state(), b.r(0), zero, dtype, scope];
-        b.emit_call("vm.builtin.alloc_storage", &args, b.r(storage)).unwrap();
-        let args = [b.r(storage), zero, b.r(0), dtype];
-        b.emit_call("vm.builtin.alloc_tensor", &args, b.r(tensor)).unwrap();
+    for (name, device) in [("main", 0), ("second", 1)] {
+        b.function(name, 1).unwrap();
+        let (dtype, scope) = (b.dtype(DType::U8), b.string("global"));
+        let (zero, device) = (b.imm(0).unwrap(), b.imm(device).unwrap());
+        for (storage, tensor) in [(1, 2), (3, 4)] {
+            let args = [b.vm_state(), b.r(0), device, dtype, scope];
+            b.emit_call("vm.builtin.alloc_storage", &args, b.r(storage)).unwrap();
+            let args = [b.r(storage), zero, b.r(0), dtype];
+            b.emit_call("vm.builtin.alloc_tensor", &args, b.r(tensor)).unwrap();
+        }
+        b.emit_ret(Reg(2)).unwrap();
+        b.end_function().unwrap();
     }
-    b.emit_ret(Reg(2)).unwrap();
-    b.end_function().unwrap();
     b.function("clear", 0).unwrap();
     b.emit_call("vm.builtin.memory_manager.clear", &[], b.r(0)).unwrap();
     b.emit_ret(Reg(0)).unwrap();
     b.end_function().unwrap();
     let program = Program::load(verify(b.finish().unwrap()).unwrap(), &[]).unwrap();
-    Session::new(&Arc::new(program), Options { allocator, ..Options::default() }).unwrap()
+    let devices = Devices::Listed(vec![DLDevice::cpu(0), DLDevice::cpu(1)]);
+    let options = Options { allocators: allocators.into(), devices, ..Options::default() };
+    Session::new(&Arc::new(program), options).unwrap()
 }
 
 /// Threads keep the bytes of small blocks that they released in the process's count: neither what is
@@ -111,6 +117,15 @@ fn four_hundred_sizes_leave_at_most_twice_the_largest_working_set() {
     let mut naive = session(AllocatorKind::Naive);
     drop(naive.call("main", &[Shape::new(&[LARGEST]).into()]).unwrap());
     assert_eq!(CPU.statistics().resident, 0, "{:?}", CPU.statistics());
+
+    // One device keeps, another does not.
+    let mut both = session("naive,cpu:1=pooled".parse::<CpuAllocators>().unwrap());
+    drop(both.call("main", &[Shape::new(&[LARGEST]).into()]).unwrap());
+    assert_eq!(CPU.statistics().resident, 0, "{:?}", CPU.statistics());
+    let made = both.call("second", &[Shape::new(&[LARGEST]).into()]).unwrap();
+    assert_eq!(Tensor::try_from(made).unwrap().device(), DLDevice::cpu(1));
+    assert!(CPU.statistics().resident as i64 >= LARGEST, "{:?}", CPU.statistics());
+    s.call("clear", &[]).unwrap();
 
     device::set_cache_limit(1 << 20);
     drop(s.call("main", &[Shape::new(&[LARGEST]).into()]).unwrap());

@@ -5,7 +5,7 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex};
 
 use reflex_codemem::imports::Imports;
 use reflex_codemem::pages::CodeSpace;
@@ -13,6 +13,9 @@ use reflex_codemem::relocate::LoadedObject;
 use reflex_runtime::abi::{
     DLDevice, DLTensor, ParallelLambda, SafeCall, TVMFFIAny, TVMParallelGroupEnv, type_index,
 };
+use reflex_runtime::error::Error;
+use reflex_runtime::exports;
+use reflex_runtime::library::Context;
 use reflex_tir::codegen::{CpuTarget, ObjectFile, OptLevel};
 use reflex_tir::eval::{EvalArg, Scalar};
 use reflex_tir::{PrimFunc, Scope};
@@ -21,6 +24,8 @@ thread_local! {
     static ERROR: RefCell<Option<String>> = const { RefCell::new(None) };
     static TASKS: RefCell<i32> = const { RefCell::new(3) };
 }
+/// Where kernels look packed functions up.
+static CONTEXT: LazyLock<Context> = LazyLock::new(Context::default);
 static WORKSPACES: Mutex<Option<HashMap<usize, Layout>>> = Mutex::new(None);
 
 unsafe extern "C" fn set_error(kind: *const c_char, parts: *const *const c_char, n: i32) {
@@ -72,6 +77,10 @@ unsafe extern "C" fn free_workspace(_: c_int, _: c_int, pointer: *mut c_void) ->
     0
 }
 
+fn exported(name: &str) -> usize {
+    exports::address_of(name).unwrap().addr()
+}
+
 /// Sets how many tasks a parallel loop of this thread becomes.
 pub fn set_tasks(n: i32) {
     TASKS.with(|t| *t.borrow_mut() = n);
@@ -106,7 +115,10 @@ impl Kernel {
             .function("TVMFFIErrorSetRaisedFromCStrParts", set_error as *const () as usize)
             .slot("__TVMBackendParallelLaunch", launch as *const () as usize)
             .slot("__TVMBackendAllocWorkspace", alloc_workspace as *const () as usize)
-            .slot("__TVMBackendFreeWorkspace", free_workspace as *const () as usize);
+            .slot("__TVMBackendFreeWorkspace", free_workspace as *const () as usize)
+            .slot("__TVMFFIEnvModLookupFromImports", exported("TVMFFIEnvModLookupFromImports"))
+            .slot("__TVMFFIFunctionCall", exported("TVMFFIFunctionCall"))
+            .slot("__tvm_ffi__library_ctx", std::ptr::from_ref(&*CONTEXT).addr());
         let space = CodeSpace::shared().unwrap();
         let code =
             LoadedObject::load(&space, &object.signature.name, &object.elf, &imports).unwrap();
@@ -123,6 +135,11 @@ impl Kernel {
         let start = self.asm().find(&label).unwrap();
         let end = self.asm()[start..].find(".Lfunc_end").unwrap();
         &self.asm()[start..start + end]
+    }
+
+    /// Whether only the packed entry calls the raw one.
+    pub fn raw_is_hidden(&self) -> bool {
+        self.code.symbol(&format!("__reflex_raw_{}", self.object.signature.name)).is_none()
     }
 
     pub fn raw(&self) -> *const c_void {
@@ -142,7 +159,11 @@ impl Kernel {
             unsafe { entry(std::ptr::null_mut(), args.as_ptr(), args.len() as i32, &raw mut ret) };
         match status {
             0 => Ok(()),
-            _ => Err(ERROR.with(|e| e.borrow_mut().take()).expect("a failure sets an error")),
+            _ => {
+                let raised = Error::take_raised().map(|e| format!("{}: {}", e.kind(), e.message()));
+                let own = ERROR.with(|e| e.borrow_mut().take());
+                Err(own.or(raised).expect("a failure sets an error"))
+            }
         }
     }
 
