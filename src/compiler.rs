@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use reflex_graph::Module;
 use reflex_lower::codegen_process::ProcessCodegen;
-use reflex_lower::compile::{self, Compiled, Report, Toolchain};
+use reflex_lower::compile::{self, Compiled, LoweredModule, Report, Toolchain};
 use reflex_lower::kernel_cache::{self, KernelCache};
+use reflex_lower::kernel_source::KernelSource;
 use reflex_lower::optimize_for::OptimizeFor;
 use reflex_lower::passes::sequence::RuntimeModules;
-use reflex_lower::pipeline::{Cpu, DeviceTarget, WithoutCode};
-use reflex_lower::{pipeline, precision};
+use reflex_lower::pipeline::{DeviceTarget, Observer, WithoutCode};
+use reflex_lower::{LowerError, pipeline, precision};
 #[cfg(feature = "onnx")]
 use reflex_onnx::ImportOptions;
 use reflex_runtime::alloc::heap;
-use reflex_tir::PrimFunc;
 use reflex_tir::codegen::{Codegen, Request, Response};
 use reflex_vm::executable::Executable;
 
@@ -24,7 +24,7 @@ use crate::artifact::tvm_signatures;
 use crate::baseline::{self, CraneliftCodegen, Effort};
 use crate::dump;
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernels::tiered::Urgency;
+use crate::kernels::tiered::{Urgency, WhenIdle};
 #[cfg(not(feature = "onnx"))]
 use crate::no_onnx::ImportOptions;
 use crate::options::{ExecutionOptions, Precision, Progress, TargetDevice, TargetSelection};
@@ -32,8 +32,18 @@ use crate::passes::Pipeline;
 use crate::program::compiled::{self, Interface, ObjectRetention, Upgrade};
 use crate::program::loaded::{LoadedProgram, verified};
 use crate::program::shape_variant::{self, InputShapes};
-use crate::signature::Signature;
+use crate::signature::{KernelOperations, Signature};
 use crate::tier_policy::{KernelGenerator, KernelSwaps};
+
+/// A program without code of kernels.
+pub(crate) struct Lowered<'a> {
+    pub(crate) executable: &'a Executable,
+    pub(crate) kernels: &'a [KernelSource],
+    pub(crate) operations: &'a KernelOperations,
+}
+
+/// Stores a program.
+pub(crate) type StoreProgram = Box<dyn FnOnce(&Lowered<'_>, &pipeline::Options) + Send>;
 
 /// The ending of the names of kernels in host memory that a program for a GPU has.
 const COMPANION_SUFFIX: &str = ".gpu";
@@ -63,8 +73,18 @@ impl Compiler {
     /// Compiles a module.
     pub(crate) fn compile(
         &self,
+        module: Module,
+        retention: ObjectRetention,
+    ) -> Result<LoadedProgram> {
+        self.compile_to_store(module, retention, None)
+    }
+
+    /// Compiles a module, whose program may be stored before its kernels are scheduled.
+    pub(crate) fn compile_to_store(
+        &self,
         mut module: Module,
         retention: ObjectRetention,
+        store: Option<StoreProgram>,
     ) -> Result<LoadedProgram> {
         if self.pipeline.sequence().has_outside() && !self.shapes.is_empty() {
             let text = "a pass from outside sees the module as text, which does not hold variants for \
@@ -74,9 +94,38 @@ impl Compiler {
         let signatures = Signature::of_module(&module);
         let variants = shape_variant::add(&mut module, &self.shapes)?;
         let interface = Interface { signatures, variants };
+        self.generate(
+            |options, observer| compile::lower(module, options, observer),
+            interface,
+            retention,
+            store,
+        )
+    }
+
+    /// Makes a program of a module that was lowered before.
+    pub(crate) fn resume(
+        &self,
+        lowered: LoweredModule,
+        signatures: BTreeMap<String, Signature>,
+    ) -> Result<LoadedProgram> {
+        let interface = Interface { signatures, variants: vec![] };
+        self.generate(|_, _| Ok(lowered), interface, ObjectRetention::Keep, None)
+    }
+
+    /// Makes a program of what `lower` gives.
+    fn generate(
+        &self,
+        lower: impl FnOnce(
+            &pipeline::Options,
+            &dyn Observer,
+        ) -> std::result::Result<LoweredModule, LowerError>,
+        interface: Interface,
+        retention: ObjectRetention,
+        store: Option<StoreProgram>,
+    ) -> Result<LoadedProgram> {
         let failed = |e: &dyn Display| Error::new(ErrorKind::Compile, e.to_string());
         let generator = self.generator();
-        let folder = self.cache.clone().or_else(KernelCache::default_dir);
+        let folder = self.cache_folder();
         let open = |identity: Option<&str>| {
             let folder = folder.as_ref()?;
             Some(KernelCache::new(folder, identity, kernel_cache::DEFAULT_LIMIT))
@@ -110,12 +159,14 @@ impl Compiler {
             progress: &progress,
         };
         let options = self.options_for(&generator);
-        let compiled = compile::compile(module, &options, &tools).map_err(|e| failed(&e))?;
+        let lowered = lower(&options, &observer).map_err(|e| failed(&e))?;
+        let compiled = compile::generate(lowered, &options, &tools).map_err(|e| failed(&e))?;
         observer.finish().map_err(|why| failed(&why))?;
         let report = &compiled.report;
         tracing::info!(
             kernels = report.cached + report.generated.len(),
             cached = report.cached,
+            stored = report.stored,
             graph_ms = report.graph.as_millis(),
             kernels_ms = report.kernels.as_millis(),
             "compiled"
@@ -126,10 +177,30 @@ impl Compiler {
         for kernel in &compiled.on_cpu {
             tracing::warn!(%kernel, "the device has no code for a kernel: the CPU runs it");
         }
+        let store = store.filter(|_| compiled.made.modules().is_empty());
+        let store = store.map(|store| {
+            let executable = compiled.executable.clone();
+            let (kernels, operations) = (compiled.sources.clone(), compiled.operations.clone());
+            let options = options.clone();
+            move || {
+                let (kernels, operations) = (&*kernels, &operations);
+                store(&Lowered { executable: &executable, kernels, operations }, &options);
+            }
+        });
+        // A first answer is not kept waiting: a start that makes no kernel stores the program, or the
+        // thread that replaces kernels.
+        let mut when_idle: Option<WhenIdle> = None;
+        let awaited = !compiled.report.generated.is_empty();
+        match (&generator, store) {
+            (Generator::Tiered(_), Some(store)) if awaited => when_idle = Some(Box::new(store)),
+            (Generator::Baseline { .. }, Some(_)) if awaited => {}
+            (_, Some(store)) => store(),
+            (_, None) => {}
+        }
         let upgrade = match &generator {
             Generator::Tiered(first) => {
                 let cache = open(first.llvm.identity());
-                Some(self.upgrade(first.llvm.clone(), options.clone(), cache))
+                Some(self.upgrade(first.llvm.clone(), options.clone(), cache, when_idle))
             }
             _ => None,
         };
@@ -137,6 +208,22 @@ impl Compiler {
         let program = compiled::load(compiled, interface, target, execution, retention, upgrade);
         heap::trim();
         program
+    }
+
+    /// Whether code of the caller's imports operators.
+    #[cfg(feature = "onnx")]
+    pub(crate) fn imports_by_callbacks(&self) -> bool {
+        !self.import.operators.is_empty()
+    }
+
+    #[cfg(not(feature = "onnx"))]
+    pub(crate) fn imports_by_callbacks(&self) -> bool {
+        false
+    }
+
+    /// The folder of the kernel cache, if there is one.
+    pub(crate) fn cache_folder(&self) -> Option<PathBuf> {
+        self.cache.clone().or_else(KernelCache::default_dir)
     }
 
     /// Links an executable that was built by hand, whose packed functions are registered ones.
@@ -147,7 +234,7 @@ impl Compiler {
         let compiled = Compiled {
             executable: Executable::clone(&executable),
             kernels: cpus.into_iter().map(|cpu| (cpu, vec![])).collect(),
-            sources: vec![],
+            sources: [].into(),
             device: vec![],
             on_cpu: vec![],
             operations: BTreeMap::new(),
@@ -165,13 +252,14 @@ impl Compiler {
         process: Arc<ProcessCodegen>,
         options: pipeline::Options,
         cache: Option<KernelCache>,
+        when_idle: Option<WhenIdle>,
     ) -> Upgrade {
         // Its threads must not drop a caller's passes: Python's need a lock that no other thread gets
         // once Python ends.
         let options = pipeline::Options { pipeline: options.pipeline.without_outside(), ..options };
         // Processes of its own, which have the priority of the threads that wait for them.
         let awaited = Generator::process();
-        let recompile = move |kernel: &PrimFunc, cpu: &Cpu, urgency: Urgency| {
+        let recompile = move |kernel: &KernelSource, cpu: usize, urgency: Urgency| {
             let codegen = match urgency {
                 Urgency::Background => process.as_ref(),
                 Urgency::Awaited => &awaited,
@@ -186,7 +274,8 @@ impl Compiler {
             let compiled = compile::compile_kernel(kernel, cpu, &options, &tools);
             compiled.map_err(|error| error.to_string())
         };
-        Upgrade { recompile: Box::new(recompile), swaps: self.execution.policy.kernel_swaps }
+        let swaps = self.execution.policy.kernel_swaps;
+        Upgrade { recompile: Box::new(recompile), swaps, when_idle }
     }
 
     /// Returns the PTX of a module's kernels, by name and in the order of their first calls: of all, or
@@ -272,7 +361,7 @@ impl Compiler {
     /// Returns why kernels cannot be stored in the cache, if so; the log does not repeat it.
     pub(crate) fn cache_problem(&self) -> Option<String> {
         let remedy = kernel_cache::REMEDY;
-        let Some(folder) = self.cache.clone().or_else(KernelCache::default_dir) else {
+        let Some(folder) = self.cache_folder() else {
             let off = std::env::var_os("REFLEX_CACHE").is_some_and(|value| value == "off");
             return (!off).then(|| format!("neither XDG_CACHE_HOME nor HOME is set: {remedy}"));
         };

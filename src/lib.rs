@@ -132,6 +132,8 @@ mod shared_session;
 mod signature;
 mod specialise;
 #[cfg(feature = "compiler")]
+mod stored;
+#[cfg(feature = "compiler")]
 mod target;
 mod tier_policy;
 mod tier_report;

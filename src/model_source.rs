@@ -1,6 +1,8 @@
 //! Models as they are given, as files or as bytes in memory: formats, import, and changes on disk.
 
 #[cfg(feature = "compiler")]
+mod contents;
+#[cfg(feature = "compiler")]
 pub(crate) mod import;
 
 use std::collections::BTreeMap;

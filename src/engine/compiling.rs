@@ -28,9 +28,11 @@ use crate::program::Program;
 use crate::program::compiled::ObjectRetention;
 use crate::program::loaded::LoadedProgram;
 use crate::schedule::Schedule;
+use crate::signature::Signature;
 use crate::specialise::Specialiser;
 use crate::specialise::bind::bind_shapes;
 use crate::specialise::profile::Shapes;
+use crate::stored::{Entry, Found};
 use crate::target::Target;
 use crate::tier_policy::TierPolicy;
 
@@ -531,16 +533,25 @@ impl Engine {
     }
 
     pub(super) fn load_model(&self, source: &ModelSource) -> Result<Program> {
-        let (model, module) = OpenModel::open(source, &self.compiler.import)?;
-        let policy = &self.compiler.execution.policy;
+        let compiler = &self.compiler;
+        let entry = match &self.companion {
+            None => Entry::of(source, compiler),
+            Some(_) => None,
+        };
+        if let Some(found) = entry.as_ref().and_then(|entry| entry.find(source, compiler)) {
+            let Found { lowered, signatures, model } = found;
+            let specialiser = self.specialiser(Arc::new(model));
+            return Ok(Program::new(compiler.resume(lowered, signatures)?, specialiser));
+        }
+        let (model, module) = OpenModel::open(source, &compiler.import)?;
+        let model = Arc::new(model);
         let again = |compiler| model.reopen().map(|module| (compiler, module));
         let companion = self.companion.as_ref().map(again).transpose()?;
-        // Specialised programs would hold their weights on the device again.
-        let on_cpu = self.compiler.target.device.is_none();
-        let alone = !self.compiler.pipeline.has_callbacks() && !runs_foreign_code(&module);
-        let specialiser = (policy.max_shapes > 0 && on_cpu && alone)
-            .then(|| specialiser(self.compiler.for_specialisation(), policy.clone(), model));
-        let loaded = self.compiler.compile(module, ObjectRetention::Keep)?;
+        let alone = !compiler.pipeline.has_callbacks() && !runs_foreign_code(&module);
+        let specialiser = alone.then(|| self.specialiser(model.clone())).flatten();
+        let signatures = || Signature::of_module(&module);
+        let store = entry.map(|entry| entry.store(model.clone(), signatures()));
+        let loaded = compiler.compile_to_store(module, ObjectRetention::Keep, store)?;
         let loaded = match companion {
             None => loaded,
             Some((compiler, module)) => {
@@ -548,6 +559,15 @@ impl Engine {
             }
         };
         Ok(Program::new(loaded, specialiser))
+    }
+
+    /// The specialiser of a model whose compilation calls no code of the caller's.
+    fn specialiser(&self, model: Arc<OpenModel>) -> Option<Arc<Specialiser>> {
+        let policy = &self.compiler.execution.policy;
+        // Specialised programs would hold their weights on the device again.
+        let on_cpu = self.compiler.target.device.is_none();
+        (policy.max_shapes > 0 && on_cpu)
+            .then(|| specialiser(self.compiler.for_specialisation(), policy.clone(), model))
     }
 }
 
@@ -562,7 +582,7 @@ fn disassembly(_: &[u8], _: &str) -> Result<String> {
 }
 
 /// Returns the specialiser of `model`, which is imported anew for each set of shapes.
-fn specialiser(compiler: Compiler, policy: TierPolicy, model: OpenModel) -> Arc<Specialiser> {
+fn specialiser(compiler: Compiler, policy: TierPolicy, model: Arc<OpenModel>) -> Arc<Specialiser> {
     let compile = move |func: &str, shapes: &Shapes, general: &LoadedProgram| {
         let mut module = model.reopen().map_err(|e| e.to_string())?;
         bind_shapes(&mut module, func, shapes)?;

@@ -1,9 +1,13 @@
 //! From a module to an executable and its kernels' objects.
 //!
+//! [`lower`] runs the graph passes, [`generate`] makes code of kernels; between them a program can be stored
+//! ([`crate::program_cache`]).
+//!
 //! Kernels are independent, so worker threads take them one by one: look in the cache, schedule,
 //! lower, generate code. The order of the result does not depend on who was faster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -16,7 +20,8 @@ use reflex_tir::flops::FlopCount;
 use reflex_vm::executable::Executable;
 
 use crate::LowerError;
-use crate::kernel_cache::KernelCache;
+use crate::kernel_cache::{KernelCache, RequestDigest};
+use crate::kernel_source::KernelSource;
 use crate::parallel::in_parallel;
 use crate::passes::sequence::RuntimeModules;
 use crate::pipeline::{
@@ -35,7 +40,7 @@ pub struct Compiled {
     /// The kernels for each CPU, the lowest first.
     pub kernels: Vec<(Cpu, Vec<ObjectFile>)>,
     /// The functions of these kernels before they were scheduled, in the same order.
-    pub sources: Vec<PrimFunc>,
+    pub sources: Arc<[KernelSource]>,
     /// The kernels that run on a GPU; the others work on host memory.
     pub device: Vec<DeviceFunction>,
     /// The kernels without code for the GPU, which the CPU runs.
@@ -60,8 +65,10 @@ pub struct DeviceFunction {
 /// Where the time of a compilation went.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Graph passes and bytecode.
+    /// Graph passes and bytecode, or finding the program that was stored.
     pub graph: Duration,
+    /// Whether the program was stored, so that no graph pass ran.
+    pub stored: bool,
     /// Everything about kernels, on the clock.
     pub kernels: Duration,
     /// Kernels found in the cache.
@@ -95,23 +102,64 @@ pub struct Toolchain<'a> {
     pub progress: &'a (dyn Fn(Progress<'_>) + Sync),
 }
 
+/// A module after its graph passes: bytecode, and kernels that are not scheduled yet.
+#[derive(Debug)]
+pub struct LoweredModule {
+    /// As in [`Compiled`].
+    pub executable: Executable,
+    /// The kernels.
+    pub kernels: Vec<KernelSource>,
+    /// As in [`Compiled`].
+    pub operations: BTreeMap<String, FlopCount>,
+    /// As in [`Compiled`].
+    pub made: RuntimeModules,
+    /// The kernels that compute shapes, on the host of any device.
+    pub(crate) of_host: BTreeSet<String>,
+    /// Whether it was stored.
+    pub(crate) stored: bool,
+    /// How long it took.
+    pub(crate) took: Duration,
+}
+
 /// Compiles a module.
 pub fn compile(
     module: Module,
     options: &Options,
     tools: &Toolchain<'_>,
 ) -> Result<Compiled, LowerError> {
+    generate(lower(module, options, tools.observer)?, options, tools)
+}
+
+/// Runs the graph passes on a module and emits its bytecode.
+pub fn lower(
+    module: Module,
+    options: &Options,
+    observer: &dyn Observer,
+) -> Result<LoweredModule, LowerError> {
     let start = Instant::now();
     let mut made = RuntimeModules::default();
-    let module = run_passes(module, options, tools.observer, &mut made)?;
-    let (code, kernels) = run_bytecode(module, tools.observer)?;
+    let module = run_passes(module, options, observer, &mut made)?;
+    let (code, kernels) = run_bytecode(module, observer)?;
     let known = |kernel: &PrimFunc| Some((kernel.name.clone(), FlopCount::of(kernel)?));
     let operations = kernels.iter().filter_map(known).collect();
-    let mut report = Report { graph: start.elapsed(), ..Report::default() };
+    let of_host = code.shape_funcs.iter().map(|func| func.name.clone()).collect();
+    let (executable, took) = (code.executable, start.elapsed());
+    let kernels = kernels.into_iter().map(KernelSource::from).collect();
+    let stored = false;
+    Ok(LoweredModule { executable, kernels, operations, made, of_host, stored, took })
+}
+
+/// Makes code of the kernels of a module, or finds it in the cache.
+pub fn generate(
+    lowered: LoweredModule,
+    options: &Options,
+    tools: &Toolchain<'_>,
+) -> Result<Compiled, LowerError> {
+    let LoweredModule { executable, kernels, operations, made, of_host, stored, took } = lowered;
+    let mut report = Report { graph: took, stored, ..Report::default() };
     let start = Instant::now();
-    let of_host = |kernel: &PrimFunc| code.shape_funcs.iter().any(|f| f.name == kernel.name);
     let parts = match &options.device {
-        Some(device) => place(kernels, of_host, device, options, tools)?,
+        Some(device) => place(kernels, &of_host, device, options, tools)?,
         None => Parts { host: kernels, ..Parts::default() },
     };
     let Parts { host: kernels, device, on_cpu } = parts;
@@ -133,11 +181,10 @@ pub fn compile(
         cache.prune();
     }
     report.kernels = start.elapsed();
-    let executable = code.executable;
     Ok(Compiled {
         executable,
         kernels: objects_by_cpu,
-        sources: kernels,
+        sources: kernels.into(),
         device,
         on_cpu,
         operations,
@@ -150,7 +197,7 @@ pub fn compile(
 #[derive(Default)]
 struct Parts {
     /// Those for the CPUs.
-    host: Vec<PrimFunc>,
+    host: Vec<KernelSource>,
     device: Vec<DeviceFunction>,
     /// The names of those among `host` that the device lacks.
     on_cpu: Vec<String>,
@@ -159,16 +206,18 @@ struct Parts {
 /// Generates the device's code, and says which kernels are for the CPUs: those that are the host's,
 /// and those that the device has no code for, where that is allowed.
 fn place(
-    kernels: Vec<PrimFunc>,
-    is_host: impl Fn(&PrimFunc) -> bool,
+    kernels: Vec<KernelSource>,
+    of_host: &BTreeSet<String>,
     target: &DeviceTarget,
     options: &Options,
     tools: &Toolchain<'_>,
 ) -> Result<Parts, LowerError> {
-    let (host, wanted): (Vec<_>, Vec<_>) = kernels.into_iter().partition(is_host);
+    let (host, wanted): (Vec<_>, Vec<_>) =
+        kernels.into_iter().partition(|kernel| of_host.contains(&kernel.name));
     let done = AtomicUsize::new(0);
     let codes = in_parallel(wanted.len(), options.jobs, |at| {
-        let code = device_code(&wanted[at], &target.gpu, options, tools);
+        let func = wanted[at].func();
+        let code = func.and_then(|func| device_code(&func, &target.gpu, options, tools));
         let done = done.fetch_add(1, Ordering::Relaxed) + 1;
         let (total, name) = (wanted.len(), wanted[at].name.as_str());
         (tools.progress)(Progress { done, total, name });
@@ -224,8 +273,13 @@ fn device_code(
 type Outcome = Result<(ObjectFile, bool), LowerError>;
 
 /// Every kernel for the first CPU, then every kernel for the next.
-fn compile_all(kernels: &[PrimFunc], options: &Options, tools: &Toolchain<'_>) -> Vec<Outcome> {
-    let wanted = options.cpus.iter().flat_map(|cpu| kernels.iter().map(move |k| (cpu, k)));
+fn compile_all(
+    kernels: &[KernelSource],
+    options: &Options,
+    tools: &Toolchain<'_>,
+) -> Vec<Outcome> {
+    let cpus = 0..options.cpus.len();
+    let wanted = cpus.flat_map(|cpu| kernels.iter().map(move |kernel| (cpu, kernel)));
     let wanted: Vec<_> = wanted.collect();
     let (done, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let mut outcomes = in_parallel(wanted.len(), options.jobs, |at| {
@@ -247,45 +301,62 @@ fn compile_all(kernels: &[PrimFunc], options: &Options, tools: &Toolchain<'_>) -
     outcomes.into_iter().flatten().collect()
 }
 
-/// Compiles one of [`Compiled::sources`], or finds it in the cache.
+/// Compiles one of [`Compiled::sources`] for CPU number `cpu` of the options, or finds it in the cache.
 pub fn compile_kernel(
-    kernel: &PrimFunc,
-    cpu: &Cpu,
+    kernel: &KernelSource,
+    cpu: usize,
     options: &Options,
     tools: &Toolchain<'_>,
 ) -> Result<ObjectFile, LowerError> {
     compile_one(kernel, cpu, options, tools).map(|(object, _)| object)
 }
 
-fn compile_one(kernel: &PrimFunc, cpu: &Cpu, options: &Options, tools: &Toolchain<'_>) -> Outcome {
-    let mut func = kernel.clone();
+/// The request for a kernel, which is not scheduled yet.
+pub(crate) fn request(
+    kernel: &KernelSource,
+    cpu: usize,
+    options: &Options,
+) -> Result<Request, LowerError> {
+    let mut func = kernel.func()?.into_owned();
+    let cpu = &options.cpus[cpu];
     func.name.push_str(&cpu.suffix);
     if let Some(gpu) = &options.schedule_for {
         func.attrs.insert(GPU_ATTR.to_owned(), gpu.name.clone());
     }
-    let mut request = Request {
+    Ok(Request {
         protocol: PROTOCOL,
         funcs: vec![func],
         target: Target::Cpu(cpu.target.clone()),
         opt: options.pipeline.opt_level(),
         want_asm: false,
+    })
+}
+
+fn compile_one(
+    kernel: &KernelSource,
+    cpu: usize,
+    options: &Options,
+    tools: &Toolchain<'_>,
+) -> Outcome {
+    let mut unscheduled = None;
+    let digest = match kernel.digest(cpu) {
+        Some(digest) => digest,
+        None => RequestDigest::of(unscheduled.insert(request(kernel, cpu, options)?)),
     };
-    if let Some(object) = tools.preferred.and_then(|cache| cache.get(&cache.key(&request))) {
+    let caches = tools.preferred.iter().chain(&tools.cache);
+    if let Some(object) = caches.into_iter().find_map(|cache| cache.get(&cache.key_of(&digest))) {
         return Ok((object, false));
     }
-    let key = tools.cache.map(|cache| (cache, cache.key(&request)));
-    if let Some(object) = key.as_ref().and_then(|(cache, key)| cache.get(key)) {
-        return Ok((object, false));
-    }
+    let mut request = unscheduled.map_or_else(|| request(kernel, cpu, options), Ok)?;
     for func in &mut request.funcs {
-        *func = run_kernel(func, &options.target(cpu), tools.observer);
+        *func = run_kernel(func, &options.target(&options.cpus[cpu]), tools.observer);
     }
     let name = &kernel.name;
     match tools.codegen.compile(&request) {
         Response::Objects(mut objects) if objects.len() == 1 => {
             let object = objects.remove(0);
-            if let Some((cache, key)) = key {
-                cache.put(&key, &object);
+            if let Some(cache) = tools.cache {
+                cache.put(&cache.key_of(&digest), &object);
             }
             Ok((object, true))
         }

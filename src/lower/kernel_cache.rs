@@ -3,7 +3,7 @@
 //! One file per kernel, named by a hash of everything that decides its code: the function before
 //! it is scheduled, the source of the passes that schedule and lower it, the target, the
 //! optimisation level, the protocol and the code generator's identity. So a start that finds all
-//! its kernels schedules none. Files appear whole (written aside, then renamed); each carries a
+//! its kernels schedules none. Programs that are stored ([`crate::program_cache`]) have files in the same folder. Files appear whole (written aside, then renamed); each carries a
 //! checksum, and one that does not match is removed and made again. The cache never makes a
 //! compilation fail: what cannot be read or written is compiled, with one warning for a folder.
 //!
@@ -15,7 +15,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 
@@ -27,6 +27,8 @@ const MAGIC: &[u8; 8] = b"RFXKERN2";
 const GENERATOR: &str = "generator";
 /// Most bytes that all entries may take.
 pub const DEFAULT_LIMIT: u64 = 1 << 30;
+/// A use is noted again after this time.
+const NOTED: Duration = Duration::from_secs(600);
 /// The consequence and the remedy, behind the reason why a folder is no use.
 pub const REMEDY: &str =
     "every start compiles all kernels; REFLEX_CACHE names another folder, or is `off`";
@@ -37,10 +39,10 @@ static WARNED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 /// The kernel cache.
 #[derive(Debug)]
 pub struct KernelCache {
-    dir: PathBuf,
+    pub(crate) dir: PathBuf,
     /// Of the code generator.
     identity: String,
-    limit: u64,
+    pub(crate) limit: u64,
     corrupt: AtomicU64,
     /// Written by this process.
     generator_noted: AtomicBool,
@@ -49,6 +51,18 @@ pub struct KernelCache {
 /// Names an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelKey(blake3::Hash);
+
+/// A hash of a request: what decides a kernel's code, but for passes and code generator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestDigest(pub(crate) blake3::Hash);
+
+impl RequestDigest {
+    /// The digest of a request whose functions are not scheduled yet.
+    pub fn of(request: &Request) -> RequestDigest {
+        let bytes = postcard::to_stdvec(request).expect("plain data always encodes");
+        RequestDigest(blake3::hash(&bytes))
+    }
+}
 
 impl KernelCache {
     /// A cache in `dir`, made when first written to. `codegen` identifies the code generator; where
@@ -94,10 +108,14 @@ impl KernelCache {
 
     /// The key of a request whose functions are not scheduled yet.
     pub fn key(&self, request: &Request) -> KernelKey {
-        let bytes = postcard::to_stdvec(request).expect("plain data always encodes");
+        self.key_of(&RequestDigest::of(request))
+    }
+
+    /// The key of a request by its digest.
+    pub fn key_of(&self, request: &RequestDigest) -> KernelKey {
         let mut hasher = blake3::Hasher::new();
         let salt = format!("{} {}", env!("REFLEX_KERNEL_PASSES"), self.identity);
-        hasher.update(salt.as_bytes()).update(&[0]).update(&bytes);
+        hasher.update(salt.as_bytes()).update(&[0]).update(request.0.as_bytes());
         KernelKey(hasher.finalize())
     }
 
@@ -115,16 +133,18 @@ impl KernelCache {
         };
         let object = decode(&bytes);
         if object.is_none() {
-            self.corrupt.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(path = %path.display(), "corrupt kernel cache entry removed");
-            let _ = fs::remove_file(&path);
+            self.remove_corrupt(&path);
             return None;
         }
-        // The newest use decides what is pruned; failing to note it is harmless.
-        if let Ok(file) = File::options().append(true).open(&path) {
-            let _ = file.set_modified(SystemTime::now());
-        }
+        note_use(&path);
         object
+    }
+
+    /// Removes an entry that is damaged, and counts it.
+    pub(crate) fn remove_corrupt(&self, path: &Path) {
+        self.corrupt.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(path = %path.display(), "corrupt kernel cache entry removed");
+        let _ = fs::remove_file(path);
     }
 
     /// Stores an entry.
@@ -140,7 +160,7 @@ impl KernelCache {
     }
 
     /// Warns that the folder is no use, once in this process.
-    fn warn(&self, error: &io::Error) {
+    pub(crate) fn warn(&self, error: &io::Error) {
         if WARNED.lock().insert(self.dir.clone()) {
             tracing::warn!(folder = %self.dir.display(), %error, "kernel cache: {REMEDY}");
         }
@@ -197,6 +217,19 @@ impl KernelCache {
 
     fn path(&self, key: &KernelKey) -> PathBuf {
         self.dir.join(format!("{}.kernel", key.0.to_hex()))
+    }
+}
+
+/// Notes that an entry was used, unless that was done lately: the newest use decides what is pruned. Failing to
+/// note it is harmless.
+pub(crate) fn note_use(path: &Path) {
+    let now = SystemTime::now();
+    let modified = path.metadata().and_then(|meta| meta.modified());
+    if modified.is_ok_and(|at| now.duration_since(at).is_ok_and(|age| age < NOTED)) {
+        return;
+    }
+    if let Ok(file) = File::options().append(true).open(path) {
+        let _ = file.set_modified(now);
     }
 }
 
@@ -329,5 +362,14 @@ mod tests {
         cache.prune();
         let there: Vec<bool> = keys.iter().map(|k| cache.path(k).exists()).collect();
         assert_eq!(there, [false, true, true]);
+        // A use of what was not used for long makes it the newest.
+        let old = SystemTime::now() - 2 * NOTED;
+        for key in &keys[1..] {
+            let file = File::options().append(true).open(cache.path(key)).unwrap();
+            file.set_modified(old).unwrap();
+        }
+        assert!(cache.get(&keys[1]).is_some());
+        let modified = |key| cache.path(key).metadata().unwrap().modified().unwrap();
+        assert!(modified(&keys[1]) > old && modified(&keys[2]) == old);
     }
 }

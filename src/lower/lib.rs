@@ -8,6 +8,7 @@
 //!   ▼
 //! Module of kernel calls
 //!   ├─ bytecode                    [`bytecode`]   memory plan, shape heap, checks: an executable (reflex-vm)
+//!   ├─ stored                      [`program_cache`]   for the next start
 //!   └─ for each kernel and CPU     [`compile`]    in parallel, through the [`kernel_cache`]
 //!        │  schedule rules         [`schedule`]   tiles, vectors, threads, AMX, Winograd
 //!        │  lowering               reflex_tir::lower
@@ -55,6 +56,7 @@
 pub mod bytecode;
 pub mod codegen_process;
 pub mod compile;
+pub mod content_digest;
 pub mod dispatch;
 mod error;
 mod extent;
@@ -62,6 +64,7 @@ pub mod fuse;
 pub mod graph;
 mod interface;
 pub mod kernel_cache;
+pub mod kernel_source;
 mod layout;
 pub mod legalize;
 pub mod optimize_for;
@@ -70,6 +73,7 @@ mod parallel;
 pub mod passes;
 pub mod pipeline;
 pub mod precision;
+pub mod program_cache;
 pub mod schedule;
 mod schedule_by_trace;
 mod winograd;

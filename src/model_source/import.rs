@@ -131,7 +131,7 @@ impl ModelSource {
     }
 
     /// The same source whatever the current folder is later.
-    fn absolute(&self) -> Result<ModelSource> {
+    pub(super) fn absolute(&self) -> Result<ModelSource> {
         let mut source = self.clone();
         match &mut source.origin {
             Origin::File(path) => *path = absolute(path)?,
@@ -144,7 +144,7 @@ impl ModelSource {
     }
 }
 
-fn absolute(path: &Path) -> Result<PathBuf> {
+pub(super) fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).map_err(|e| Error::io(path, &e))
 }
 
@@ -154,9 +154,9 @@ fn changed(path: &Path, when: &str) -> Error {
 
 /// A model that is imported again for each specialisation.
 pub(crate) struct OpenModel {
-    source: ModelSource,
-    options: ImportOptions,
-    files: Vec<SourceFile>,
+    pub(super) source: ModelSource,
+    pub(super) options: ImportOptions,
+    pub(super) files: Vec<SourceFile>,
 }
 
 impl OpenModel {

@@ -30,6 +30,11 @@ impl CustomOperators {
         self.0.insert((canonical_domain(domain), operator.to_owned()), import);
     }
 
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The import function of an operator.
     pub(crate) fn find(&self, domain: &str, operator: &str) -> Option<&Arc<CustomImport>> {
         self.0.get(&(domain.to_owned(), operator.to_owned()))

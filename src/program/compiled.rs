@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use reflex_lower::compile::Compiled;
-use reflex_lower::pipeline::Cpu;
+use reflex_lower::kernel_source::KernelSource;
 use reflex_runtime::abi::DLDevice;
 use reflex_runtime::device;
 use reflex_runtime::error::Error as Raised;
-use reflex_tir::PrimFunc;
 use reflex_tir::codegen::{KernelTier, ObjectFile};
 use reflex_vm::load::Library;
 
@@ -19,7 +18,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::kernels::device::DeviceCodes;
 use crate::kernels::jit::JitKernels;
 use crate::kernels::objects::KernelObjects;
-use crate::kernels::tiered::{self, Recompile, Urgency};
+use crate::kernels::tiered::{self, Recompile, Urgency, WhenIdle};
 use crate::options::{ExecutionOptions, TargetDevice, TargetSelection};
 use crate::signature::Signature;
 use crate::tier_policy::KernelSwaps;
@@ -43,13 +42,15 @@ pub(crate) struct Interface {
 }
 
 /// Compiles one function again.
-type CompileKernel =
-    Box<dyn Fn(&PrimFunc, &Cpu, Urgency) -> std::result::Result<ObjectFile, String> + Send + Sync>;
+type CompileKernel = Box<
+    dyn Fn(&KernelSource, usize, Urgency) -> std::result::Result<ObjectFile, String> + Send + Sync,
+>;
 
 /// Better code for kernels in the background.
 pub(crate) struct Upgrade {
     pub(crate) recompile: CompileKernel,
     pub(crate) swaps: KernelSwaps,
+    pub(crate) when_idle: Option<WhenIdle>,
 }
 
 /// Loads a compiled program, with the kernels for the highest CPU that `host` can run.
@@ -63,19 +64,21 @@ pub(crate) fn load(
 ) -> Result<LoadedProgram> {
     let host = &target.host;
     let best = compiled.kernels.iter().rposition(|(cpu, _)| host.runs(&cpu.target));
-    let (cpu, objects) = &compiled.kernels[best.unwrap_or(0)];
+    let best = best.unwrap_or(0);
+    let (cpu, objects) = &compiled.kernels[best];
     let is_baseline = |object: &ObjectFile| object.tier == KernelTier::Baseline;
     let replaced = match upgrade.filter(|_| objects.iter().any(is_baseline)) {
         Some(upgrade) => {
-            let (sources, cpu) = (compiled.sources, cpu.clone());
+            let Upgrade { recompile, swaps, when_idle } = upgrade;
+            let sources = compiled.sources;
             let operations = &compiled.operations;
             // Dimensions that only a call knows count the same everywhere.
             let count = |name: &str| operations.get(name)?.count(|_, _| Some(USUAL_DIM));
             let suffix = cpu.suffix.clone();
             let recompile =
-                Recompile::new(move |at, urgency| (upgrade.recompile)(&sources[at], &cpu, urgency));
+                Recompile::new(move |at, urgency| recompile(&sources[at], best, urgency));
             let work = |name: &str| count(name).unwrap_or(0);
-            Some(tiered::start(objects, &suffix, work, recompile, upgrade.swaps)?)
+            Some(tiered::start(objects, &suffix, work, recompile, swaps, when_idle)?)
         }
         None => None,
     };

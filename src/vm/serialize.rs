@@ -9,6 +9,7 @@
 //! tell them apart. A V1 file is read under every dialect; it is accepted when all
 //! readings that consume the whole file agree, and refused by name otherwise.
 
+use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -346,9 +347,16 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Writes `exec` in the V2 form.
+/// Returns `exec` in the V2 form.
 pub fn to_bytes(exec: &Executable) -> Vec<u8> {
-    let mut w = Writer(Vec::new());
+    let mut bytes = Vec::new();
+    write_to(exec, &mut bytes).expect("memory takes all bytes");
+    bytes
+}
+
+/// Writes `exec` in the V2 form.
+pub fn write_to(exec: &Executable, out: &mut dyn Write) -> io::Result<()> {
+    let mut w = Writer { out, outcome: Ok(()) };
     w.u64(MAGIC_V2);
     w.string(VERSION);
     w.u64(exec.functions.len() as u64);
@@ -366,27 +374,37 @@ pub fn to_bytes(exec: &Executable) -> Vec<u8> {
     }
     w.words(&exec.instr_offset);
     w.words(&exec.instr_data);
-    w.0
+    w.outcome
 }
 
-struct Writer(Vec<u8>);
+struct Writer<'a> {
+    out: &'a mut dyn Write,
+    /// The first error, after which nothing is written.
+    outcome: io::Result<()>,
+}
 
-impl Writer {
+impl Writer<'_> {
+    fn bytes(&mut self, bytes: &[u8]) {
+        if self.outcome.is_ok() {
+            self.outcome = self.out.write_all(bytes);
+        }
+    }
+
     fn u64(&mut self, value: u64) {
-        self.0.extend_from_slice(&value.to_le_bytes());
+        self.bytes(&value.to_le_bytes());
     }
 
     fn i64(&mut self, value: i64) {
-        self.0.extend_from_slice(&value.to_le_bytes());
+        self.bytes(&value.to_le_bytes());
     }
 
     fn i32(&mut self, value: i32) {
-        self.0.extend_from_slice(&value.to_le_bytes());
+        self.bytes(&value.to_le_bytes());
     }
 
     fn string(&mut self, text: &str) {
         self.u64(text.len() as u64);
-        self.0.extend_from_slice(text.as_bytes());
+        self.bytes(text.as_bytes());
     }
 
     fn words(&mut self, words: &[i64]) {
@@ -396,7 +414,7 @@ impl Writer {
 
     fn dtype(&mut self, dtype: DType) {
         let [low, high] = dtype.lanes.to_le_bytes();
-        self.0.extend_from_slice(&[dtype.code, dtype.bits, low, high]);
+        self.bytes(&[dtype.code, dtype.bits, low, high]);
     }
 
     fn function(&mut self, function: &Function) {
@@ -453,6 +471,6 @@ impl Writer {
         }
         let bytes = tensor.data.bytes();
         self.i64(bytes.len() as i64);
-        self.0.extend_from_slice(bytes);
+        self.bytes(bytes);
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::recompile::{Recompile, Urgency};
+use parking_lot::Mutex;
+
+use super::recompile::{Recompile, Urgency, WhenIdle};
 use super::table::{Next, TieredKernels};
 
 /// Most threads, of which each has a code generator.
@@ -15,19 +17,24 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 const LOWEST_PRIORITY: libc::c_int = 19;
 
 /// Starts threads for half the cores. They end when no kernel is left, or the
-/// kernels are gone.
-pub(super) fn start(kernels: &Arc<TieredKernels>, recompile: &Arc<Recompile>) {
+/// kernels are gone. One of them runs `when_idle`.
+pub(super) fn start(
+    kernels: &Arc<TieredKernels>,
+    recompile: &Arc<Recompile>,
+    when_idle: Option<WhenIdle>,
+) {
+    let when_idle = Arc::new(Mutex::new(when_idle));
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     for _ in 0..(cores / 2).clamp(1, MAX_THREADS) {
         let (kernels, recompile) = (Arc::downgrade(kernels), recompile.clone());
         let thread = std::thread::Builder::new().name("reflex-kernels".to_owned());
         let spawned = thread.spawn({
-            let kernels = kernels.clone();
+            let (kernels, when_idle) = (kernels.clone(), when_idle.clone());
             move || {
                 // SAFETY: a system call on the calling thread only; a refusal leaves its priority, and
                 // that of the code generator it starts, as it was.
                 unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, LOWEST_PRIORITY) };
-                run(&kernels, &recompile);
+                run(&kernels, &recompile, &when_idle);
             }
         });
         if let (Err(error), Some(kernels)) = (spawned, kernels.upgrade()) {
@@ -36,13 +43,21 @@ pub(super) fn start(kernels: &Arc<TieredKernels>, recompile: &Arc<Recompile>) {
     }
 }
 
-fn run(kernels: &Weak<TieredKernels>, recompile: &Recompile) {
+fn run(
+    kernels: &Weak<TieredKernels>,
+    recompile: &Recompile,
+    when_idle: &Mutex<Option<WhenIdle>>,
+) {
     loop {
         let Some(live) = kernels.upgrade() else { return };
         let (signal, seen) = (live.signal().clone(), live.signal().changes());
         let next = live.next();
+        let is_idle = !matches!(next, Next::Kernel(_)) && live.was_called();
         // Nothing is held while the code generator works, so that a program can be dropped.
         drop(live);
+        if let Some(work) = is_idle.then(|| when_idle.lock().take()).flatten() {
+            work();
+        }
         match next {
             Next::Done => return,
             Next::Wait => signal.wait_at_most(seen, LOOK_AGAIN),

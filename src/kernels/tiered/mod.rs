@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use reflex_tir::codegen::ObjectFile;
 
-pub(crate) use recompile::{Recompile, Urgency};
+pub(crate) use recompile::{Recompile, Urgency, WhenIdle};
 pub use state::KernelState;
 pub(crate) use table::TieredKernels;
 
@@ -27,16 +27,17 @@ use crate::error::Result;
 use crate::tier_policy::KernelSwaps;
 
 /// Loads objects, found by their names without `suffix`; `work` gives the operations of a call. Those from
-/// Cranelift are compiled by `recompile` in the background, once they are called.
+/// Cranelift are compiled by `recompile` in the background, once they are called; then `when_idle` is run.
 pub(crate) fn start(
     objects: &[ObjectFile],
     suffix: &str,
     work: impl Fn(&str) -> u64,
     recompile: Recompile,
     swaps: KernelSwaps,
+    when_idle: Option<WhenIdle>,
 ) -> Result<Arc<TieredKernels>> {
     let recompile = Arc::new(recompile);
     let kernels = TieredKernels::load(objects, suffix, work, recompile.clone(), swaps)?;
-    background::start(&kernels, &recompile);
+    background::start(&kernels, &recompile, when_idle);
     Ok(kernels)
 }

@@ -13,6 +13,9 @@ pub(crate) enum Urgency {
     Awaited,
 }
 
+/// What is left to do when no kernel that was called waits for better code.
+pub(crate) type WhenIdle = Box<dyn FnOnce() + Send>;
+
 type Compile = Box<dyn Fn(usize, Urgency) -> Result<ObjectFile, String> + Send + Sync>;
 
 /// Compiles kernels again, by number.

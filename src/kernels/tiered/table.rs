@@ -154,6 +154,11 @@ impl TieredKernels {
         entry.calls() + entry.cells().calls(at)
     }
 
+    /// Whether a call has reached a kernel.
+    pub(super) fn was_called(&self) -> bool {
+        (0..self.kernels.len()).any(|at| self.calls(at) > 0)
+    }
+
     /// Takes the kernel that calls spend most work in, of those that wait and were called.
     pub(super) fn next(&self) -> Next {
         let wants_all = self.shared.lock().wants_all;

@@ -28,6 +28,8 @@ pub const ALIGNMENT: usize = 64;
 
 /// Blocks of at least this size come from the kernel, zeroed lazily.
 const MAPPED: usize = 64 << 10;
+/// The size of a huge page.
+const HUGE: usize = 2 << 20;
 const CLASSES_PER_DOUBLING: usize = 4;
 /// Largest block: one class under the address space of a process.
 const MAX_BLOCK: usize = 1 << 47;
@@ -527,12 +529,23 @@ pub(super) fn allocate_from_system(size: usize) -> Option<NonNull<u8>> {
     Some(data)
 }
 
+/// Maps zeroed memory. A first call writes each page for the first time, so that faults are a large part of
+/// it: the pages of a small mapping come with it, and those of a large one are huge where they are touched.
 fn map(size: usize) -> Option<NonNull<u8>> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    let is_small = size < HUGE;
+    let populate = if is_small { libc::MAP_POPULATE } else { 0 };
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | populate;
     // SAFETY: a fresh anonymous mapping has no requirements.
     let data = unsafe { libc::mmap(std::ptr::null_mut(), size, protection, flags, -1, 0) };
-    if data == libc::MAP_FAILED { None } else { NonNull::new(data.cast()) }
+    if data == libc::MAP_FAILED {
+        return None;
+    }
+    if !is_small {
+        // SAFETY: the range is the mapping's own. It is a hint: without huge pages all works, slower.
+        unsafe { libc::madvise(data, size, libc::MADV_HUGEPAGE) };
+    }
+    NonNull::new(data.cast())
 }
 
 /// Releases memory to the system.
