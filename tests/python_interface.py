@@ -165,6 +165,10 @@ def @main(%xs: List[Tensor[(2), float32]]) -> List[Tensor[(2), float32]] {
         assert (number, nil) == (0, 1)
         assert (np.asarray(first) == 2 * X[0, :2]).all() and (np.asarray(second) == 2 * X[1, :2]).all()
         assert "ffi.Array" in raises(TypeError, session["main"], X)
+    # An executable of the Relay virtual machine does not say types.
+    unknown = reflex.TensorInfo("xs", None, ())
+    assert reflex._arrays.as_argument(given, unknown) is given
+    assert reflex._arrays.as_argument([1.0, 2.0], unknown).dtype == "float64"
 
 
 def names_that_python_lacks():

@@ -1,6 +1,6 @@
 """Times TVM's Relay virtual machine on the programs of jit/cranelift/benches/lists.rs: `foldr`, `map` and
 `filter` of Relay's prelude over a list of 1,000 numbers, and a recursion over a tree of 1,001 leaves
-whose cells have states of 16 numbers.
+whose cells have states of 16 numbers; and on those of tree_lstm.py, a Tree-LSTM over syntax trees.
 
 usage: HHB_TVM=FOLDER PYTHON benches/tvm/relay.py
 
@@ -17,6 +17,7 @@ import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../tests/relay"))
 
+import tree_lstm  # noqa: E402
 from oracle_env import TARGET, tvm  # noqa: E402
 
 from tvm import relay  # noqa: E402
@@ -112,6 +113,13 @@ def main():
         machine.set_input("main", values)
         step = median_time(lambda: machine.module["invoke"]("main"), CALLS) / LENGTH
         print(f"{name:<8}{step:>10.1f}", flush=True)
+    module, _ = tree_lstm.module()
+    machine = VirtualMachine(compile_vm(module, target=TARGET), tvm.cpu())
+    for number, function in enumerate(tree_lstm.SOURCES):
+        values, nodes = tree_lstm.tree(module, function)
+        machine.set_input("main", values)
+        step = median_time(lambda: machine.module["invoke"]("main"), CALLS) / nodes
+        print(f"tree_lstm {number}, {nodes} nodes{step:>10.1f}", flush=True)
 
 
 sys.setrecursionlimit(10_000)
