@@ -210,7 +210,8 @@ fn programs_of_the_callers_code_are_not_stored() {
     let cache = dir.path().join("cache");
     let same = Function::new(|args| Ok(Any::from(args[0].as_str().expect("a text"))));
     let pipeline = Pipeline::default().pass("before:fold_constants", "same", same).expect("fits");
-    let builder = || Engine::builder().cache(&cache).tier("kernels=llvm".parse().expect("a policy"));
+    let builder =
+        || Engine::builder().cache(&cache).tier("kernels=llvm".parse().expect("a policy"));
     let operator = builder().onnx_operator("com.example", "Plus", |_, _| Err("unused".to_owned()));
     for builder in [builder().pipeline(pipeline), operator] {
         let engine = builder.build().expect("an engine");

@@ -273,11 +273,7 @@ fn device_code(
 type Outcome = Result<(ObjectFile, bool), LowerError>;
 
 /// Every kernel for the first CPU, then every kernel for the next.
-fn compile_all(
-    kernels: &[KernelSource],
-    options: &Options,
-    tools: &Toolchain<'_>,
-) -> Vec<Outcome> {
+fn compile_all(kernels: &[KernelSource], options: &Options, tools: &Toolchain<'_>) -> Vec<Outcome> {
     let cpus = 0..options.cpus.len();
     let wanted = cpus.flat_map(|cpu| kernels.iter().map(move |kernel| (cpu, kernel)));
     let wanted: Vec<_> = wanted.collect();

@@ -140,10 +140,7 @@ fn digest_of_file(path: &Path) -> io::Result<(ContentDigest, FileStamp)> {
     Ok((digest, stamp))
 }
 
-fn samples(
-    len: u64,
-    read: impl Fn(u64, &mut [u8]) -> io::Result<()>,
-) -> io::Result<Vec<u8>> {
+fn samples(len: u64, read: impl Fn(u64, &mut [u8]) -> io::Result<()>) -> io::Result<Vec<u8>> {
     let mut out = len.to_le_bytes().to_vec();
     let mut take = |at: u64, count: u64| {
         let start = out.len();

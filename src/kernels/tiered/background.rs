@@ -43,11 +43,7 @@ pub(super) fn start(
     }
 }
 
-fn run(
-    kernels: &Weak<TieredKernels>,
-    recompile: &Recompile,
-    when_idle: &Mutex<Option<WhenIdle>>,
-) {
+fn run(kernels: &Weak<TieredKernels>, recompile: &Recompile, when_idle: &Mutex<Option<WhenIdle>>) {
     loop {
         let Some(live) = kernels.upgrade() else { return };
         let (signal, seen) = (live.signal().clone(), live.signal().changes());
