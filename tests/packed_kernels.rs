@@ -179,7 +179,7 @@ fn what_cannot_be_is_refused_when_the_text_is_read() {
         ),
     ];
     for (call, text) in cases {
-        let error = load(&format!("        {call}")).unwrap_err().to_string();
+        let error = load(&format!("        {call}")).err().expect("refused").to_string();
         assert!(error.contains(text), "{call}: {error}");
     }
 }
