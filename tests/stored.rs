@@ -203,7 +203,7 @@ fn load_library(path: &Path) -> Program {
     Engine::new().and_then(|engine| engine.load(path)).expect("loads")
 }
 
-/// What code of the caller's decides is not stored.
+/// Programs that code of the caller's decides are not stored.
 #[test]
 fn programs_of_the_callers_code_are_not_stored() {
     let dir = folder(&[2.0; 64], None);

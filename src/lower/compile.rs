@@ -117,7 +117,7 @@ pub struct LoweredModule {
     pub(crate) of_host: BTreeSet<String>,
     /// Whether it was stored.
     pub(crate) stored: bool,
-    /// How long it took.
+    /// The time that it took.
     pub(crate) took: Duration,
 }
 

@@ -53,12 +53,12 @@ pub struct InputFile {
     pub digest: ContentDigest,
 }
 
-/// What an entry holds beside the lowered module.
+/// The part of an entry beside the lowered module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     /// The files of the model beside its own.
     pub inputs: Vec<InputFile>,
-    /// What the caller wants to know of the program, in its own form.
+    /// The caller's own description of the program.
     pub interface: Vec<u8>,
 }
 

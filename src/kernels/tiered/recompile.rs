@@ -13,7 +13,7 @@ pub(crate) enum Urgency {
     Awaited,
 }
 
-/// What is left to do when no kernel that was called waits for better code.
+/// The work that is left when no kernel that was called waits for better code.
 pub(crate) type WhenIdle = Box<dyn FnOnce() + Send>;
 
 type Compile = Box<dyn Fn(usize, Urgency) -> Result<ObjectFile, String> + Send + Sync>;
