@@ -5,7 +5,7 @@
 //! start without an entry reads no file twice. The contents of all files of the model stand in the entry, and are
 //! compared before it is used. What depends on code of the caller's is not stored.
 //!
-//! Decision: docs/decisions/0092-stored-programs.md
+//! Decision: docs/decisions/0091-stored-programs.md
 
 use std::collections::BTreeMap;
 use std::io;

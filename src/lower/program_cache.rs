@@ -9,7 +9,7 @@
 //! An entry is one page of header and a body under one checksum. It is read into memory, not mapped: in huge
 //! pages, like constants that were just made.
 //!
-//! Decision: docs/decisions/0092-stored-programs.md
+//! Decision: docs/decisions/0091-stored-programs.md
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;

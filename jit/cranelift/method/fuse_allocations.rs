@@ -6,7 +6,7 @@
 //!
 //! Traces do the same (`trace::optimise::fuse_allocations`).
 //!
-//! Decision: docs/decisions/0091-free-tensors.md
+//! Decision: docs/decisions/0090-free-tensors.md
 
 use std::collections::HashMap;
 

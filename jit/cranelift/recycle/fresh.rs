@@ -6,7 +6,7 @@
 //! through the free lists of the thread that releases them.
 //!
 //! Decision: docs/decisions/0069-objects-in-machine-code.md
-//! Decision: docs/decisions/0091-free-tensors.md
+//! Decision: docs/decisions/0090-free-tensors.md
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};

@@ -9,7 +9,7 @@
 //! (see `live`), which the next tensor takes its bytes from. While there is a limit of memory, none can,
 //! and tensors are made as if there were no lists.
 //!
-//! Decision: docs/decisions/0091-free-tensors.md
+//! Decision: docs/decisions/0090-free-tensors.md
 
 use std::cell::RefCell;
 use std::ffi::c_void;

@@ -11,7 +11,7 @@
 //! Sources: borrowing in reference-counted languages (Ullrich and de Moura, "Counting Immutable Beans",
 //! IFL 2019).
 //!
-//! Decision: docs/decisions/0091-free-tensors.md
+//! Decision: docs/decisions/0090-free-tensors.md
 
 use reflex_runtime::abi::type_index;
 use reflex_vm::builtins::Builtin;

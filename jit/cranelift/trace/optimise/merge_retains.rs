@@ -6,7 +6,7 @@
 //!
 //! No function that is given the value may be called in between, since it could see too low a count.
 //!
-//! Decision: docs/decisions/0091-free-tensors.md
+//! Decision: docs/decisions/0090-free-tensors.md
 
 use reflex_vm::program::Program;
 
