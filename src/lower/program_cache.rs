@@ -250,3 +250,73 @@ fn decode(body: Arc<AlignedBytes>) -> Option<(Origin, LoweredModule)> {
     };
     Some((Origin { inputs, interface: head.interface }, lowered))
 }
+
+#[cfg(test)]
+mod tests {
+    use reflex_runtime::dtype::DType;
+    use reflex_tir::PrimFunc;
+    use reflex_tir::codegen::CpuTarget;
+    use reflex_vm::builder::ExecBuilder;
+    use reflex_vm::bytecode::Reg;
+    use reflex_vm::executable::{ConstData, TensorConst};
+
+    use super::*;
+
+    /// A function with a constant of so many bytes, which it passes to a kernel.
+    fn executable(bytes: usize) -> Executable {
+        let mut b = ExecBuilder::new();
+        b.function("main", 1).unwrap();
+        let data = ConstData::copy_of(&vec![7; bytes]);
+        let shape = Box::new([bytes as i64]);
+        let tensor = b.tensor(TensorConst { dtype: DType::U8, shape, data });
+        b.emit_call("f", &[tensor], Reg::VOID).unwrap();
+        b.emit_ret(Reg(0)).unwrap();
+        b.end_function().unwrap();
+        b.finish().unwrap()
+    }
+
+    #[test]
+    fn programs_come_back_as_they_were_unless_they_are_large() {
+        let dir = tempfile::tempdir().unwrap();
+        let limit = 1 << 20;
+        let cache = KernelCache::new(dir.path(), Some("none"), limit);
+        let key = ProgramKey::of(&[b"a", b"b"]);
+        assert_ne!(key, ProgramKey::of(&[b"ab", b""]), "where a part ends counts");
+        let digest = ContentDigest::of_bytes(b"model");
+        let inputs = vec![InputFile { name: "m".to_owned(), digest }];
+        let origin = Origin { inputs, interface: b"interface".to_vec() };
+        let kernels = ["f", "g"].map(|name| KernelSource::from(PrimFunc::new(name)));
+        let options = Options::new(CpuTarget::host());
+        let operations = BTreeMap::new();
+        let put = |bytes: usize| {
+            let executable = &executable(bytes);
+            let (origin, kernels, operations) = (&origin, &kernels[..], &operations);
+            let program = Program { origin, executable, kernels, operations };
+            cache.put_program(&key, &program, &options).unwrap();
+        };
+        put(limit as usize / 4 + 1);
+        assert!(cache.program(&key).is_none(), "more than its share");
+        put(100_000);
+        let (found, lowered) = cache.program(&key).expect("stored");
+        assert_eq!(found, origin);
+        assert!(lowered.stored && lowered.kernels.len() == 2);
+        for (stored, kernel) in lowered.kernels.iter().zip(&kernels) {
+            assert_eq!(
+                (&stored.name, stored.func().unwrap()),
+                (&kernel.name, kernel.func().unwrap())
+            );
+            let made = RequestDigest::of(&request(kernel, 0, &options).unwrap());
+            assert_eq!(stored.digest(0), Some(made), "the code is found without decoding");
+        }
+        let tensor = |exec: &Executable| {
+            let mut constants = exec.constants.iter();
+            constants.find_map(|constant| match constant {
+                Constant::Tensor(tensor) => Some(tensor.clone()),
+                _ => None,
+            })
+        };
+        let data = tensor(&lowered.executable).expect("a tensor").data;
+        assert_eq!(data.bytes(), &[7; 100_000][..]);
+        assert!(data.bytes().as_ptr().addr().is_multiple_of(64), "kernels read it in place");
+    }
+}
