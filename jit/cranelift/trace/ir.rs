@@ -10,7 +10,6 @@ mod object;
 mod print;
 mod reads;
 
-pub(crate) use effects::MAX_TAKEN;
 pub(crate) use object::{Item, LoadMode, Object, ObjectId, OwnedValue};
 use reflex_runtime::abi::type_index;
 use reflex_runtime::dtype::DType;
@@ -18,6 +17,9 @@ use reflex_vm::builtins::Builtin;
 
 use crate::facts::tensor::TensorFact;
 use crate::recycle::{FreeListEntry, FreeListReturn};
+
+/// Most registers whose references a tuple takes.
+pub(crate) const MAX_TAKEN: usize = 3;
 
 /// A frame of the trace. Frame 0 is the one that the trace is entered with. Others are inlined
 /// calls, or callers of frame 0 that the trace returns to.

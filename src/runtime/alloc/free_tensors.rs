@@ -182,7 +182,7 @@ mod tests {
     use crate::dtype::DType;
     use crate::tensor::Tensor;
 
-    /// What another thread does counts only for its own lists.
+    /// Runs a test with lists of its own.
     fn on_a_thread(test: impl FnOnce() + Send + 'static) {
         std::thread::spawn(test).join().expect("it passes");
     }

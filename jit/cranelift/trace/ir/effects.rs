@@ -3,12 +3,10 @@
 use reflex_runtime::abi::type_index;
 use reflex_vm::builtins::Reentrancy;
 
-use super::{BuiltinResult, ExitId, Ins, LoadMode, VReg};
+use super::{BuiltinResult, ExitId, Ins, LoadMode, MAX_TAKEN, VReg};
 
 /// Most registers that an instruction writes, parallel moves aside.
 const MAX_WRITES: usize = 1 + MAX_TAKEN;
-/// Most registers whose references a tuple takes.
-pub(crate) const MAX_TAKEN: usize = 3;
 
 impl Ins {
     /// The side exit of the instruction.
