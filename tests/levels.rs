@@ -99,9 +99,14 @@ fn precisions_have_kernels_for_the_levels_that_can() {
         (count("tdpbf16ps"), count("vdpbf16ps"), count("vfmadd231ps"))
     };
     compile(Precision::Bf16, &[Level::V4Bf16, Level::V4Amx]).expect("compiles");
-    let (bf16, amx) = (products(""), products(".v4_amx"));
-    assert!(bf16.0 == 0 && bf16.1 > 0 && bf16.2 == 0, "{bf16:?}");
-    assert!(amx.0 > 0 && amx.2 == 0, "{amx:?}");
+    // What is opened here has a kernel for this CPU.
+    if Level::V4Bf16.runs_on_host() {
+        let (bf16, amx) = (products(""), products(".v4_amx"));
+        assert!(bf16.0 == 0 && bf16.1 > 0 && bf16.2 == 0, "{bf16:?}");
+        assert!(amx.0 > 0 && amx.2 == 0, "{amx:?}");
+    } else {
+        skip::skip_part("bf16", "AVX512_BF16");
+    }
     compile(Precision::F32, &Level::ALL).expect("compiles");
     let counts = ["", ".v4", ".v4_vnni", ".v4_bf16", ".v4_amx"].map(products);
     for (n, (tiles, dots, multiply_adds)) in counts.into_iter().enumerate() {
