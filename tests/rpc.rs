@@ -1,6 +1,8 @@
 //! `reflex serve` and `reflex tracker` as processes: what TVM's server lets happen does not happen, a
 //! session that dies ends alone, and each side works with TVM's.
 
+#![allow(clippy::duplicate_mod, reason = "two helpers record skips")]
+
 #[path = "common/programs.rs"]
 #[allow(dead_code, reason = "the examples use the rest")]
 mod programs;

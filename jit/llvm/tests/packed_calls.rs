@@ -76,7 +76,7 @@ fn arguments_arrive_as_they_are_and_failures_come_back() {
                 (Some(text), ..) => text.to_owned(),
                 (_, _, _, Some(x)) if value.as_int().is_none() => format!("{x:?}"),
                 (_, _, Some(n), _) => format!("{n}"),
-                _ => format!("{}", value.type_key()),
+                _ => value.type_key(),
             },
         };
         SEEN.lock().unwrap().push(args.iter().map(one).collect::<Vec<_>>().join(" "));
