@@ -65,7 +65,8 @@ impl MethodBody<'_, '_> {
             return;
         }
         let operands = self.operands(args);
-        let fused = self.fused.get(&pc);
+        // A tensor in the next body would be that body's first operation, which nothing may pass over.
+        let fused = self.fused.get(&pc).filter(|_| self.has(pc as usize + 1));
         if let Some(tensor) = fused {
             self.tensor_and_storage(pc, tensor, dst);
         }

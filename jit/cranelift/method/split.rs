@@ -83,6 +83,11 @@ impl BodyBlocks {
 }
 
 impl MethodBody<'_, '_> {
+    /// Whether an operation is in the body. Others are entered only where control leads to.
+    pub(super) fn has(&self, pc: usize) -> bool {
+        pc.checked_sub(self.blocks.first).is_some_and(|at| at < self.blocks.own.len())
+    }
+
     /// The block of an operation.
     pub(crate) fn block(&mut self, pc: usize) -> Block {
         let BodyBlocks { first, own, others } = &mut self.blocks;
