@@ -286,7 +286,9 @@ impl Emit<'_> {
     pub(super) fn write_items(&mut self, data: Value, items: &[Operand], moved: &[bool]) {
         for (at, &item) in items.iter().enumerate() {
             let value = match item {
-                Operand::Slot(slot, _) if moved.get(at) == Some(&true) => self.load_any(slot),
+                Operand::Slot(slot, _) | Operand::Heap(slot, _) if moved.get(at) == Some(&true) => {
+                    self.load_any(slot)
+                }
                 _ => self.retained(item),
             };
             let at = (at * ANY_SIZE) as i32;
