@@ -40,6 +40,7 @@ pub(crate) struct Lowered<'a> {
     pub(crate) executable: &'a Executable,
     pub(crate) kernels: &'a [KernelSource],
     pub(crate) operations: &'a KernelOperations,
+    pub(crate) signatures: &'a BTreeMap<String, Signature>,
 }
 
 /// Stores a program.
@@ -181,10 +182,12 @@ impl Compiler {
         let store = store.map(|store| {
             let executable = compiled.executable.clone();
             let (kernels, operations) = (compiled.sources.clone(), compiled.operations.clone());
+            let signatures = interface.signatures.clone();
             let options = options.clone();
             move || {
-                let (kernels, operations) = (&*kernels, &operations);
-                store(&Lowered { executable: &executable, kernels, operations }, &options);
+                let (kernels, operations, signatures) = (&*kernels, &operations, &signatures);
+                let executable = &executable;
+                store(&Lowered { executable, kernels, operations, signatures }, &options);
             }
         });
         // A first answer is not kept waiting: a start that makes no kernel stores the program, or the

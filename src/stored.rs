@@ -74,13 +74,9 @@ impl Entry {
     }
 
     /// Returns what stores the program of a model that was imported.
-    pub(crate) fn store(
-        self,
-        model: Arc<OpenModel>,
-        signatures: BTreeMap<String, Signature>,
-    ) -> StoreProgram {
+    pub(crate) fn store(self, model: Arc<OpenModel>) -> StoreProgram {
         Box::new(move |lowered, options| {
-            let stored = self.try_store(&model, &signatures, lowered, options);
+            let stored = self.try_store(&model, lowered, options);
             if let Err(error) = stored {
                 tracing::warn!(%error, "a program was not stored: the next start makes it again");
             }
@@ -90,14 +86,13 @@ impl Entry {
     fn try_store(
         &self,
         model: &OpenModel,
-        signatures: &BTreeMap<String, Signature>,
         lowered: &Lowered<'_>,
         options: &pipeline::Options,
     ) -> io::Result<()> {
         let input = |(name, digest)| InputFile { name, digest };
         let inputs = model.contents()?.into_iter().map(input).collect();
+        let Lowered { executable, kernels, operations, signatures } = lowered;
         let interface = serde_json::to_vec(signatures).map_err(io::Error::other)?;
-        let Lowered { executable, kernels, operations } = lowered;
         let origin = Origin { inputs, interface };
         let program = Program { origin: &origin, executable, kernels, operations };
         self.cache.put_program(&self.key, &program, options).map_err(io::Error::other)

@@ -28,7 +28,6 @@ use crate::program::Program;
 use crate::program::compiled::ObjectRetention;
 use crate::program::loaded::LoadedProgram;
 use crate::schedule::Schedule;
-use crate::signature::Signature;
 use crate::specialise::Specialiser;
 use crate::specialise::bind::bind_shapes;
 use crate::specialise::profile::Shapes;
@@ -549,8 +548,7 @@ impl Engine {
         let companion = self.companion.as_ref().map(again).transpose()?;
         let alone = !compiler.pipeline.has_callbacks() && !runs_foreign_code(&module);
         let specialiser = alone.then(|| self.specialiser(model.clone())).flatten();
-        let signatures = || Signature::of_module(&module);
-        let store = entry.map(|entry| entry.store(model.clone(), signatures()));
+        let store = entry.map(|entry| entry.store(model.clone()));
         let loaded = compiler.compile_to_store(module, ObjectRetention::Keep, store)?;
         let loaded = match companion {
             None => loaded,

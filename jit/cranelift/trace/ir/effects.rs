@@ -65,41 +65,30 @@ impl Ins {
     /// Registers whose values change, except for those of parallel moves (see [`Ins::moved`]), which
     /// come last.
     pub(crate) fn writes(&self) -> [Option<VReg>; MAX_WRITES] {
-        let [first, second] = match self {
-            Ins::CallBuiltin { result, taken, .. } if !taken.is_empty() => {
-                let mut all = [None; MAX_WRITES];
-                all[0] = match *result {
+        let mut all = [None; MAX_WRITES];
+        match *self {
+            Ins::CallBuiltin { result, ref taken, .. } => {
+                all[0] = match result {
                     BuiltinResult::Reg(dst) => Some(dst),
                     BuiltinResult::Nothing | BuiltinResult::Var(..) | BuiltinResult::Slot => None,
                 };
                 for (place, &vreg) in all[1..].iter_mut().zip(taken) {
                     *place = Some(vreg);
                 }
-                return all;
             }
-            _ => self.writes_at_most_two(),
-        };
-        let mut all = [None; MAX_WRITES];
-        (all[0], all[1]) = (first, second);
-        all
-    }
-
-    fn writes_at_most_two(&self) -> [Option<VReg>; 2] {
-        match *self {
+            Ins::Move { dst, src } => (all[0], all[1]) = (Some(dst), Some(src)),
             Ins::LoadCaptured { dst, .. }
             | Ins::Copy { dst, .. }
             | Ins::Store { dst, .. }
             | Ins::StoreOwned { dst, .. }
-            | Ins::TakeResult { dst, .. } => [Some(dst), None],
-            Ins::Move { dst, src } => [Some(dst), Some(src)],
+            | Ins::TakeResult { dst, .. } => all[0] = Some(dst),
             Ins::Allocate { dst, .. }
             | Ins::CallPacked { dst, .. }
-            | Ins::CallFunction { dst, .. } => [dst, None],
-            Ins::CallBuiltin { result: BuiltinResult::Reg(dst), .. } => [Some(dst), None],
+            | Ins::CallFunction { dst, .. } => all[0] = dst,
             Ins::Release { vreg, .. }
             | Ins::Forget { vreg }
             | Ins::Recycle { vreg, .. }
-            | Ins::LoadOwned { src: vreg, mode: LoadMode::Move, .. } => [Some(vreg), None],
+            | Ins::LoadOwned { src: vreg, mode: LoadMode::Move, .. } => all[0] = Some(vreg),
             Ins::GuardType { .. }
             | Ins::GuardFact { .. }
             | Ins::GuardSameDim { .. }
@@ -118,7 +107,6 @@ impl Ins {
             | Ins::GuardCompiled { .. }
             | Ins::CheckFuel { .. }
             | Ins::ParallelMove(_)
-            | Ins::CallBuiltin { .. }
             | Ins::MakeView { .. }
             | Ins::EnterFrame { .. }
             | Ins::LeaveFrame { .. }
@@ -126,8 +114,9 @@ impl Ins {
             | Ins::LoadOwned { .. }
             | Ins::CopyOwned { .. }
             | Ins::ReleaseOwned { .. }
-            | Ins::DropResult { .. } => [None, None],
+            | Ins::DropResult { .. } => {}
         }
+        all
     }
 
     /// Returns true if host code may run that could enter the session: host functions, and
