@@ -149,6 +149,8 @@ pub mod log;
 pub mod memory;
 #[cfg(feature = "numpy")]
 pub mod numpy;
+#[cfg(feature = "onnx")]
+pub mod quantize;
 #[cfg(feature = "rpc")]
 pub mod remote;
 #[cfg(feature = "rpc")]

@@ -20,6 +20,7 @@ mod output;
 mod passes;
 mod plot;
 mod progress;
+mod quantize;
 mod remote;
 mod rpc_pipe;
 mod run;
@@ -55,6 +56,7 @@ const EXAMPLES: &str = "Examples:
   reflex bench model.onnx --ab bytecode,tiered --svg ab.svg
   reflex compile model.onnx -o model.so && reflex run model.so
   reflex compile model.onnx -o model.so --levels v3,v4 --shape x=1x3x224x224
+  reflex quantize model.onnx -o model.int8.onnx
   reflex inspect model.onnx --text
   reflex inspect model.onnx --after simplify --pipeline=-fold_constants
   reflex serve --listen 127.0.0.1:9090
@@ -73,6 +75,9 @@ enum Command {
     Bench(bench::BenchArgs),
     /// Compile to one shared library that runs without a compiler.
     Compile(compile::CompileArgs),
+    /// Quantize a float32 ONNX model: 8-bit integers, or 4-bit weights.
+    #[command(after_help = quantize::EXAMPLES)]
+    Quantize(quantize::QuantizeArgs),
     /// Print bytecode, passes, or assembly.
     Inspect(inspect::InspectArgs),
     /// Print the first structural difference of two modules of TVM; exit code 1 if there is one.
@@ -119,6 +124,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Compile(args) => compile::run(&args),
+        Command::Quantize(args) => quantize::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::Passes(args) => passes::run(&args),

@@ -57,6 +57,12 @@ pub(crate) fn names(model: &ModelProto) -> Result<BTreeSet<String>> {
     Ok(names.0)
 }
 
+/// Returns true if an attribute of a node, or of one inside it, has external data.
+pub(crate) fn in_attributes(node: &NodeProto) -> bool {
+    let mut names = Names(BTreeSet::new());
+    names.nodes(std::slice::from_ref(node)).is_err() || !names.0.is_empty()
+}
+
 struct Names(BTreeSet<String>);
 
 impl Names {

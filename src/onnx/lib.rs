@@ -30,6 +30,7 @@
 //! | `custom` | operators that users import themselves |
 //! | `registered` | operators that are registered with the graph IR |
 //! | `import` | all of it in order |
+//! | `quantize/` | a float32 model to a quantized one |
 //!
 //! # Limits
 //!
@@ -58,6 +59,7 @@ mod objects;
 mod ops;
 mod opset;
 pub mod proto;
+pub mod quantize;
 mod registered;
 mod strings;
 mod tensor;
