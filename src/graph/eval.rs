@@ -23,6 +23,7 @@ mod rnn;
 mod scalar;
 mod sequence;
 mod shape;
+mod text;
 
 pub use dim::{DimValues, eval_dim};
 pub use error::EvalError;

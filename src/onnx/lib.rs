@@ -113,6 +113,12 @@ pub fn import_files(
     import().map_err(|e: ImportError| e.at(path.display()))
 }
 
+/// The domain and the name of each operator that the importer knows, besides those that users import or
+/// register. `docs/onnx.md` is made of them.
+pub fn operators() -> impl Iterator<Item = (&'static str, &'static str)> {
+    ops::names()
+}
+
 /// Imports a model from memory with the default options; `folder` is that of its external data, if
 /// it has any.
 pub fn import_bytes(bytes: Vec<u8>, folder: Option<&Path>) -> Result<Module, ImportError> {

@@ -1,7 +1,7 @@
 //! Packed functions that programs and kernels of TVM call by name and that TVM's own libraries and
 //! Python package register: sorting, what has no kernel (printing, assertions, `unique` and
 //! `nonzero`), what language models call (attention caches, sampling, parameters by name), the state of
-//! random numbers, what ONNX does with sequences and maps, the current device, and tvm-ffi's own on modules and maps. They are found like registered ones, and registering another under the
+//! random numbers, what ONNX does with sequences, maps and strings, the current device, and tvm-ffi's own on modules and maps. They are found like registered ones, and registering another under the
 //! name of one of them replaces it.
 
 mod cache_flush;
@@ -24,11 +24,12 @@ use std::sync::LazyLock;
 
 use crate::error::Error;
 use crate::function::Function;
+use crate::text;
 use crate::value::{Any, AnyView};
 
 type Body = fn(&[AnyView<'_>]) -> Result<Any, Error>;
 
-const FUNCTIONS: [(&str, Body); 64] = [
+const FUNCTIONS: [(&str, Body); 68] = [
     ("__tvm_set_device", set_device::set_device),
     ("cache_flush_cpu_non_first_arg", cache_flush::non_first_arg),
     ("ffi.Dict", maps::dict),
@@ -60,6 +61,10 @@ const FUNCTIONS: [(&str, Body); 64] = [
     ("reflex.sequence.length", sequence::length),
     ("reflex.sequence.of", sequence::of),
     ("reflex.sequence.split", sequence::split),
+    ("reflex.text.from_numbers", text::from_numbers),
+    ("reflex.text.full_match", text::full_match),
+    ("reflex.text.split", text::split),
+    ("reflex.text.to_numbers", text::to_numbers),
     ("relax.run.assert_op", relax_run::assert_op),
     ("relax.run.nonzero", relax_run::nonzero),
     ("relax.run.print", relax_run::print),

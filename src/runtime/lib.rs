@@ -34,6 +34,7 @@ pub mod split_mix;
 pub mod storage;
 pub mod string;
 pub mod tensor;
+pub mod text;
 pub mod threads;
 pub mod timing;
 mod type_info;

@@ -40,7 +40,7 @@ class Case:
         CASES.append(self)
 
 
-def node(name, op, inputs, outputs=1, opset=3, domain=ML, **attributes):
+def node(name, op, inputs, outputs=1, opset=3, domain=ML, default_opset=18, **attributes):
     # Inputs that are arrays of objects are strings.
     names = [f"x{i}" for i in range(len(inputs))]
     results = [f"y{i}" for i in range(outputs)]
@@ -51,7 +51,7 @@ def node(name, op, inputs, outputs=1, opset=3, domain=ML, **attributes):
     graph = helper.make_graph(
         [made], name, [value(n, a) for n, a in zip(names, inputs)],
         [onnx.ValueInfoProto(name=n) for n in results])
-    opsets = [helper.make_opsetid("", 18), helper.make_opsetid(ML, opset)]
+    opsets = [helper.make_opsetid("", default_opset), helper.make_opsetid(ML, opset)]
     Case(name, helper.make_model(graph, opset_imports=opsets, ir_version=8), dict(zip(names, inputs)))
 
 
@@ -307,6 +307,37 @@ def vectorizers():
                  weights=weights, max_skip_count=skip, **pool)
 
 
+def strings():
+    """Strings and numbers, in the default domain. ONNX Runtime writes all floats with eight digits."""
+    plain = dict(domain="", default_opset=21)
+    edge = np.array([1, 0.1, -0.0, 1e10, 123456789, 1e-5, 3.1415927, np.nan, np.inf, -np.inf, 1e38, 1e-45,
+                     99999999, 999999999], np.float32)
+    wide = [0, -1, 1 << 40, np.iinfo(np.int64).min, np.iinfo(np.int64).max]
+    numbers = {"float32": edge, "float64": edge.astype(np.float64) / 3, "float16": f32(3, 2).astype(np.float16),
+               "bool": np.array([True, False]), "int8": np.array([[-128, 127, 0]], np.int8),
+               "int64": np.array(wide, np.int64), "uint64": np.array([0, (1 << 64) - 1], np.uint64)}
+    for name, x in numbers.items():
+        node(f"cast_{name}_to_text", "Cast", [x], to=TensorProto.STRING, **plain)
+        node(f"cast_like_{name}_to_text", "CastLike", [x, texts("a")], **plain)
+        spelled = texts("1", " 2 ", "+4", "0", "127")
+        node(f"cast_text_to_{name}", "Cast", [spelled], to=helper.np_dtype_to_tensor_dtype(x.dtype), **plain)
+        node(f"cast_like_text_to_{name}", "CastLike", [spelled, x], **plain)
+    spelled = texts("-5.25", "1e3", "INF", "+inf", "-Infinity", "nAn", ".5", "5.", "1e-46", "-0", "16777217")
+    for kind in ["FLOAT", "DOUBLE", "FLOAT16"]:
+        node(f"cast_floating_text_to_{kind.lower()}", "Cast", [spelled], to=TensorProto.DataType.Value(kind), **plain)
+    node("cast_text_to_text", "Cast", [texts("a", "")], to=TensorProto.STRING, **plain)
+    lines = np.array([["a b", " a  b c ", ""], ["a,,b,", ",", "\u00e9,\u00e8 \U0001f600"]], dtype=object)
+    for name, given in {"space": {}, "comma": {"delimiter": ","}, "once": {"maxsplit": 1},
+                        "never": {"maxsplit": 0}, "comma_once": {"delimiter": ",", "maxsplit": 1},
+                        "two": {"delimiter": ",,"}}.items():
+        node(f"string_split_{name}", "StringSplit", [lines], 2, **given, **plain)
+    node("string_split_scalar", "StringSplit", [np.array("a b", dtype=object)], 2, **plain)
+    words = np.array([["12", "\u00e9", "a\n"], ["a.b", "ab", ""], ["a", "\u0661", "Ab"]], dtype=object)
+    for at, pattern in enumerate([r"\d+", r"\w*", ".", "(?i)ab", "a|ab", "[[:alpha:]]+", r"\S\D?$", "(?s)a.",
+                                  "(?P<name>a)(?:b)?", "[^a]*"]):
+        node(f"regex_full_match_{at}", "RegexFullMatch", [words], pattern=pattern, **plain)
+
+
 def models():
     """One model for each family of skl2onnx's converters."""
     from sklearn import (
@@ -315,6 +346,12 @@ def models():
         preprocessing, random_projection, svm, tree)
     from skl2onnx import to_onnx
     from skl2onnx.common.data_types import FloatTensorType, Int64TensorType, StringTensorType
+
+    # skl2onnx's converter of HistGradientBoosting passes booleans and integers of NumPy in lists, which onnx refuses.
+    make_attribute = helper.make_attribute
+    scalar = lambda v: int(v) if isinstance(v, (bool, np.bool_, np.integer)) else v
+    helper.make_attribute = lambda key, value, *args, **named: make_attribute(
+        key, [scalar(v) for v in value] if isinstance(value, list) else value, *args, **named)
 
     x = RNG.standard_normal((60, 4)).astype(np.float32)
     classes = (x[:, 0] + 0.5 * x[:, 1] > 0.3).astype(np.int64) + (x[:, 2] > 0.4)
@@ -486,6 +523,7 @@ def main(folder):
     labels()
     vectorizers()
     models()
+    strings()
     if os.path.isdir(folder):
         shutil.rmtree(folder)
     written = 0

@@ -1,14 +1,18 @@
-//! The packed functions that have a reference meaning: closures, sequences, and the failure of a match.
+//! The packed functions that have a reference meaning: closures, sequences, strings, and the failure of a match.
 
 use super::error::{EvalError, Result};
 use super::func::{EvalValue, eval_func};
 use super::sequence;
+use super::text;
 use crate::ir::Module;
 
 /// Calls a packed function by name.
 pub(super) fn call(module: &Module, name: &str, mut args: Vec<EvalValue>) -> Result<EvalValue> {
     if let Some(result) = sequence::call(name, &args) {
         return result;
+    }
+    if name.starts_with("reflex.text.") {
+        return text::call(name, &args);
     }
     match (name, args.as_slice()) {
         ("vm.builtin.make_closure", [EvalValue::Closure { func, bound }, free @ ..])

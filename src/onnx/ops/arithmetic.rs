@@ -9,6 +9,7 @@ use crate::call::{Call, axis};
 use crate::context::{ImportContext, Operator};
 use crate::error::{Result, invalid, unsupported};
 use crate::narrow::{self, Conversion, ScaleRounding};
+use crate::proto::data_type;
 use crate::tensor::{computes, dtype, supported};
 use crate::value::{OnnxValue, Tensor};
 
@@ -136,18 +137,30 @@ fn bit_shift(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
 
 fn cast(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let to = call.int_opt("to")?.ok_or_else(|| invalid("attribute `to` is missing"))?;
+    if to == i64::from(data_type::STRING) {
+        call.ignore(&["saturate", "round_mode"]);
+        return text::of_numbers(cx, call);
+    }
     let to = dtype(i32::try_from(to).unwrap_or(0))?;
     convert(cx, call, to)
 }
 
 fn cast_like(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+    if let Some(Some(OnnxValue::Strings(_))) = call.inputs.get(1) {
+        call.ignore(&["saturate", "round_mode"]);
+        return text::of_numbers(cx, call);
+    }
     let to = call.input(1)?.dtype();
     convert(cx, call, to)
 }
 
 fn convert(cx: &mut ImportContext, call: &Call, to: DType) -> Result<Vec<OnnxValue>> {
-    let x = call.input(0)?;
     let to = supported(to)?;
+    if let Some(Some(OnnxValue::Strings(_))) = call.inputs.first() {
+        call.ignore(&["saturate", "round_mode"]);
+        return text::as_numbers(cx, call, to);
+    }
+    let x = call.input(0)?;
     let saturate = call.flag_or_true("saturate")?;
     let round = match call.text("round_mode", "up")? {
         "up" => ScaleRounding::Up,

@@ -96,18 +96,27 @@ const DEFAULT: &[Table] = &[
     tfidf::TABLE,
 ];
 
+/// The tables of each domain.
+const DOMAINS: &[(&str, &[Table])] = &[
+    ("ai.onnx", DEFAULT),
+    ("ai.onnx.ml", ml::TABLES),
+    ("ai.onnx.preview", &[flex_attention::TABLE]),
+    ("ai.onnx.preview.training", &[training::TABLE]),
+    ("com.microsoft", contrib::TABLES),
+];
+
 /// The import function of an operator.
 pub(crate) fn find(domain: &str, name: &str) -> Option<Operator> {
-    let tables: &[Table] = match domain {
-        "ai.onnx" => DEFAULT,
-        "ai.onnx.ml" => ml::TABLES,
-        "ai.onnx.preview" => &[flex_attention::TABLE],
-        "ai.onnx.preview.training" => &[training::TABLE],
-        "com.microsoft" => contrib::TABLES,
-        _ => return None,
-    };
+    let (_, tables) = DOMAINS.iter().find(|(known, _)| *known == domain)?;
     let found = tables.iter().copied().flatten().find(|(known, _)| *known == name);
     found.map(|(_, operator)| *operator)
+}
+
+/// The domain and the name of each operator that has an import function.
+pub(crate) fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
+    DOMAINS.iter().flat_map(|(domain, tables)| {
+        tables.iter().copied().flatten().map(move |(name, _)| (*domain, *name))
+    })
 }
 
 /// The operators of a model that have no import.

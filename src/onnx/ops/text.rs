@@ -1,18 +1,29 @@
 //! Operators on strings: comparison, concatenation and normalisation. Their bytes are the
-//! last axis (see [`crate::strings`]).
+//! last axis (see [`crate::strings`]). Conversions from and to numbers, splitting and regular expressions
+//! are packed functions of the runtime (`reflex.text.*`).
 
-use reflex_graph::{Binary, GatherKind, Op, OutOfRange, ReduceKind, Unary, dims};
+use reflex_graph::{
+    Binary, GatherKind, Op, OutOfRange, ReduceKind, TensorType, Type, Unary, Value, dims,
+};
+use reflex_runtime::text;
 use reflex_tir::{DType, Expr};
 
 use super::data_dependent::selected;
 use super::lookup;
-use super::table::Table;
+use super::table::{Table, one};
 use crate::call::Call;
 use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
+use crate::narrow;
+use crate::strings;
 use crate::value::{OnnxValue, Tensor};
 
-pub(super) const TABLE: Table = &[("StringConcat", concat), ("StringNormalizer", normalizer)];
+pub(super) const TABLE: Table = &[
+    ("RegexFullMatch", full_match),
+    ("StringConcat", concat),
+    ("StringNormalizer", normalizer),
+    ("StringSplit", split),
+];
 
 /// The bytes of a tensor of strings.
 fn input<'a>(call: &'a Call, index: usize) -> Result<&'a Tensor> {
@@ -89,6 +100,84 @@ fn concat(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let behind = cx.broadcast(&behind, &shape)?;
     let second = at(cx, &wide_b, &behind)?;
     Ok(vec![OnnxValue::Strings(cx.choose(&first, &wide_a, &second)?)])
+}
+
+/// The type that strings stand between for a number: the widest of its kind.
+fn widest(dtype: DType) -> Result<DType> {
+    match dtype {
+        _ if narrow::carrier(dtype).is_some() => {
+            Err(unsupported(format!("a conversion between strings and {dtype}")))
+        }
+        _ if dtype.is_float() => Ok(DType::F64),
+        _ if dtype.is_uint() => Ok(DType::U64),
+        _ => Ok(DType::I64),
+    }
+}
+
+/// The text of numbers; strings stay.
+pub(super) fn of_numbers(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+    if let Some(Some(OnnxValue::Strings(x))) = call.inputs.first() {
+        return Ok(vec![OnnxValue::Strings(x.clone())]);
+    }
+    let x = call.input(0)?;
+    let x = cx.cast(x, widest(x.dtype())?)?;
+    let width = if x.dtype().is_float() { text::FLOAT_BYTES } else { text::INT_BYTES };
+    let mut shape = x.shape().to_vec();
+    shape.push(Expr::i64(width as i64));
+    let args = vec![cx.value(&x)?];
+    let ty = TensorType::new(DType::U8, shape);
+    Ok(vec![OnnxValue::Strings(cx.packed_tensor("reflex.text.from_numbers", args, ty))])
+}
+
+/// The numbers that strings stand for. What is none is an error at run time.
+pub(super) fn as_numbers(cx: &mut ImportContext, call: &Call, to: DType) -> Result<Vec<OnnxValue>> {
+    let x = input(call, 0)?;
+    let wide = widest(to)?;
+    let of = cx.num(0.0, wide)?;
+    let args = vec![cx.value(x)?, cx.value(&of)?];
+    let ty = TensorType::new(wide, x.shape()[..x.rank() - 1].to_vec());
+    let numbers = cx.packed_tensor("reflex.text.to_numbers", args, ty);
+    one(cx.cast(&numbers, to)?)
+}
+
+/// A text of a node as an operand.
+fn parameter(cx: &mut ImportContext, text: &str) -> Result<Value> {
+    let bytes = strings::bytes(&[], &[text])?;
+    cx.value(&Tensor::literal(bytes))
+}
+
+fn full_match(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+    let x = input(call, 0)?;
+    if !call.has("pattern") {
+        return Err(invalid("attribute `pattern` is missing"));
+    }
+    let pattern = call.text("pattern", "")?;
+    text::full_match_pattern(pattern).map_err(|e| unsupported(e.to_string()))?;
+    let args = vec![cx.value(x)?, parameter(cx, pattern)?];
+    let ty = TensorType::new(DType::BOOL, x.shape()[..x.rank() - 1].to_vec());
+    one(cx.packed_tensor("reflex.text.full_match", args, ty))
+}
+
+/// Pieces of strings, as many as the string with the most has, and their numbers.
+fn split(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+    let x = input(call, 0)?;
+    let (delimiter, most) = (call.text("delimiter", "")?, call.int("maxsplit", -1)?);
+    let most = cx.value(&Tensor::dim(&Expr::i64(most)))?;
+    let args = vec![cx.value(x)?, parameter(cx, delimiter)?, most];
+    let both = cx.packed_object("reflex.text.split", args);
+    let (axis, width) = last(x);
+    let shape = x.shape()[..axis].to_vec();
+    let mut pieces = shape.clone();
+    pieces.extend([Expr::var(cx.b.sym("pieces")), width]);
+    let mut part = |at: i64, ty: TensorType| -> Result<Tensor> {
+        let at = cx.value(&Tensor::dim(&Expr::i64(at)))?;
+        let value = cx.packed_object("reflex.sequence.at", vec![both, at]);
+        let value = cx.b.match_cast_of(value, Type::Tensor(ty));
+        Ok(cx.tensor_of(value))
+    };
+    let pieces = part(0, TensorType::new(DType::U8, pieces))?;
+    let counts = part(1, TensorType::new(DType::I64, shape))?;
+    Ok(vec![OnnxValue::Strings(pieces), OnnxValue::Tensor(counts)])
 }
 
 /// Strings without those of a list, in upper or lower case.
