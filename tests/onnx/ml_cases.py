@@ -332,6 +332,10 @@ def strings():
                         "two": {"delimiter": ",,"}}.items():
         node(f"string_split_{name}", "StringSplit", [lines], 2, **given, **plain)
     node("string_split_scalar", "StringSplit", [np.array("a b", dtype=object)], 2, **plain)
+    mapped = dict(cats_int64s=[5, -2, 0], cats_strings=["a", "long", ""], opset=1)
+    node("category_mapper_text_int", "CategoryMapper", [texts("long", "b", "", "a")], default_int64=9, **mapped)
+    node("category_mapper_int_text", "CategoryMapper", [np.array([[0, 5], [-2, 7]], np.int64)],
+         default_string="other", **mapped)
     words = np.array([["12", "\u00e9", "a\n"], ["a.b", "ab", ""], ["a", "\u0661", "Ab"]], dtype=object)
     for at, pattern in enumerate([r"\d+", r"\w*", ".", "(?i)ab", "a|ab", "[[:alpha:]]+", r"\S\D?$", "(?s)a.",
                                   "(?P<name>a)(?:b)?", "[^a]*"]):

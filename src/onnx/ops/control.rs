@@ -5,8 +5,10 @@
 //! `match_cast` right behind the node.
 //!
 //! A result has one rank. Where the branches differ in it and the condition is a fact about
-//! dimensions (exporters write "squeeze if the dimension is 1" so), the import settles on the first
-//! branch and checks at run time that the condition holds: other shapes are refused there.
+//! dimensions (exporters write "squeeze if the dimension is 1" so), the import settles on one
+//! branch and checks the condition at run time: other shapes are refused there. The branch is the first,
+//! but the second where the condition is a strict inequality: that asks for a special case, such as a list of rows
+//! without data that is not empty (skl2onnx's KNNImputer).
 
 use reflex_graph::{Body, Node, TensorType, Type, Value, dims};
 use reflex_tir::{CmpOp, DType, Expr, ExprKind};
@@ -33,7 +35,7 @@ fn branch(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     }
     let source = cx.b.source().to_string();
     let first_new = cx.b.sym_count();
-    let chosen = then;
+    let graphs = (then, otherwise);
     let then = side(cx, then).map_err(|e| e.at("then_branch"))?;
     let otherwise = side(cx, otherwise).map_err(|e| e.at("else_branch"))?;
     let ranks = |side: &Side| side.slots.iter().map(Slot::rank).collect::<Vec<_>>();
@@ -41,7 +43,7 @@ fn branch(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
         && ranks(&then) != ranks(&otherwise)
     {
         cx.b.set_source(source);
-        assume(cx, &elements[0])?;
+        let chosen = if assume(cx, &elements[0])? { graphs.0 } else { graphs.1 };
         return cx.subgraph(chosen, vec![]);
     }
     let cond = cx.value(cond)?;
@@ -60,15 +62,17 @@ fn branch(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     Ok(pairs.map(|(value, slot)| slot.bound(cx, value, first_new)).collect())
 }
 
-/// Checks at run time that a condition over dimensions holds.
-fn assume(cx: &mut ImportContext, condition: &Expr) -> Result<()> {
+/// Settles on the value of a condition over dimensions, which is checked at run time.
+fn assume(cx: &mut ImportContext, condition: &Expr) -> Result<bool> {
     let holds = as_bool(condition);
     // An equation is checked as such, so that the message names both sides.
-    let (found, wanted) = match holds.kind() {
-        ExprKind::Compare { op: CmpOp::Eq, a, b } if a.dtype() == DType::I64 => (a, b),
-        _ => (condition, &Expr::i64(1)),
+    let (found, wanted, value) = match holds.kind() {
+        ExprKind::Compare { op: CmpOp::Eq, a, b } if a.dtype() == DType::I64 => (a, b, true),
+        ExprKind::Compare { op: CmpOp::Lt | CmpOp::Gt, .. } => (condition, &Expr::i64(0), false),
+        _ => (condition, &Expr::i64(1), true),
     };
-    cx.check_dim(found, wanted)
+    cx.check_dim(found, wanted)?;
+    Ok(value)
 }
 
 /// One branch and what its results are.

@@ -236,6 +236,12 @@ fn models() -> Vec<ModelProto> {
             with(&grams, &[texts("pool_strings", &["a", "", "a", ""])]),
         ),
         model("", "StringConcat", &[s, s], vec![]),
+        model(
+            ML,
+            "CategoryMapper",
+            &[s],
+            vec![texts("cats_strings", &["a", "bc"]), ints("cats_int64s", &[4, 7])],
+        ),
         model("", "RegexFullMatch", &[s], vec![text("pattern", "a+(b|c)")]),
         model("", "StringSplit", &[s], vec![text("delimiter", ","), int("maxsplit", 2)]),
         model("", "Cast", &[s], vec![int("to", i64::from(data_type::FLOAT))]),

@@ -1,4 +1,4 @@
-//! Keys and values: LabelEncoder and OneHotEncoder.
+//! Keys and values: LabelEncoder, CategoryMapper and OneHotEncoder.
 
 use reflex_graph::{Binary, ReduceKind};
 use reflex_tir::{DType, Expr};
@@ -13,8 +13,12 @@ use crate::error::{Result, invalid};
 use crate::strings;
 use crate::value::{ObjectKind, OnnxValue, Tensor};
 
-pub(super) const TABLE: Table =
-    &[("LabelEncoder", label_encoder), ("OneHotEncoder", one_hot_encoder), ("ZipMap", zip_map)];
+pub(super) const TABLE: Table = &[
+    ("CategoryMapper", category_mapper),
+    ("LabelEncoder", label_encoder),
+    ("OneHotEncoder", one_hot_encoder),
+    ("ZipMap", zip_map),
+];
 
 /// Keys or values of an encoder.
 enum List {
@@ -100,6 +104,23 @@ fn by_position(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
             encoded(cx, call, &found, &List::Texts(texts))
         }
     }
+}
+
+/// Strings have the numbers at their positions in a list, and numbers the strings.
+fn category_mapper(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+    let texts = call.texts("cats_strings")?.unwrap_or_default();
+    let ints = call.ints("cats_int64s")?.unwrap_or_default();
+    if texts.len() != ints.len() || texts.is_empty() {
+        return Err(invalid(format!("{} strings for {} numbers", texts.len(), ints.len())));
+    }
+    let texts = List::Texts(texts.iter().map(ToString::to_string).collect());
+    let ints = List::Ints(ints.to_vec());
+    let (keys, values) = match call.inputs.first() {
+        Some(Some(OnnxValue::Strings(_))) => (texts, ints),
+        _ => (ints, texts),
+    };
+    let found = found(cx, call, &keys)?;
+    encoded(cx, call, &found, &values)
 }
 
 fn found(cx: &mut ImportContext, call: &Call, keys: &List) -> Result<Found> {
