@@ -94,6 +94,20 @@ impl<'e> Quantizer<'e> {
 
     /// Quantizes. The feeds are measured on, and [`Method::Static`] without ranges is calibrated by them:
     /// the least and the greatest element of each activation over all feeds are its range.
+    ///
+    /// ```no_run
+    /// # use reflex::quantize::{Method, Quantizer, QuantizeOptions};
+    /// # use reflex::{Engine, numpy};
+    /// let engine = Engine::new()?;
+    /// let runs = numpy::read_cases("runs.npz".as_ref())?;
+    /// let feeds: Vec<_> = runs.into_iter().map(|run| run.inputs).collect();
+    /// let options = QuantizeOptions::new(Method::Static(Default::default()));
+    /// let quantized = Quantizer::open(&engine, "model.onnx")?.quantize(options, &feeds)?;
+    /// for layer in &quantized.layers {
+    ///     println!("{}: {:?}", layer.node, layer.output);
+    /// }
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn quantize(&self, mut options: QuantizeOptions, feeds: &[Feed]) -> Result<Quantized> {
         if options.method == Method::Static(Ranges::new()) {
             if feeds.is_empty() {
