@@ -106,7 +106,7 @@ impl FuncParser<'_, '_> {
     }
 
     /// A dimension as a scalar tensor with the element type of `like`.
-    fn dim_as(&mut self, call: &ast::ExprCall, dim: Expr, like: Value) -> Result<Value> {
+    pub(super) fn dim_as(&mut self, call: &ast::ExprCall, dim: Expr, like: Value) -> Result<Value> {
         let dim = crate::dims::simplify(&dim);
         if let Some(value) = dim.as_int() {
             return self.number(call.start(), self.dtype_of(like), value as f64);

@@ -46,6 +46,14 @@ impl FuncParser<'_, '_> {
                     self.emit_binary_const(at, Binary::Mul, x, args.float("alpha", 0.01)?)?;
                 self.positive_or(at, x, scaled).map(ParsedValue::Value)
             }
+            // Inference only: nothing is dropped.
+            "dropout" => {
+                let args = Args::bind(self.source, call, &["x", "rate"])?;
+                let x = self.value(args.need("x")?)?;
+                let mask = self.filled(at, self.dtype_of(x), 1.0, self.shape_of(x))?;
+                Ok(ParsedValue::Values(vec![x, mask]))
+            }
+            "pixel_shuffle" => self.pixel_shuffle(call),
             "softplus" => self.softplus(call),
             "prelu" => self.prelu(call),
             "pad" => self.pad(call),
@@ -112,6 +120,34 @@ impl FuncParser<'_, '_> {
     fn positive_or(&mut self, at: TextSize, x: Value, other: Value) -> Result<Value> {
         let positive = self.emit_binary_const(at, Binary::Greater, x, 0.0)?;
         self.emit_value(at, Op::Where, &[positive, x, other])
+    }
+
+    /// The channels of each block become its pixels.
+    fn pixel_shuffle(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
+        let at = call.start();
+        let args = Args::bind(self.source, call, &["data", "upscale_factor"])?;
+        let x = self.value(args.need("data")?)?;
+        let shape = self.shape_of(x);
+        let factor = args.int("upscale_factor", 1)?;
+        let [batch @ .., channels, height, width] = &shape[..] else {
+            return Err(self.source.unsupported(call));
+        };
+        let area = factor.checked_mul(factor).filter(|_| factor > 0);
+        let groups = channels.as_int().zip(area).filter(|(c, area)| c % area == 0);
+        let Some(groups) = groups.map(|(c, area)| Expr::i64(c / area)) else {
+            return Err(self.source.refuse(at, "the channels do not divide into blocks"));
+        };
+        let side = Expr::i64(factor);
+        let blocks = [groups.clone(), side.clone(), side.clone(), height.clone(), width.clone()];
+        let blocks = batch.iter().cloned().chain(blocks).collect();
+        let n = batch.len();
+        let axes = (0..=n).chain([n + 3, n + 1, n + 4, n + 2]).collect();
+        let larger = |d: &Expr| crate::dims::simplify(&(d.clone() * factor));
+        let pixels = [groups, larger(height), larger(width)];
+        let pixels = batch.iter().cloned().chain(pixels).collect();
+        let x = self.emit_value(at, Op::Reshape(blocks), &[x])?;
+        let x = self.emit_value(at, Op::Transpose(axes), &[x])?;
+        self.emit1(at, Op::Reshape(pixels), &[x])
     }
 
     fn softplus(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {

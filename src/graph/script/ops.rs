@@ -43,6 +43,12 @@ impl FuncParser<'_, '_> {
         if let Some(name) = name.strip_prefix("reflex.") {
             return self.reflex(name, call);
         }
+        if let Some(item) = self.composed(name, call)? {
+            return Ok(item);
+        }
+        if let Some(item) = self.pick(name, call)? {
+            return Ok(item);
+        }
         if let Some(name) = name.strip_prefix("nn.") {
             return self.nn(name, call);
         }
@@ -76,6 +82,16 @@ impl FuncParser<'_, '_> {
                 self.derived(name, call.start(), x).map(ParsedValue::Value)
             }
             "floor_divide" => self.floor_divide(call),
+            // What they say to gradients and to the lifting of parameters changes no value.
+            "grad.no_grad" | "grad.start_checkpoint" | "grad.end_checkpoint"
+            | "builtin.stop_lift_params"
+            // A tensor begins at offset zero.
+            | "memory.ensure_zero_offset" => self.one(call).map(ParsedValue::Value),
+            "size" => {
+                let x = self.one(call)?;
+                let values = vec![crate::dims::product(&self.shape_of(x))];
+                self.emit1(call.start(), Op::Dims { values, scalar: true }, &[])
+            }
             _ => match self.index(name, call)? {
                 Some(item) => Ok(item),
                 None => self.movement(name, call),

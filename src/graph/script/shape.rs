@@ -59,7 +59,8 @@ impl FuncParser<'_, '_> {
                 let values = self.dims_of(args.need("shape")?)?;
                 self.emit1(at, Op::Dims { values, scalar: false }, &[])
             }
-            "image.resize2d" => self.resize2d(call),
+            "image.resize2d" => self.resize(call, 2),
+            "image.resize3d" => self.resize(call, 3),
             _ => Err(self.source.unsupported(call)),
         }
     }

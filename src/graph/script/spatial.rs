@@ -190,7 +190,8 @@ impl<'s> FuncParser<'s, '_> {
         self.emit1(at, Op::Pool(attrs), &[x])
     }
 
-    pub(super) fn resize2d(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
+    /// `image.resize2d` and `image.resize3d`.
+    pub(super) fn resize(&mut self, call: &ast::ExprCall, spatial: usize) -> Result<ParsedValue> {
         let names = &[
             "data",
             "size",
@@ -205,7 +206,7 @@ impl<'s> FuncParser<'s, '_> {
             "out_dtype",
         ];
         let args = Args::bind(self.source, call, names)?;
-        args.only("layout", &["NCHW"])?;
+        args.only("layout", &[CHANNELS_FIRST[spatial - 1]])?;
         let x = self.value(args.need("data")?)?;
         self.matching_dtype(&args, "out_dtype", x)?;
         // The region of interest and the extrapolation value only matter to `tf_crop_and_resize`.
@@ -234,7 +235,7 @@ impl<'s> FuncParser<'s, '_> {
         };
         let size = self.dims_of(args.need("size")?)?;
         let shape = self.shape_of(x);
-        if shape.len() != 4 || size.len() != 2 {
+        if shape.len() != 2 + spatial || size.len() != spatial {
             return Err(self.source.unsupported(call));
         }
         let shape = shape[..2].iter().cloned().chain(size).collect();

@@ -3,7 +3,7 @@
 
 usage: generate.py OUT_DIR          (needs apache-tvm, apache-tvm-ffi and numpy)
 
-Each OUT_DIR/<name>.py is `mod.script(show_meta=True)`. Functions that hold no kernel are run;
+OUT_DIR/operators.txt lists the names of TVM's operators. Each OUT_DIR/<name>.py is `mod.script(show_meta=True)`. Functions that hold no kernel are run;
 their inputs and outputs follow the text as comments:
     # case
     # in <dtype> <shape> <elements>
@@ -182,6 +182,66 @@ def operators():
         op.add(m, relax.const(np.float32("inf"))), op.where(relax.const(np.array(True)), m, m),
         op.take(m, relax.const(np.array([1, 0])), 1),
     ]
+
+
+def composed_operators():
+    x, y, m = f32(2, 3, 4), f32(2, 3, 4), f32(3, 4)
+    edge = np.array([0.0, -0.0, np.inf, -np.inf, 1.5, -1e-20], "float32")
+    ey, ex = [np.ascontiguousarray(a) for a in np.meshgrid(edge, edge)]
+    yield "composed", [x, y, f32(3), f32(4), f32(3, 1), ey, ex], lambda x, y, a, b, c, ey, ex: [
+        op.atan2(x, y), op.atan2(ey, ex), op.log_add_exp(x, y), op.outer(a, b), op.acosh(op.exp(op.abs(x))),
+        op.cumprod(x, 1), op.size(x), op.nn.dropout(x, 0.5), op.nn.cross_entropy_with_logits(x, y),
+        op.nn.cross_entropy_with_logits(a, a), op.collapse_sum_like(x, c),
+        op.collapse_sum_to(x, (1, 4)), op.collapse_sum_to(x, (2, 1, 4)),
+        op.hamming_window(8, True, 0.54, 0.46, "float32"),
+        op.hamming_window(9, False, 0.5, 0.4, "float32"),
+        op.grad.no_grad(x), op.grad.end_checkpoint(op.grad.start_checkpoint(x)),
+    ]
+    scale, zero = np.abs(f32(3)) / 16 + np.float32(0.01), np.array([1, -2, 3], "int32")
+    yield "quantisation", [x, scale, zero, f32(1)], lambda x, s, z, one: [
+        op.astype(op.quantize(x, s, op.astype(z, "int8"), 1, "int8"), "int32"),
+        op.astype(op.quantize(x, op.abs(one), relax.const(7, "int8"), -1, "uint8"), "int32"),
+        op.dequantize(op.astype(op.multiply(x, relax.const(20.0)), "int8"), s,
+                      op.astype(z, "int8"), 1, "float32"),
+    ]
+    yield "loss", [m, i64(1, 0, 3), np.abs(f32(4)), f32(2, 4, 3), np.array([[1, 0, 3], [2, 2, 1]]),
+                   f32(4), np.array(2)], lambda p, t, w, q, u, r, s: [
+        op.nn.nll_loss(p, t, w, "mean", -100), op.nn.nll_loss(p, t, w, "sum", 3),
+        op.nn.nll_loss(p, t, None, "none", 1), op.nn.nll_loss(q, u, w, "mean", 2),
+        op.nn.nll_loss(r, s, w, "mean", -100),
+    ]
+    yield "pick", [x, m, i64(0, 2), i64(2, 0), f32(2), np.sort(f32(6)), f32(6, 4), i64(1, 2, 0), f32(3),
+                   np.array([[1], [0]])], \
+        lambda x, m, i, j, v, b, wide, lengths, a, column: [
+            op.index_tensor(m, [i, j]), op.index_tensor(m, [i]), op.index_tensor(x, [column, i, j]),
+            op.index_put(m, [i, j], v), op.index_put(m, [i, i], v, True),
+            op.slice_scatter(wide, m, 0, 6, 2, 0), op.slice_scatter(wide, m, 1, 4, 1, 0),
+            op.reverse_sequence(x, lengths, 0, 1), op.bucketize(m, b), op.bucketize(b, b, True, True),
+            op.median(x, 1), op.median(x, -1, True), op.median(x), op.meshgrid([a, v, b], "ij"),
+            op.eye(3, 4, 1), op.eye(3), op.eye(4, 3, -1, "int64"), op.eye_like(m, 1), op.eye_like(m),
+            op.one_hot(j, tvm.tirx.FloatImm("float32", 2.0), tvm.tirx.FloatImm("float32", -1.0), 4, 1),
+        ]
+    yield "einsum", [m, f32(4, 5), f32(2, 3, 4), f32(2, 4, 3), f32(2, 2, 3)], lambda a, b, c, d, t: [
+        op.einsum([a, b], "ij,jk->ik"), op.einsum([a, b], "ij,jk"), op.einsum([c, d], "bij,bjk->bki"),
+        op.einsum([c, a], "bij,ij->b"), op.einsum([a, b, a], "ij,jk,lj->kil"), op.einsum([a], "ij->ji"),
+        op.einsum([a, b], "ij,kl->kj"), op.image.affine_grid(t, (3, 4)), op.memory.ensure_zero_offset(a),
+    ]
+    cube, wc = f32(1, 2, 4, 4, 4), f32(2, 2, 2, 2, 2)
+    yield "cubes", [cube, wc, f32(1, 2, 6), f32(2, 2, 3)], lambda x, w, s, v: [
+        op.nn.max_pool3d(x, 2, 2), op.nn.avg_pool3d(x, 2, 2), op.nn.conv3d(x, w, padding=1),
+        op.nn.conv3d_transpose(x, w, strides=2), op.nn.conv1d_transpose(s, v, strides=2),
+        op.nn.adaptive_avg_pool1d(s, 3), op.nn.adaptive_avg_pool3d(x, (2, 2, 1)),
+        op.image.resize3d(x, (5, 3, 8), method="linear"),
+        op.image.resize3d(x, (5, 3, 8), method="nearest_neighbor",
+                          coordinate_transformation_mode="asymmetric", rounding_method="floor"),
+    ]
+
+
+def by_numpy(x, y, z, image):
+    """What TVM has no code for: `ewise_fma`, `nn.pixel_shuffle` and `builtin.stop_lift_params`."""
+    n, c, h, w = image.shape
+    blocks = image.reshape(n, c // 4, 2, 2, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return [x * y + z, blocks.reshape(n, c // 4, h * 2, w * 2), x]
 
 
 def dynamic():
@@ -393,6 +453,15 @@ def main():
     write(out, "loop_rec", recursive(), [])
     write(out, "mlp_legal", relax.transform.LegalizeOps()(Mlp), [])
     write(out, "mlp_fused", relax.get_pipeline("zero")(Mlp), [])
+    for name, arrays, body in composed_operators():
+        write(out, name, build(arrays, body), [arrays])
+    arrays = [f32(3, 4), f32(3, 4), f32(3, 4), f32(2, 8, 2, 3)]
+    beyond = build(arrays, lambda x, y, z, image: [
+        op.ewise_fma(x, y, z), op.nn.pixel_shuffle(image, 2), op.builtin.stop_lift_params(x)])
+    write(out, "beyond", beyond, [arrays], by_numpy)
+    names = sorted(n for n in tvm.ir.Op.list_op_names() if n.startswith("relax."))
+    with open(f"{out}/operators.txt", "w") as file:
+        file.write("\n".join(names) + "\n")
 
 
 if __name__ == "__main__":
