@@ -123,14 +123,27 @@ impl Schedule {
                 unreachable!("checked to be one store");
             };
             let old = self.func.load(buffer, indices.clone());
+            block.init =
+                block.init.as_ref().map(|init| loads_within(&init.substitute(&bind), &inside));
             block.body = Stmt::store(buffer, indices, Expr::if_then_else(inside, new, old));
-            block.init = block.init.as_ref().map(|init| init.substitute(&bind));
             let at = block.iters.iter().position(|i| i.var == iter.var).expect("its own");
             block.iters.splice(at..=at, own);
             block.iters.retain(|i| !of_guard.iter().any(|gone| gone.var == i.var));
         }
         block.predicate = left.into_iter().fold(Expr::bool(true), Expr::and);
         Ok(())
+    }
+}
+
+/// A store of an initial value, which is loaded only where its iterators are in their domains.
+fn loads_within(init: &Stmt, inside: &Expr) -> Stmt {
+    match init {
+        Stmt::Store { buffer, indices, value } if !loads(value).is_empty() => {
+            let zero = Expr::constant(0.0, value.dtype());
+            let value = Expr::if_then_else(inside.clone(), value.clone(), zero);
+            Stmt::store(*buffer, indices.clone(), value)
+        }
+        other => other.clone(),
     }
 }
 

@@ -52,7 +52,7 @@ impl Schedule {
     }
 
     /// A producer that can be run over any box: the buffer and the iterator of each dimension.
-    fn movable(
+    pub(super) fn movable(
         &self,
         primitive: &'static str,
         name: &str,

@@ -188,7 +188,7 @@ impl Schedule {
     }
 
     /// The consumer's other inputs must be complete before the producer runs.
-    fn require_stable_reads(
+    pub(super) fn require_stable_reads(
         &self,
         name: &str,
         producer: &str,
@@ -211,7 +211,7 @@ impl Schedule {
     }
 
     /// Between the producer, included, and the consumer nothing may touch what the latter writes.
-    fn require_untouched_before(
+    pub(super) fn require_untouched_before(
         &self,
         name: &str,
         producer: &str,

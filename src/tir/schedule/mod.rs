@@ -4,8 +4,8 @@
 //! both stay valid until a primitive that says it replaces them. A primitive documents what it
 //! makes of what, refuses with a [`ScheduleError`] when it cannot show that every output keeps its
 //! bits, and decides nothing: schedule rules choose. Floating-point reductions keep their order through
-//! every primitive but [`Schedule::rfactor`] and [`Schedule::tree_reduce`], which write the new
-//! order into the loop IR.
+//! every primitive but [`Schedule::rfactor`], [`Schedule::tree_reduce`] and
+//! [`Schedule::fuse_reduction_epilogue`], which write the new order into the loop IR.
 //!
 //! | primitive | known as |
 //! |---|---|
@@ -20,6 +20,7 @@
 //! | [`parallel`](Schedule::parallel), [`parallel_if`](Schedule::parallel_if), [`vectorize`](Schedule::vectorize), [`unroll`](Schedule::unroll), [`bind`](Schedule::bind), [`bind_grid`](Schedule::bind_grid) | TVM's loop kinds; OpenMP's `if` clause; Halide's `gpu_tile` |
 //! | [`compute_at`](Schedule::compute_at), [`reverse_compute_at`](Schedule::reverse_compute_at), [`compute_inline`](Schedule::compute_inline), [`reverse_compute_inline`](Schedule::reverse_compute_inline) | TVM's producer and consumer fusion |
 //! | [`store_at`](Schedule::store_at) | Halide's `store_at` |
+//! | [`rolling_buffer`](Schedule::rolling_buffer), [`fuse_reduction_epilogue`](Schedule::fuse_reduction_epilogue) | TVM's; sliding window with a folded buffer (Halide), a bias as the start of a sum |
 //! | [`reindex_read`](Schedule::reindex_read), [`reindex_write`](Schedule::reindex_write), [`reorder_block_iters`](Schedule::reorder_block_iters), [`decompose_padding`](Schedule::decompose_padding) | TVM's `reindex`, `reorder_block_iter_var`, `decompose_padding` |
 //! | [`cache_read`](Schedule::cache_read), [`cache_write`](Schedule::cache_write), [`cache_read_at`](Schedule::cache_read_at), [`cache_write_at`](Schedule::cache_write_at) | TVM's; the last two as its `read_at` and `write_at` |
 //! | [`rfactor`](Schedule::rfactor), [`tree_reduce`](Schedule::tree_reduce), [`decompose_reduction`](Schedule::decompose_reduction) | TVM's; one step of a tree reduction |
@@ -56,6 +57,7 @@ mod decompose_reduction;
 mod distribute_loops;
 mod fuse;
 mod fuse_adjacent;
+mod fuse_reduction_epilogue;
 mod injective;
 mod loop_kind;
 mod merge;
@@ -70,6 +72,7 @@ mod reorder;
 mod reorder_block_iters;
 mod reverse_compute_at;
 mod rfactor;
+mod rolling_buffer;
 mod separate_full_tiles;
 mod specialize;
 mod split;

@@ -49,6 +49,9 @@ impl Schedule {
         let refuse = |why: &str| self.refuse(primitive, name, why);
         let path = self.path_to_block(primitive, name)?;
         let block = self.get_block(name)?.clone();
+        if block.iters.iter().any(|i| i.kind == IterKind::Opaque) {
+            return Err(refuse("it has an opaque iterator"));
+        }
         let Some(from) = path.iter().position(|s| matches!(s, Stmt::For(l) if l.var == at)) else {
             return Err(refuse("the loop is not around it"));
         };

@@ -82,6 +82,10 @@ primitives! {
     compute_inline("block"): "an elementwise producer goes into its readers";
     reverse_compute_inline("block"): "an elementwise reader goes into its producer";
     store_at("block", "loop", "storage_scope"): "an intermediate is allocated in a loop";
+    rolling_buffer("block", "write_buffer_index"):
+        "an intermediate holds one window of a loop, and iterations compute what is new in theirs";
+    fuse_reduction_epilogue("reduction_block", "epilogue_block"):
+        "a sum starts from what is added to it: floats are rounded otherwise";
     cache_read("block", "read_buffer_index", "storage_scope", "consumer_blocks?"):
         "a block reads a copy of a buffer";
     cache_write("block", "write_buffer_index", "storage_scope", "consumer_blocks?"):
@@ -124,8 +128,6 @@ pub(super) const ABSENT: &[(&str, &str)] = &[
     ("annotate_buffer_access", BELIEVED),
     ("unsafe_hide_buffer_access", BELIEVED),
     ("unsafe_set_dtype", BELIEVED),
-    ("fuse_reduction_epilogue", "a sum that starts elsewhere is rounded otherwise"),
-    ("rolling_buffer", "it is not built"),
 ];
 const BELIEVED: &str = "it would be believed, and a schedule is checked";
 
@@ -428,6 +430,18 @@ fn reverse_compute_inline(s: &mut Schedule, args: &Args) -> Outcome {
 fn store_at(s: &mut Schedule, args: &Args) -> Outcome {
     s.store_at(args.block("block")?, args.at("loop")?, args.scope("storage_scope")?)
         .map_err(refused)?;
+    Ok(vec![])
+}
+
+fn rolling_buffer(s: &mut Schedule, args: &Args) -> Outcome {
+    written_buffer(s, args, "write_buffer_index")?;
+    s.rolling_buffer(args.block("block")?).map_err(refused)?;
+    Ok(vec![])
+}
+
+fn fuse_reduction_epilogue(s: &mut Schedule, args: &Args) -> Outcome {
+    let (reduction, epilogue) = (args.block("reduction_block")?, args.block("epilogue_block")?);
+    s.fuse_reduction_epilogue(reduction, epilogue).map_err(refused)?;
     Ok(vec![])
 }
 

@@ -19,7 +19,7 @@ struct Names {
 }
 
 /// Primitives that change the order of sums, or what callers pass.
-const CHANGES_BITS: [&str; 2] = ["rfactor", "tree_reduce"];
+const CHANGES_BITS: [&str; 3] = ["rfactor", "tree_reduce", "fuse_reduction_epilogue"];
 
 /// An argument of a random call, by the name of the parameter.
 fn argument(u: &mut Unstructured<'_>, param: &str, names: &Names) -> Result<String> {
@@ -286,7 +286,6 @@ fn what_is_refused_says_where_and_why() {
             "def f(sch):\n  sch.unsafe_set_dtype(b0, 0, 'float16')",
             "no primitive \"unsafe_set_dtype\": it would be believed",
         ),
-        ("def f(sch):\n  sch.rolling_buffer(b0, 0)", "\"rolling_buffer\": it is not built"),
         ("def f(sch):\n  sch.get_loops(b0)", "line 2: get_loops: `b0` is not defined"),
         ("def f(sch):\n  sch.get_loops(1)", "`block` is a number, where a block is needed"),
         ("def f(sch):\n  sch.get_loops()", "the argument `block` is missing"),
@@ -341,6 +340,8 @@ fn what_is_refused_says_where_and_why() {
         ("merge(l1, l2)", "one of the loops is around the other"),
         ("merge(l1)", "two or more different loops"),
         ("decompose_padding(b0, l1)", "no choice between two"),
+        ("rolling_buffer(b0, 0)", "its result is not an intermediate"),
+        ("fuse_reduction_epilogue(b0, b0)", "fuse_reduction_epilogue of `matmul` refused"),
         ("reorder_block_iter_var(b0, [0, 0, 1])", "is no order of its 3 iterators"),
         ("reindex(b0, ('read', 7))", "no such buffer; there are"),
         (
