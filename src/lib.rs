@@ -203,7 +203,7 @@ pub use reflex_vm::instrument::{CallEvent, Instrument, Verdict};
 pub use reflex_vm::profile::Profile;
 pub use reflex_vm::session::{Canceller, SavedResult};
 #[cfg(feature = "compiler")]
-pub use schedule::Schedule;
+pub use schedule::{Schedule, register_tensor_intrin};
 pub use session::Session;
 pub use session::batches::BatchReport;
 pub use session::io_binding::IoBinding;

@@ -3,6 +3,7 @@
 use reflex_tir::PrimFunc;
 use reflex_tir::schedule_trace::{PRIMITIVES, Primitive, Replay};
 use reflex_tir::script;
+use reflex_tir::tensor_intrin::registered;
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -86,6 +87,53 @@ impl Schedule {
     pub fn describe() -> String {
         PRIMITIVES.iter().map(described).collect()
     }
+}
+
+/// Registers a tensor intrinsic, for the process: `tensorize` of a schedule, given its name, replaces a nest that is
+/// the description by the implementation. Both are kernels in TVMScript over the same buffers of constant shapes,
+/// as for TVM's `TensorIntrin.register`: the description is one nest of loops that accesses each buffer at its loops,
+/// the implementation has any loops but threads.
+///
+/// Both are run on random elements first, special values among them; an implementation that differs in a bit is
+/// refused. That is a test and no proof. Where it goes the nest may lie anywhere in its buffers, at indices that are linear in its
+/// loops.
+///
+/// ```
+/// use reflex::{Engine, register_tensor_intrin};
+///
+/// let kernel = |loops: &str| {
+///     format!(
+///         r#"
+/// @T.prim_func(s_tir=True)
+/// def twice(X: T.Buffer((8,), "float32"), Y: T.Buffer((8,), "float32")):
+///     for i in {loops}:
+///         Y[i] = X[i] * T.float32(2)
+/// "#
+///     )
+/// };
+/// register_tensor_intrin("readme.twice", &kernel("range(8)"), &kernel("T.vectorized(8)"))?;
+/// let wrong = kernel("T.vectorized(8)").replace("(2)", "(3)");
+/// let error = register_tensor_intrin("readme.wrong", &kernel("range(8)"), &wrong).unwrap_err();
+/// assert!(error.to_string().contains("element 0 of `Y` differs"), "{error}");
+///
+/// let model = r#"
+/// @I.ir_module
+/// class Module:
+///     @R.function
+///     def main(x: R.Tensor((4, 16), "float32")):
+///         return R.multiply(x, R.const(2.0, "float32"))
+/// "#;
+/// let source = reflex::ModelSource::bytes(reflex::ModelFormat::Script, model.as_bytes());
+/// let mut schedule = Engine::new()?.schedule(source, "mul")?;
+/// let block = schedule.apply("sch.get_block('binary')")?.remove(0);
+/// let columns = schedule.apply(&format!("sch.get_loops({block})"))?.remove(1);
+/// let lanes = schedule.apply(&format!("sch.split({columns}, [None, 8])"))?.remove(1);
+/// schedule.apply(&format!("sch.tensorize({lanes}, 'readme.twice')"))?;
+/// assert!(schedule.as_text().contains("T.vectorized(T.int64(8))"));
+/// # Ok::<(), reflex::Error>(())
+/// ```
+pub fn register_tensor_intrin(name: &str, description: &str, implementation: &str) -> Result<()> {
+    registered::register(name, description, implementation).map_err(Error::input)
 }
 
 fn described(primitive: &Primitive) -> String {

@@ -60,7 +60,7 @@ from ._library import LIBRARY as _reflex
 from ._library import Cancelled, FuelExhausted, NotATensor
 from .dpl import Dispatch
 from .exec_builder import ExecBuilder
-from .schedule import Schedule
+from .schedule import Schedule, register_tensor_intrin
 
 __all__ = [
     "Cancelled",
@@ -83,6 +83,7 @@ __all__ = [
     "memory",
     "nodes",
     "register_global_func",
+    "register_tensor_intrin",
     "run_pass",
     "set_memory_limit",
 ]

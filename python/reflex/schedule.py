@@ -290,6 +290,33 @@ class Schedule:
         self.apply("transform_layout", block, buffer=buffer, index_map=index_map)
 
 
+def register_tensor_intrin(name: str, description: Any, implementation: Any) -> None:
+    """Registers a tensor intrinsic, for the process: `apply("tensorize", loop, name)` replaces a nest that is the
+    description by the implementation. Both are kernels over the same buffers of constant shapes, in TVMScript or as
+    TVM's functions: the description is one nest of loops, which accesses each buffer at its loops.
+
+    Both are run on random elements first; an implementation that differs in a bit is refused.
+
+    >>> kernel = '''
+    ... @T.prim_func(s_tir=True)
+    ... def thrice(X: T.Buffer((8,), "float32"), Y: T.Buffer((8,), "float32")):
+    ...     for i in {}(8):
+    ...         Y[i] = X[i] * T.float32(3)
+    ... '''
+    >>> reflex.register_tensor_intrin("docs.thrice", kernel.format("range"), kernel.format("T.vectorized"))
+    >>> reflex.register_tensor_intrin("docs.wrong", kernel.format("range"), kernel.format("T.vectorized").replace("(3)", "(5)"))
+    Traceback (most recent call last):
+        ...
+    ValueError: tensor intrinsic "docs.wrong": the implementation computes something else than the description: \
+element 0 of `Y` differs
+    """
+    texts = (
+        function if isinstance(function, str) else str(function.script())
+        for function in (description, implementation)
+    )
+    _reflex["register_tensor_intrin"](name, *texts)
+
+
 def primitives() -> str:
     """Returns a table of the primitives: parameters, those that may be left out in brackets, and effects.
 

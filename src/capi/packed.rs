@@ -38,7 +38,7 @@ use crate::model_source::{ModelFormat, ModelSource};
 use crate::options::{Mode, SessionOptions};
 use crate::passes::{FunctionInstrument, Pipeline};
 use crate::program::Program;
-use crate::schedule::Schedule;
+use crate::schedule::{self as by_hand, Schedule};
 use crate::session::Session;
 use crate::shared_session::SharedSession;
 use crate::shared_session::arguments::{Parameters, check_tensors, compact, kept};
@@ -594,6 +594,13 @@ fn schedule_primitives(_: &[AnyView<'_>]) -> FfiResult {
     Ok(Any::from(Schedule::describe().as_str()))
 }
 
+/// `(name, description, implementation)`: registers a tensor intrinsic from two kernels in TVMScript.
+fn register_tensor_intrin(args: &[AnyView<'_>]) -> FfiResult {
+    let done =
+        by_hand::register_tensor_intrin(string(args, 0)?, string(args, 1)?, string(args, 2)?);
+    done.map(|()| Any::NONE).map_err(raise)
+}
+
 /// `()`: a table of the passes and their options.
 fn passes(_: &[AnyView<'_>]) -> FfiResult {
     Ok(Any::from(Pipeline::describe().as_str()))
@@ -723,6 +730,7 @@ exports! {
     __tvm_ffi_passes = passes;
     __tvm_ffi_schedule = schedule;
     __tvm_ffi_schedule_primitives = schedule_primitives;
+    __tvm_ffi_register_tensor_intrin = register_tensor_intrin;
     __tvm_ffi_ir_load = super::ir::load;
     __tvm_ffi_ir_save = super::ir::save;
     __tvm_ffi_ir_of = ir_of;

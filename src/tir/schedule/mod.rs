@@ -24,7 +24,7 @@
 //! | [`reindex_read`](Schedule::reindex_read), [`reindex_write`](Schedule::reindex_write), [`reorder_block_iters`](Schedule::reorder_block_iters), [`decompose_padding`](Schedule::decompose_padding) | TVM's `reindex`, `reorder_block_iter_var`, `decompose_padding` |
 //! | [`cache_read`](Schedule::cache_read), [`cache_write`](Schedule::cache_write), [`cache_read_at`](Schedule::cache_read_at), [`cache_write_at`](Schedule::cache_write_at) | TVM's; the last two as its `read_at` and `write_at` |
 //! | [`rfactor`](Schedule::rfactor), [`tree_reduce`](Schedule::tree_reduce), [`decompose_reduction`](Schedule::decompose_reduction) | TVM's; one step of a tree reduction |
-//! | [`blockize`](Schedule::blockize), [`tensorize`](Schedule::tensorize), [`transform_layout`](Schedule::transform_layout), [`pad_einsum`](Schedule::pad_einsum), [`storage_align`](Schedule::storage_align), [`set_scope`](Schedule::set_scope) | TVM's |
+//! | [`blockize`](Schedule::blockize), [`tensorize`](Schedule::tensorize), [`tensorize_as`](Schedule::tensorize_as), [`transform_layout`](Schedule::transform_layout), [`pad_einsum`](Schedule::pad_einsum), [`storage_align`](Schedule::storage_align), [`set_scope`](Schedule::set_scope) | TVM's |
 //!
 //! ```
 //! use reflex_tir::{DType, builder::FuncBuilder, schedule::Schedule};
@@ -81,6 +81,8 @@ mod storage_align;
 mod store_at;
 #[cfg(feature = "script")]
 mod tensorize;
+#[cfg(feature = "script")]
+mod tensorize_as;
 mod tile;
 mod trace;
 mod transform_block_layout;

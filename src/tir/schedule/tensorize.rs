@@ -33,14 +33,7 @@ impl Schedule {
         let mut plain = self.func.clone();
         plain.body = nest.clone();
         let plain = lower::lower_blocks(&plain);
-        let mut matching = Matching {
-            description: &intrinsic.description,
-            func: &plain,
-            vars: HashMap::new(),
-            dims: HashMap::new(),
-            locals: HashMap::new(),
-            accesses: vec![],
-        };
+        let mut matching = Matching::new(&intrinsic.description, &plain);
         matching
             .stmt(&intrinsic.description.body, &plain.body)
             .and_then(|()| matching.operands(intrinsic))
@@ -55,22 +48,22 @@ impl Schedule {
 
 /// An element as a statement names it.
 #[derive(Clone, Copy)]
-struct Element<'e> {
-    buffer: Buffer,
-    indices: &'e [Expr],
+pub(super) struct Element<'e> {
+    pub buffer: Buffer,
+    pub indices: &'e [Expr],
 }
 
 /// A description being matched against a nest.
-struct Matching<'a> {
-    description: &'a PrimFunc,
-    func: &'a PrimFunc,
+pub(super) struct Matching<'a> {
+    pub description: &'a PrimFunc,
+    pub func: &'a PrimFunc,
     /// The nest's variables by those of the description.
-    vars: HashMap<Var, Var>,
+    pub vars: HashMap<Var, Var>,
     /// The values of the symbolic dimensions.
     dims: HashMap<Var, i64>,
     locals: HashMap<Buffer, Buffer>,
     /// Operands: the description's indices, and the nest's buffer and indices.
-    accesses: Vec<(Buffer, Vec<Expr>, Buffer, Vec<Expr>)>,
+    pub accesses: Vec<(Buffer, Vec<Expr>, Buffer, Vec<Expr>)>,
 }
 
 type Same = Result<(), String>;
@@ -79,8 +72,21 @@ fn require(holds: bool, why: impl FnOnce() -> String) -> Same {
     if holds { Ok(()) } else { Err(why()) }
 }
 
+impl<'a> Matching<'a> {
+    pub fn new(description: &'a PrimFunc, func: &'a PrimFunc) -> Matching<'a> {
+        Matching {
+            description,
+            func,
+            vars: HashMap::new(),
+            dims: HashMap::new(),
+            locals: HashMap::new(),
+            accesses: vec![],
+        }
+    }
+}
+
 impl Matching<'_> {
-    fn stmt(&mut self, wanted: &Stmt, found: &Stmt) -> Same {
+    pub fn stmt(&mut self, wanted: &Stmt, found: &Stmt) -> Same {
         match (wanted, found) {
             (Stmt::For(a), Stmt::For(b)) => self.for_loop(a, b),
             (
@@ -103,6 +109,13 @@ impl Matching<'_> {
                 let same = (x.dtype, x.scope, &x.shape) == (y.dtype, y.scope, &y.shape);
                 require(same, || format!("`{}` is another kind of buffer", y.name))?;
                 self.locals.insert(*a, *b);
+                self.stmt(s, t)
+            }
+            (
+                Stmt::If { cond: a, then: s, otherwise: None },
+                Stmt::If { cond: b, then: t, otherwise: None },
+            ) => {
+                self.expr(a, b)?;
                 self.stmt(s, t)
             }
             (Stmt::Seq(a), Stmt::Seq(b)) if a.len() == b.len() => {

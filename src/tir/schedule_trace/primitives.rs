@@ -105,7 +105,7 @@ primitives! {
     separate_full_tiles("block", "loop"): "full and partial tiles apart";
     blockize("target", "preserve_unit_iters?"): "a nest becomes a block";
     tensorize("block_or_loop", "tensor_intrin", "preserve_unit_iters?"):
-        "a nest becomes a machine instruction on matrices";
+        "a nest becomes a machine instruction on matrices, or an implementation from outside";
     transform_layout("block", "buffer", "index_map", "pad_value?", "assume_injective_transform?"):
         "the elements of an intermediate lie elsewhere";
     reindex("block", "buffer"): "a block reads or writes a copy that is laid out as it iterates";
@@ -571,13 +571,19 @@ fn blockize(s: &mut Schedule, args: &Args) -> Outcome {
 
 fn tensorize(s: &mut Schedule, args: &Args) -> Outcome {
     let name = args.text("tensor_intrin")?;
+    let at = args.at("block_or_loop")?;
+    if let Some(intrinsic) = tensor_intrin::registered::find(name) {
+        s.tensorize_as(at, intrinsic).map_err(refused)?;
+        return Ok(vec![]);
+    }
     let missing = || {
-        let names: Vec<&str> = tensor_intrin::all().iter().map(|i| i.name).collect();
+        let own = tensor_intrin::all().into_iter().map(|i| i.name.to_owned());
+        let names: Vec<String> = own.chain(tensor_intrin::registered::names()).collect();
         format!("no tensor intrinsic {name:?}; there are {}", names.join(", "))
     };
     let intrinsic =
         tensor_intrin::all().into_iter().find(|i| i.name == name).ok_or_else(missing)?;
-    s.tensorize(args.at("block_or_loop")?, intrinsic).map_err(refused)?;
+    s.tensorize(at, intrinsic).map_err(refused)?;
     Ok(vec![])
 }
 

@@ -5,7 +5,11 @@
 //! A description is a function over the instruction's operands in the file of its name; its
 //! symbolic dimensions match the constants of a nest.
 //!
+//! Those of the caller's are in [`registered`].
+//!
 //! Decision: docs/decisions/0042-amx-tiles.md
+
+pub mod registered;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
