@@ -49,7 +49,8 @@ fn dispatch(
     find: &FindFunction<'_>,
 ) -> std::result::Result<Dispatch, String> {
     let Description { name, pattern, annotations, check, packed, external } = description;
-    let (root, nodes) = pattern::from_json(&pattern.to_string())?;
+    let (alternatives, nodes) = pattern::alternatives_from_json(&pattern.to_string())?;
+    let root = alternatives[0][0].clone();
     let missing = |name: &str| format!("no function {name:?} is registered");
     let mut dispatch = match (packed, external) {
         (Some(function), None) => Dispatch::call_packed(&name, root, &function),
@@ -61,6 +62,14 @@ fn dispatch(
         }
         _ => return Err("it names either a packed function or an external code generator".into()),
     };
+    for (number, patterns) in alternatives.into_iter().enumerate() {
+        let mut patterns = patterns.into_iter();
+        let first = patterns.next().ok_or("an alternative is empty")?;
+        if number > 0 {
+            dispatch = dispatch.or_else(first);
+        }
+        dispatch = patterns.fold(dispatch, Dispatch::together_with);
+    }
     for (part, number) in annotations {
         let node = nodes.get(number).ok_or_else(|| format!("the pattern has no node {number}"))?;
         dispatch = dispatch.annotate(&part, node.clone());

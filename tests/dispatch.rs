@@ -158,6 +158,56 @@ fn values_that_others_read_are_further_results() {
 }
 
 #[test]
+fn patterns_match_together_and_in_order() {
+    register();
+    static TWO: Once = Once::new();
+    TWO.call_once(|| {
+        let two = Function::new(|args| {
+            CALLS.fetch_add(1, Ordering::Relaxed);
+            let (x, a, b): (Tensor, Tensor, Tensor) = (arg(args, 0)?, arg(args, 1)?, arg(args, 2)?);
+            let tensor = |w: &Tensor| {
+                Ok::<_, RaisedError>(Any::from(Tensor::from_slice(x.shape(), &product(&x, w)?)?))
+            };
+            Ok(Any::from(reflex::Tuple::new([tensor(&a)?, tensor(&b)?])))
+        });
+        register_global_func("test.dispatch.two", two).expect("a new name");
+    });
+    // Two products of one input are one call; the third one is of another, and is left.
+    let lines = [
+        "v = R.negative(w)",
+        "a = R.matmul(x, w)",
+        "b = R.matmul(x, v)",
+        "c = R.matmul(a, w)",
+        "return (b, c)",
+    ];
+    let x = wildcard();
+    let of = |x: &Pattern| is_op("relax.matmul").call([x.clone(), wildcard()]);
+    let pair = || Dispatch::call_packed("pair", of(&x), "test.dispatch.two").together_with(of(&x));
+    let text = engine([pair()]).dump_after(source(&lines), "pair").expect("a dump");
+    assert_eq!(text.matches("R.call_packed(\"test.dispatch.two\"").count(), 1, "{text}");
+    assert_eq!(text.matches("R.matmul").count(), 1, "{text}");
+    let plain = call(&engine([]).load(source(&lines)).expect("loads"), Mode::Bytecode);
+    let program = engine([pair()]).load(source(&lines)).expect("loads");
+    for mode in Mode::ALL {
+        assert_eq!(call(&program, mode), plain, "{mode}");
+    }
+    // The earlier pattern takes first, wherever it matches.
+    let lines =
+        ["a = R.matmul(x, w)", "b = R.nn.relu(a)", "c = R.exp(b)", "d = R.exp(a)", "return (c, d)"];
+    let count = |dispatch: Dispatch| {
+        let text = engine([dispatch]).dump_after(source(&lines), "order").expect("a dump");
+        ["call_packed", "R.matmul", "R.nn.relu", "R.exp"].map(|part| text.matches(part).count())
+    };
+    let relu = || is_op("relax.nn.relu").call([wildcard()]);
+    let exp_relu = || is_op("relax.exp").call([relu()]);
+    let exp = || is_op("relax.exp").call([wildcard()]);
+    let first = |pattern| Dispatch::call_packed("order", pattern, "test.none");
+    assert_eq!(count(first(exp_relu()).or_else(exp())), [2, 1, 0, 0]);
+    assert_eq!(count(first(exp()).or_else(exp_relu())), [2, 1, 1, 0]);
+    assert_eq!(count(first(relu()).or_else(exp_relu()).or_else(matmul())), [2, 0, 0, 2]);
+}
+
+#[test]
 fn regions_make_no_circle_and_do_not_overlap() {
     // `b` needs a part of the region, and the region needs `b`.
     let circle = ["a = R.exp(x)", "b = R.tanh(a)", "c = R.add(a, b)", "return c"];

@@ -501,30 +501,38 @@ def function_module(
 
 
 class Dispatch:
-    """A pattern, and what stands for what it matches: `packed`, a callable or the name of a registered function, which
+    """Patterns, and what stands for what they match: `packed`, a callable or the name of a registered function, which
     takes the values that it reads in order, constants among them; or `external`, a code generator or its name.
 
     A code generator takes the symbol of the function that it makes, the region as TVMScript and what is known of it,
     and returns a module with a function of that name, or a function. The name of one stands for the global
     function `relax.ext.NAME`. `check` takes what is known of a region and its TVMScript, and says whether it is
-    taken. `annotations` names parts of the pattern, which `known["annotations"]` has: `shape`, `dtype`,
+    taken. `pattern` is one, or a list of alternatives, of which the earlier ones take first; a tuple in it has patterns
+    that match together, as `find_together` does, and are one region. `annotations` names parts of the patterns, which `known["annotations"]` has: `shape`, `dtype`,
     `constant`, and `op` and `attrs` of what an operator computes.
 
     >>> Dispatch("mine.relu", is_op("relax.nn.relu"), packed="mine.relu")
     <reflex.dpl.Dispatch mine.relu>
+    >>> x = wildcard()
+    >>> both = tuple(is_op("relax.matmul")(x, wildcard()) for _ in range(2))
+    >>> Dispatch("mine.products", [both, is_op("relax.matmul")], packed="mine.products")
+    <reflex.dpl.Dispatch mine.products>
     """
 
     def __init__(
         self,
         name: str,
-        pattern: Pattern,
+        pattern: Pattern | Sequence[Pattern | tuple[Pattern, ...]],
         packed: str | Callable[..., Any] | None = None,
         external: str | Callable[[str, str, dict[str, Any]], Any] | None = None,
         check: Callable[[dict[str, Any], str], bool] | None = None,
         annotations: Mapping[str, Pattern] | None = None,
     ) -> None:
         self.name = name
-        text, numbers = _numbered(pattern)
+        choices = [pattern] if isinstance(pattern, Pattern) else list(pattern)
+        together = [choice if isinstance(choice, tuple) else (choice,) for choice in choices]
+        nodes, numbers = _nodes(part for parts in together for part in parts)
+        text = {"nodes": nodes, "alternatives": [[numbers[id(part)] for part in parts] for parts in together]}
         functions: list[Any] = []
         description: dict[str, Any] = {"name": name, "pattern": text, "annotations": {}}
         for key, part in (annotations or {}).items():

@@ -44,7 +44,7 @@ use reflex_tir::DType;
 use crate::registered::AttrValue;
 
 pub use call_view::CallView;
-pub use json::{from_json, together_from_json};
+pub use json::{alternatives_from_json, from_json, together_from_json};
 pub use matcher::{Match, Matcher};
 
 /// A pattern. Clones are the same pattern.

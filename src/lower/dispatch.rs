@@ -3,7 +3,8 @@
 //!
 //! A region is taken where its bindings can be one call: nothing between them may need a part of it and
 //! be needed by another. Values inside that others read too become further results of the call. Regions do not
-//! overlap: the first one in order of the bindings is taken.
+//! overlap: the first one in order of the bindings is taken. Of several patterns the earlier ones take first, and
+//! those that match together are one region.
 //!
 //! Decision: docs/decisions/0079-operators-from-outside.md
 
@@ -36,11 +37,12 @@ enum Target {
     External(Arc<Generate>),
 }
 
-/// A pattern and what calls of it become.
+/// Patterns and what calls of them become.
 #[derive(Clone)]
 pub struct Dispatch {
     name: String,
-    pattern: Pattern,
+    /// In order; each has the patterns that match together.
+    alternatives: Vec<Vec<Pattern>>,
     annotations: Vec<(String, Pattern)>,
     check: Option<Arc<Check>>,
     target: Target,
@@ -103,7 +105,22 @@ impl Dispatch {
 
     fn to(name: &str, pattern: Pattern, target: Target) -> Dispatch {
         let (name, annotations, check) = (name.to_owned(), vec![], None);
-        Dispatch { name, pattern, annotations, check, target }
+        Dispatch { name, alternatives: vec![vec![pattern]], annotations, check, target }
+    }
+
+    /// Adds a pattern that matches together with the last one: those that share a part share its value, and
+    /// all that they match is one region.
+    #[must_use]
+    pub fn together_with(mut self, pattern: Pattern) -> Dispatch {
+        self.alternatives.last_mut().expect("at least one").push(pattern);
+        self
+    }
+
+    /// Adds a pattern that takes what those before it leave.
+    #[must_use]
+    pub fn or_else(mut self, pattern: Pattern) -> Dispatch {
+        self.alternatives.push(vec![pattern]);
+        self
     }
 
     /// Names a part of the pattern, for checks and generators.
@@ -203,43 +220,51 @@ impl Run<'_> {
 
     fn regions(&mut self, module: &Module, func: &Func, body: &Body) -> Result<Vec<Taken>, String> {
         let matcher = Matcher::new(module, func, body);
+        let dispatch = self.dispatch;
         let (mut taken, mut used): (Vec<Taken>, HashSet<usize>) = (vec![], HashSet::new());
-        for (at, binding) in body.bindings.iter().enumerate() {
-            for root in &binding.outputs {
-                if used.contains(&at) {
-                    break;
-                }
-                let Some(found) = matcher.find(&self.dispatch.pattern, *root) else { continue };
-                if !found.bindings.contains(&at)
-                    || !found.bindings.is_disjoint(&used.iter().copied().collect())
-                {
-                    continue;
-                }
-                let Some(region) = region(func, body, &matcher, &found) else { continue };
-                let regions = taken.iter().map(|t| &t.region).chain([&region]).collect::<Vec<_>>();
-                if order::order(func, body, &regions).is_none() {
-                    tracing::debug!(
-                        pattern = self.dispatch.name,
-                        node = binding.source,
-                        "no region: it would make a circle"
-                    );
-                    continue;
-                }
-                let call =
-                    self.call(module, func, body, &matcher, &found, &region).map_err(|why| {
+        for patterns in &dispatch.alternatives {
+            for (at, binding) in body.bindings.iter().enumerate() {
+                for root in &binding.outputs {
+                    if used.contains(&at) {
+                        break;
+                    }
+                    let failed = |why: String| {
                         let node = match binding.source.as_str() {
                             "" => func.values[*root].name.as_str(),
                             source => source,
                         };
-                        format!("pattern {} at node `{node}`: {why}", self.dispatch.name)
-                    })?;
-                if let Some(call) = call {
-                    used.extend(&region.bindings);
-                    taken.push(Taken { region, call });
+                        format!("pattern {} at node `{node}`: {why}", dispatch.name)
+                    };
+                    let found = matcher.find_together_at(patterns, *root, &used).map_err(failed)?;
+                    let fits = |found: &Match| {
+                        found.bindings.contains(&at)
+                            && found.bindings.iter().all(|inner| !used.contains(inner))
+                    };
+                    let Some(found) = found.filter(fits) else { continue };
+                    let Some(region) = region(func, body, &matcher, &found) else { continue };
+                    if self.makes_circle(func, body, &taken, &region) {
+                        tracing::debug!(
+                            pattern = dispatch.name,
+                            node = binding.source,
+                            "no region: it would make a circle"
+                        );
+                        continue;
+                    }
+                    let call = self.call(module, func, body, &matcher, &found, &region);
+                    if let Some(call) = call.map_err(failed)? {
+                        used.extend(&region.bindings);
+                        taken.push(Taken { region, call });
+                    }
                 }
             }
         }
         Ok(taken)
+    }
+
+    /// Whether a region beside those that are taken needs what needs it.
+    fn makes_circle(&self, func: &Func, body: &Body, taken: &[Taken], region: &Region) -> bool {
+        let regions = taken.iter().map(|t| &t.region).chain([region]).collect::<Vec<_>>();
+        order::order(func, body, &regions).is_none()
     }
 
     /// The call that stands for a region; `None` where it is not taken.

@@ -24,6 +24,15 @@ struct TogetherText {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AlternativesText {
+    nodes: Vec<NodeText>,
+    root: Option<usize>,
+    roots: Option<Vec<usize>>,
+    alternatives: Option<Vec<Vec<usize>>>,
+}
+
+#[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 enum NodeText {
     Wildcard,
@@ -107,6 +116,25 @@ pub fn from_json(text: &str) -> Result<(Pattern, Vec<Pattern>), String> {
 pub fn together_from_json(text: &str) -> Result<(Vec<Pattern>, Vec<Pattern>), String> {
     let text: TogetherText = serde_json::from_str(text).map_err(|e| format!("patterns: {e}"))?;
     all(text.nodes, &text.roots)
+}
+
+/// The alternatives of a text in order, each of patterns that match together, and all its nodes by number: `root`
+/// for one pattern, `roots` for several, `alternatives` for lists of these.
+pub fn alternatives_from_json(text: &str) -> Result<(Vec<Vec<Pattern>>, Vec<Pattern>), String> {
+    let AlternativesText { nodes, root, roots, alternatives } =
+        serde_json::from_str(text).map_err(|e| format!("a pattern: {e}"))?;
+    let lists = match (root, roots, alternatives) {
+        (Some(root), None, None) => vec![vec![root]],
+        (None, Some(roots), None) => vec![roots],
+        (None, None, Some(lists)) => lists,
+        _ => return Err("a pattern: it has one of `root`, `roots` and `alternatives`".to_owned()),
+    };
+    if lists.is_empty() || lists.iter().any(Vec::is_empty) {
+        return Err("a pattern: an alternative is empty".to_owned());
+    }
+    let (mut patterns, made) = all(nodes, &lists.concat())?;
+    let take = |list: &Vec<usize>| patterns.drain(..list.len()).collect();
+    Ok((lists.iter().map(take).collect(), made))
 }
 
 fn all(nodes: Vec<NodeText>, roots: &[usize]) -> Result<(Vec<Pattern>, Vec<Pattern>), String> {

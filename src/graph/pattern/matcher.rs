@@ -1,6 +1,6 @@
 //! Whether a pattern matches a value of a body.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::call_view::{CallView, Operand, views};
 use super::{Callee, Link, Pattern, PatternKind};
@@ -86,6 +86,34 @@ impl<'a> Matcher<'a> {
         let mut search = Search { cx: self, found: Match::default(), depth: 0 };
         let (mut taken, mut tries) = (vec![], 0);
         let found = search.together(patterns, &values, &mut taken, &mut tries);
+        match (found, tries > MAX_TRIES) {
+            (true, _) => Ok(Some(search.found)),
+            (false, true) => {
+                Err(format!("{} patterns match together in too many ways", patterns.len()))
+            }
+            (false, false) => Ok(None),
+        }
+    }
+
+    /// As [`Matcher::find_together`], where the first pattern stands for `first` and the others for values of
+    /// bindings that are not in `without`.
+    pub fn find_together_at(
+        &self,
+        patterns: &[Pattern],
+        first: Value,
+        without: &HashSet<usize>,
+    ) -> Result<Option<Match>, String> {
+        let Some((root, rest)) = patterns.split_first() else { return Ok(None) };
+        let bindings = self.body.bindings.iter().enumerate();
+        let values: Vec<Value> = bindings
+            .filter(|(at, _)| !without.contains(at))
+            .flat_map(|(_, binding)| &binding.outputs)
+            .copied()
+            .collect();
+        let mut search = Search { cx: self, found: Match::default(), depth: 0 };
+        let (mut taken, mut tries) = (vec![first], 0);
+        let found =
+            search.value(root, first) && search.together(rest, &values, &mut taken, &mut tries);
         match (found, tries > MAX_TRIES) {
             (true, _) => Ok(Some(search.found)),
             (false, true) => {
