@@ -121,6 +121,14 @@ fn the_examples_of_the_python_module_run() {
     assert!(said.ends_with("done\n"), "{said}");
 }
 
+/// Needs `REFLEX_TVM_PYTHON`.
+#[test]
+fn kernels_of_tensor_expressions_are_those_of_tvm() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python_te.py");
+    let Some(said) = run_python(&[&script]) else { return };
+    assert!(said.ends_with("kernels\ndone\n"), "{said}");
+}
+
 /// The model of the examples as a library.
 fn model(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);

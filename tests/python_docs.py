@@ -10,7 +10,7 @@ import numpy as np
 import tvm_ffi
 
 import reflex
-from reflex import dpl, nn, op
+from reflex import dpl, nn, op, te
 
 MATMUL = """
 @I.ir_module
@@ -24,7 +24,7 @@ class Module:
 def documented():
     """Names and documentation of all functions and methods that users call."""
     yield "register", op.register.__doc__
-    for module, name in [(m, name) for m in (reflex, nn, dpl) for name in m.__all__]:
+    for module, name in [(m, name) for m in (reflex, nn, dpl, te) for name in m.__all__]:
         item = getattr(module, name)
         if not inspect.isclass(item):
             yield name, item.__doc__
@@ -46,11 +46,12 @@ def main():
     finder = doctest.DocTestFinder(exclude_empty=True)
     modules = (
         reflex, reflex._arrays, reflex.exec_builder, reflex.ir, reflex.rpc, reflex.schedule, reflex._trace, nn, op, dpl,
+        te,
     )
     found = [(module, test) for module in modules for test in finder.find(module, module.__name__)]
     for module, test in found:
-        # These two say what they are of by the module's name, and are short without it.
-        own = vars(module) if module in (op, dpl) else {}
+        # Two say what they are of by the module's name, and are short without it; one says `te`.
+        own = vars(module) if module in (op, dpl) else {"te": te}
         globs = dict(own, **shared, program=program, session=program.session())
         test.globs = globs
         result = doctest.DocTestRunner(optionflags=doctest.IGNORE_EXCEPTION_DETAIL).run(test)

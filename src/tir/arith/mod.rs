@@ -19,6 +19,7 @@
 //! ```
 
 mod interval;
+mod iter_map;
 mod linear;
 pub(crate) mod poly;
 mod prove;
@@ -31,6 +32,9 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 
 pub use interval::Interval;
+pub use iter_map::{
+    Coverage, InputIter, IterMap, IterMark, IterSplit, IterSum, MarkSource, detect_iter_map,
+};
 pub use linear::Linear;
 
 use self::poly::Poly;

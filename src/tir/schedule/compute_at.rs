@@ -3,6 +3,7 @@
 use super::access::AccessKind;
 use super::state::{Schedule, ScheduleError, shape_facts};
 use super::tree::{self, conjuncts, is_block, sequence};
+use crate::arith::{Coverage, InputIter, detect_iter_map};
 use crate::{Block, Buffer, Expr, For, IterKind, Stmt, Var};
 
 impl Schedule {
@@ -102,12 +103,19 @@ impl Schedule {
         Ok(())
     }
 
-    /// Whether the loops run every combination of the iterators, as rebuilt ones do. Iterators with
-    /// loops of their own do. Others do if no guard is on them and there are as many combinations as
+    /// Whether the loops run every combination of the iterators, as rebuilt ones do; guards are those that
+    /// iterators are in their domains. Loops and domains of constant extents are looked at as an iterator map. Of others
+    /// iterators with loops of their own do, or if no guard is on them and there are as many combinations as
     /// iterations, since no two iterations are the same instance.
     fn runs_its_domain(&self, path: &[&Stmt], block: &Block) -> bool {
         let users = |v: Var| block.iters.iter().filter(|i| tree::mentions(&i.value, v)).count();
         let loops: Vec<&For> = tree::loops_of(path).filter(|l| users(l.var) > 0).collect();
+        let constant = |l: &&For| Some((l.var, l.min.as_int()?, l.extent.as_int()?));
+        let inputs: Option<Vec<InputIter>> = loops.iter().map(constant).collect();
+        let extents: Option<Vec<i64>> = block.iters.iter().map(|i| i.extent.as_int()).collect();
+        if let (Some(inputs), Some(extents)) = (inputs, extents) {
+            return covers(block, &inputs, &extents);
+        }
         if loops.iter().all(|l| users(l.var) == 1) {
             return true;
         }
@@ -142,4 +150,17 @@ impl Schedule {
         }
         Ok(())
     }
+}
+
+/// Whether the values of the iterators are all of their domains, in every combination.
+fn covers(block: &Block, inputs: &[InputIter], extents: &[i64]) -> bool {
+    let values: Vec<Expr> = block.iters.iter().map(|i| i.value.clone()).collect();
+    let map = detect_iter_map(&values, inputs, &Expr::bool(true), Coverage::Surjective);
+    map.is_ok_and(|map| {
+        map.sums.iter().zip(extents).all(|(sum, extent)| {
+            (sum.step() == 1 || sum.extent() == 1)
+                && sum.base <= 0
+                && sum.base.saturating_add(sum.extent()) >= *extent
+        })
+    })
 }

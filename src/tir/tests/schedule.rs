@@ -586,3 +586,53 @@ fn what_changes_results_is_refused() {
     assert!(s.vectorize(i).unwrap_err().why.contains("not constant"));
     assert!(s.unroll(i).unwrap_err().why.contains("not constant"));
 }
+
+/// Loops that are rebuilt from iterators run all of their domains, so that those before must have.
+#[test]
+fn blocks_that_run_a_part_of_their_domain_stay_where_they_are() {
+    let kernel = |loops: &str, value: &str| {
+        let text = format!(
+            r#"
+@T.prim_func(s_tir=True)
+def part(X: T.Buffer((8,), "float32"), Y: T.Buffer((8,), "float32")):
+    B = T.sblock_alloc_buffer((8,))
+    for i in range(8):
+        with T.sblock("B"):
+            v = T.axis.spatial(8, i)
+            B[v] = X[v] * T.float32(2)
+    for i, j in T.grid({loops}):
+        with T.sblock("C"):
+            v = T.axis.spatial(8, {value})
+            Y[v] = B[v] + T.float32(1)
+"#
+        );
+        let before = reflex_tir::script::parse(&text).unwrap_or_else(|e| panic!("{e}"));
+        let mut s = Schedule::new(before.clone());
+        let at = s.get_loops("B").unwrap()[0];
+        let moved = s.reverse_compute_at("C", at);
+        assert_keeps(&before, &s);
+        moved.map_err(|refused| refused.why)
+    };
+    let part = "its iterators follow each other: its loops run a part of its domain";
+    for (loops, value) in [
+        ("1, 4", "j * 2 + i"),
+        ("2, 3", "i * 4 + j"),
+        ("1, 7", "j + i"),
+        ("1, 7", "j + 1 + i"),
+        ("2, 2", "i + j"),
+        ("2, 4", "(i + j) % 2 * 4 + j"),
+    ] {
+        assert_eq!(kernel(loops, value).unwrap_err(), part, "{value}");
+    }
+    for (loops, value) in [
+        ("2, 4", "i * 4 + j"),
+        ("4, 2", "j * 4 + i"),
+        ("1, 8", "j + i"),
+        ("4, 4", "(i * 4 + j) // 2"),
+        ("8, 2", "i // 2 + j * 4"),
+        // Windows that overlap.
+        ("3, 4", "i * 2 + j"),
+    ] {
+        assert_eq!(kernel(loops, value), Ok(()), "{value}");
+    }
+}
