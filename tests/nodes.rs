@@ -228,9 +228,10 @@ fn stages() -> Vec<String> {
 
 /// Modules with other regions from their nodes: what a block declares is computed anew where it does not name every
 /// buffer that it reads, as from text.
-const REGIONS: [&str; 3] = [
+const REGIONS: [&str; 4] = [
     "composed after fuse_operators",
     "dynamic after fuse_operators",
+    "multinomial after fuse_operators",
     "reduce after fuse_operators",
 ];
 

@@ -49,6 +49,12 @@ impl FuncParser<'_, '_> {
         if let Some(item) = self.pick(name, call)? {
             return Ok(item);
         }
+        if let Some(item) = self.gradient(name, call)? {
+            return Ok(item);
+        }
+        if let Some(item) = self.sample(name, call)? {
+            return Ok(item);
+        }
         if let Some(name) = name.strip_prefix("nn.") {
             return self.nn(name, call);
         }
@@ -56,6 +62,7 @@ impl FuncParser<'_, '_> {
             return self.registered(&def, call);
         }
         match name {
+            "layout_transform" => self.layout_transform(call),
             "where" => {
                 let args = Args::bind(self.source, call, &["condition", "x1", "x2"])?;
                 let operands = self.operands(&args, &["condition", "x1", "x2"])?;

@@ -43,14 +43,8 @@ const REFUSED: [(&str, &[&str]); 8] = [
         ],
     ),
     (
-        "gradients, which are functions of their own",
-        &[
-            "call_tir_with_grad",
-            "grad.avg_pool2d_backward",
-            "grad.max_pool2d_backward",
-            "grad.nll_loss_backward",
-            "grad.take_backward",
-        ],
+        "gradients of windows, and those that a kernel brings",
+        &["call_tir_with_grad", "grad.avg_pool2d_backward", "grad.max_pool2d_backward"],
     ),
     (
         "memory and devices, which are planned here",
@@ -95,7 +89,6 @@ const REFUSED: [(&str, &[&str]); 8] = [
     (
         "detection in images",
         &[
-            "image.grid_sample",
             "vision.all_class_non_max_suppression",
             "vision.get_valid_counts",
             "vision.multibox_transform_loc",
@@ -104,10 +97,7 @@ const REFUSED: [(&str, &[&str]); 8] = [
             "vision.roi_pool",
         ],
     ),
-    (
-        "not composed of what there is",
-        &["layout_transform", "multinomial_from_uniform", "nn.attention_var_len"],
-    ),
+    ("not composed of what there is", &["nn.attention_var_len"]),
 ];
 
 /// A program that calls an operator with one tensor.

@@ -237,6 +237,46 @@ def composed_operators():
     ]
 
 
+def gradients_and_samples():
+    """Cases with random numbers of their own, so that those before stay."""
+    own = np.random.default_rng(12)
+
+    def f32(*shape):
+        return np.round(own.standard_normal(shape), 3).astype("float32")
+
+    yield "gradients", [f32(3, 2), f32(3, 4), i64(1, 3), f32(2, 4), i64(2, 2), f32(5), f32(3),
+                        i64(4, 4, 0), f32(), i64(1, 0, 3), np.abs(f32(4)), f32(2, 4, 3),
+                        np.array([[1, 0, 3], [2, 2, 1]]), f32(2, 3), f32(4), np.array(2)], \
+        lambda g, m, i, h, j, v, w, k, one, t, c, q, u, e, r, s: [
+            op.grad.take_backward(g, m, i, 1), op.grad.take_backward(h, m, j, 0),
+            op.grad.take_backward(w, v, k, None),
+            op.grad.nll_loss_backward(one, m, t, c, "mean", -100),
+            op.grad.nll_loss_backward(one, m, t, c, "sum", 3),
+            op.grad.nll_loss_backward(w, m, t, None, "none", 1),
+            op.grad.nll_loss_backward(one, q, u, c, "mean", 2),
+            op.grad.nll_loss_backward(e, q, u, c, "none", -100),
+            op.grad.nll_loss_backward(one, r, s, c, "mean", -100),
+        ]
+    grid = (own.random((2, 2, 3, 5)) * 2.6 - 1.3).astype("float32")
+    modes = [(m, p, a) for m in ("bilinear", "nearest") for p in ("zeros", "border") for a in (True, False)]
+    yield "grid_sample", [f32(2, 3, 4, 6), grid], lambda x, g: [
+        op.image.grid_sample(x, g, m, "NCHW", p, a) for m, p, a in modes
+    ]
+    yield "layout_transform", [f32(4, 6), f32(2, 8, 3), f32(10, 3)], lambda x, y, z: [
+        op.layout_transform(x, lambda i, j: (j, i)), op.layout_transform(x, lambda i, j: (i * 6 + j,)),
+        op.layout_transform(y, lambda n, c, h: (n, c // 4, h, c % 4)),
+        op.layout_transform(z, lambda i, j: (i // 4, j, i % 4), 2.0),
+        op.layout_transform(x, lambda i, j: ((i * 6 + j) // 8, (i * 6 + j) % 8)),
+        op.layout_transform(y, lambda n, c, h: (c // 2, n * 3 + h, c % 2)),
+    ]
+    prob = own.random((3, 5)).astype("float32")
+    prob /= prob.sum(1, keepdims=True)
+    uniform = own.random((6, 1)).astype("float32")
+    yield "multinomial", [prob, uniform, np.array([[0], [1], [2], [0], [2], [2]])], lambda p, u, i: [
+        op.multinomial_from_uniform(p, u, i, "int64"), op.multinomial_from_uniform(p, u, i, "int32"),
+    ]
+
+
 def by_numpy(x, y, z, image):
     """What TVM has no code for: `ewise_fma`, `nn.pixel_shuffle` and `builtin.stop_lift_params`."""
     n, c, h, w = image.shape
@@ -459,6 +499,8 @@ def main():
     beyond = build(arrays, lambda x, y, z, image: [
         op.ewise_fma(x, y, z), op.nn.pixel_shuffle(image, 2), op.builtin.stop_lift_params(x)])
     write(out, "beyond", beyond, [arrays], by_numpy)
+    for name, arrays, body in gradients_and_samples():
+        write(out, name, build(arrays, body), [arrays])
     names = sorted(n for n in tvm.ir.Op.list_op_names() if n.startswith("relax."))
     with open(f"{out}/operators.txt", "w") as file:
         file.write("\n".join(names) + "\n")

@@ -42,8 +42,20 @@ pub(super) fn accept(source: Source<'_>, e: &Py) -> Result<()> {
         Py::BoolOp(b) => all(&b.values),
         Py::Compare(c) => accept(source, &c.left).and_then(|()| all(&c.comparators)),
         Py::If(i) => [&i.test, &i.body, &i.orelse].into_iter().try_for_each(|e| accept(source, e)),
+        Py::Lambda(l) if lambda_names(l).is_some() => accept(source, &l.body),
         _ => unsupported(source, e),
     }
+}
+
+/// The parameters of a lambda that has plain ones alone, as index maps do.
+fn lambda_names(lambda: &ast::ExprLambda) -> Option<Vec<&str>> {
+    let Some(params) = &lambda.parameters else { return Some(vec![]) };
+    let plain = params.posonlyargs.is_empty()
+        && params.kwonlyargs.is_empty()
+        && params.vararg.is_none()
+        && params.kwarg.is_none()
+        && params.args.iter().all(|p| p.default.is_none());
+    plain.then(|| params.args.iter().map(|p| p.parameter.name.as_str()).collect())
 }
 
 /// Prints expressions, with the names in `names` replaced.
@@ -109,6 +121,12 @@ impl ExprPrinter<'_> {
                 let test = self.operand(&i.test, Precedence::Or);
                 let otherwise = self.inner(&i.orelse);
                 (format!("{then} if {test} else {otherwise}"), Precedence::Choice)
+            }
+            Py::Lambda(l) => {
+                let names = lambda_names(l).unwrap_or_default();
+                let names: Vec<String> = names.into_iter().map(|name| self.name(name)).collect();
+                let body = self.inner(&l.body);
+                (format!("lambda {}: {body}", names.join(", ")), Precedence::Choice)
             }
             // Nothing else is accepted.
             _ => atom(self.source.shown(e)),
