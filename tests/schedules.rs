@@ -195,3 +195,11 @@ fn a_kernel_is_scheduled_by_hand_from_python() {
     assert!(said.contains("sch.reverse_compute_at("), "{said}");
     assert!(said.ends_with("done\n"), "{said}");
 }
+
+#[test]
+fn a_kernel_is_tensorized_from_python() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/tensor_intrin.py");
+    let Some(said) = run_python(&[&example]) else { return };
+    assert!(said.starts_with("refused: element 0 of `C` differs\nsch.tensorize("), "{said}");
+    assert!(said.ends_with("done\n"), "{said}");
+}
