@@ -366,6 +366,59 @@ impl Detector {
 }
 
 impl IterMap {
+    /// The inputs of a point of indices, for a map that is [one to one](Coverage::Bijective); TVM's
+    /// `inverse_affine_iter_map`. `firsts` has the first value of each input.
+    ///
+    /// ```
+    /// use reflex_tir::arith::{Coverage, detect_iter_map};
+    /// use reflex_tir::{Expr, PrimFunc};
+    /// let mut f = PrimFunc::new("f");
+    /// let [i, j, a] = ["i", "j", "a"].map(|name| f.new_var(name));
+    /// let fused = Expr::var(i) * 8 + j;
+    /// let map = detect_iter_map(&[fused], &[(i, 0, 4), (j, 0, 8)], &Expr::bool(true), Coverage::Bijective)?;
+    /// let a = Expr::var(a);
+    /// assert_eq!(map.inverse(&[a.clone()], &[0, 0]), [a.clone().floordiv(8), a.floormod(8)]);
+    /// # Ok::<(), String>(())
+    /// ```
+    pub fn inverse(&self, point: &[Expr], firsts: &[i64]) -> Vec<Expr> {
+        let mut values: Vec<Expr> = vec![Expr::i64(0); self.marks.len()];
+        for (sum, at) in self.sums.iter().zip(point) {
+            let number = if sum.base == 0 { at.clone() } else { at.clone() - sum.base };
+            self.take_apart(&sum.splits, number, sum.extent(), &mut values);
+        }
+        // Sums come after their terms.
+        for (mark, data) in self.marks.iter().enumerate().rev() {
+            if let MarkSource::Sum(terms) = &data.source {
+                let value = values[mark].clone();
+                self.take_apart(terms, value, data.extent, &mut values);
+            }
+        }
+        let of = |(first, value): (&i64, Expr)| if *first == 0 { value } else { value + *first };
+        firsts.iter().zip(values).map(of).collect()
+    }
+
+    /// Adds the digits of a number to the marks that they are of.
+    fn take_apart(&self, splits: &[IterSplit], number: Expr, extent: i64, values: &mut [Expr]) {
+        for split in splits {
+            let mut digit = number.clone();
+            if split.scale != 1 {
+                digit = digit.floordiv(split.scale);
+            }
+            if split.scale.saturating_mul(split.extent)
+                < extent.saturating_mul(splits[splits.len() - 1].scale)
+            {
+                digit = digit.floormod(split.extent);
+            }
+            if split.lower_factor != 1 {
+                digit = digit * split.lower_factor;
+            }
+            values[split.mark] = match values[split.mark].as_int() {
+                Some(0) => digit,
+                _ => values[split.mark].clone() + digit,
+            };
+        }
+    }
+
     /// Bounded sums must be used as they are: their terms alone have no box of values.
     fn require_constraints(&self, constraints: &[(Vec<IterSplit>, usize)]) -> Result<(), String> {
         let used = |mark: usize| self.sums.iter().flat_map(|s| &s.splits).any(|s| s.mark == mark);

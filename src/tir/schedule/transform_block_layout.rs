@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use super::state::{Schedule, ScheduleError, shape_facts};
 use super::transform_layout::IndexMap;
 use super::tree;
-use crate::arith::Analyzer;
+use crate::arith::{Analyzer, Coverage, InputIter, IterMap, detect_iter_map};
 use crate::{BinOp, Block, BlockIter, Expr, ExprKind, ForKind, IterKind, Stmt, Var};
 
 /// A part of an old iterator: all of it, what a division leaves, or the rest.
@@ -23,7 +23,8 @@ impl Schedule {
     /// the image of its iterators, with a loop for each.
     ///
     /// Needs a map whose results are sums of iterators and of their quotients and rests by constants, each at its
-    /// place as the digits of a number (`i * 8 + j // 2`), with every part of every iterator once; a block that is alone
+    /// place as the digits of a number (`i * 8 + j // 2`), with every part of every iterator once, or, where all extents are
+    /// constant, any [iterator map](crate::arith::detect_iter_map) that is one to one; a block that is alone
     /// in serial loops, one for each iterator; and reduction iterators that run in the same order as before.
     pub fn transform_block_layout(
         &mut self,
@@ -46,11 +47,11 @@ impl Schedule {
         }
         let point: Vec<Expr> = block.iters.iter().map(|i| i.var.into()).collect();
         let image = map(&point);
-        let Some(inverse) = Inverse::of(&block, &image, &facts) else {
+        let Some(inverse) = WayBack::of(&block, &image, &facts) else {
             return Err(refuse(self, "the map is not shown to be one to one"));
         };
         let mut iters = vec![];
-        for (at, (result, extent)) in image.iter().zip(&inverse.extents).enumerate() {
+        for (at, (result, extent)) in image.iter().zip(inverse.extents()).enumerate() {
             let kinds = block.iters.iter().filter(|i| tree::mentions(result, i.var));
             let kinds: Vec<IterKind> = kinds.map(|i| i.kind).collect();
             let kind = kinds.first().copied().unwrap_or(IterKind::Spatial);
@@ -62,7 +63,7 @@ impl Schedule {
             iters.push(BlockIter { var, extent: extent.clone(), kind, value: outer.into() });
         }
         let new: Vec<Expr> = iters.iter().map(|i| i.var.into()).collect();
-        let old = inverse.at(&new);
+        let old = inverse.at(&new, block.iters.len());
         let mut inside = shape_facts(&self.func);
         for iter in &iters {
             inside.bind(iter.var, Expr::i64(0), iter.extent.clone());
@@ -82,7 +83,7 @@ impl Schedule {
         });
         self.func.body = tree::replace_loop(&self.func.body, outermost, |_| nest.clone());
         self.injective.remove(name);
-        let to: Vec<String> = inverse.extents.iter().map(|n| self.text(n)).collect();
+        let to: Vec<String> = inverse.extents().iter().map(|n| self.text(n)).collect();
         self.note(format!("transform_block_layout {name} -> [{}]", to.join(", ")));
         Ok(())
     }
@@ -114,6 +115,43 @@ fn rank(iters: &[BlockIter], at: &[Expr]) -> Expr {
 }
 
 /// The way back from the results of a map to its arguments.
+enum WayBack {
+    /// Of parts of iterators, whose extents may be symbols.
+    Parts(Inverse),
+    /// Of constant extents, which are those of the results.
+    Map(IterMap, Vec<Expr>),
+}
+
+impl WayBack {
+    fn of(block: &Block, image: &[Expr], facts: &Analyzer) -> Option<WayBack> {
+        if let Some(parts) = Inverse::of(block, image, facts) {
+            return Some(WayBack::Parts(parts));
+        }
+        let input = |i: &BlockIter| Some((i.var, 0, i.extent.as_int()?));
+        let inputs: Vec<InputIter> = block.iters.iter().map(input).collect::<Option<_>>()?;
+        let map = detect_iter_map(image, &inputs, &Expr::bool(true), Coverage::Bijective).ok()?;
+        let digits = map.sums.iter().all(|s| s.base == 0 && (s.step() == 1 || s.extent() == 1));
+        let extents = map.sums.iter().map(|s| Expr::i64(s.extent())).collect();
+        digits.then_some(WayBack::Map(map, extents))
+    }
+
+    fn extents(&self) -> &[Expr] {
+        match self {
+            WayBack::Parts(parts) => &parts.extents,
+            WayBack::Map(_, extents) => extents,
+        }
+    }
+
+    /// The arguments of a point of results.
+    fn at(&self, results: &[Expr], count: usize) -> Vec<Expr> {
+        match self {
+            WayBack::Parts(parts) => parts.at(results),
+            WayBack::Map(map, _) => map.inverse(results, &vec![0; count]),
+        }
+    }
+}
+
+/// The way back where results are sums of parts of iterators.
 struct Inverse {
     /// The extents of the results.
     extents: Vec<Expr>,

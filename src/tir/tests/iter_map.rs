@@ -168,6 +168,13 @@ fn check(case: &Case, map: &IterMap, coverage: Coverage) {
     }
     if coverage == Coverage::Bijective {
         assert!(seen.values().all(|n| *n == 1), "{text:?} over {:?}: {map:?}", inputs());
+        let indices: Vec<Expr> = case.indices.iter().map(|(e, _)| e.clone()).collect();
+        let back = map.inverse(&indices, &vec![0; case.inputs.len()]);
+        for (point, (input, e)) in
+            points.iter().flat_map(|p| case.inputs.iter().zip(&back).map(move |b| (p, b)))
+        {
+            assert_eq!(value(e, point), point[&input.0], "{text:?} over {:?}: {map:?}", inputs());
+        }
     }
 }
 

@@ -386,7 +386,22 @@ fn index_maps_of_blocks_cached_indices_and_updates_in_place() {
         f.finish()
     };
     let product = || matmul(6.into(), 8.into(), 12.into());
-    let cases: [(reflex_tir::PrimFunc, &str, &[&str]); 8] = [
+    let cases: [(reflex_tir::PrimFunc, &str, &[&str]); 11] = [
+        (
+            product(),
+            "sch.transform_block_layout(b0, lambda i, j, k: ((i * 8 + j) // 12, (i * 8 + j) % 12, k))",
+            &["T.grid(4, 12, 12)"],
+        ),
+        (
+            product(),
+            "sch.transform_block_layout(b0, lambda i, j, k: (i, j // 4, j // 2 % 2, j % 2, k))",
+            &["T.grid(6, 2, 2, 2, 12)"],
+        ),
+        (
+            product(),
+            "sch.transform_block_layout(b0, lambda i, j, k: (j, i, k // 4, k // 2 % 2, k % 2))",
+            &["T.grid(8, 6, 3, 2, 2)"],
+        ),
         (
             product(),
             "sch.transform_block_layout(b0, lambda i, j, k: (j // 4, i, j % 4, k))",
