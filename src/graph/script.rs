@@ -53,6 +53,7 @@ mod ops;
 mod packed;
 mod parser;
 mod pick;
+mod pool_gradient;
 mod reflex_ops;
 mod registered;
 mod sample;

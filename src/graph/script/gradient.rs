@@ -19,7 +19,7 @@ impl FuncParser<'_, '_> {
         Ok(Some(match name {
             "grad.take_backward" => self.take_backward(call)?,
             "grad.nll_loss_backward" => self.nll_loss_backward(call)?,
-            _ => return Ok(None),
+            _ => return self.pool_gradient(name, call),
         }))
     }
 

@@ -42,10 +42,7 @@ const REFUSED: [(&str, &[&str]); 8] = [
             "dist.redistribute_replica_to_shard",
         ],
     ),
-    (
-        "gradients of windows, and those that a kernel brings",
-        &["call_tir_with_grad", "grad.avg_pool2d_backward", "grad.max_pool2d_backward"],
-    ),
+    ("gradients that a kernel brings", &["call_tir_with_grad"]),
     (
         "memory and devices, which are planned here",
         &[

@@ -269,6 +269,17 @@ def gradients_and_samples():
         op.layout_transform(x, lambda i, j: ((i * 6 + j) // 8, (i * 6 + j) % 8)),
         op.layout_transform(y, lambda n, c, h: (c // 2, n * 3 + h, c % 2)),
     ]
+    tied = np.round(f32(1, 2, 5, 6))
+    yield "pool_gradients", [f32(2, 3, 6, 8), f32(2, 3, 3, 4), f32(2, 3, 6, 8), tied, f32(1, 2, 5, 6), f32(2, 3, 3, 3)], \
+        lambda x, g, h, t, u, d: [
+            op.grad.max_pool2d_backward(g, x, (2, 2), (2, 2)),
+            op.grad.max_pool2d_backward(h, x, (3, 3), (1, 1), (1, 1, 1, 1)),
+            op.grad.max_pool2d_backward(u, t, (3, 3), (1, 1), (1, 1, 1, 1)),
+            op.grad.avg_pool2d_backward(g, x, (2, 2), (2, 2)),
+            op.grad.avg_pool2d_backward(h, x, (3, 3), (1, 1), (1, 1, 1, 1)),
+            op.grad.avg_pool2d_backward(h, x, (3, 3), (1, 1), (1, 1, 1, 1), count_include_pad=True),
+            op.grad.avg_pool2d_backward(d, x, (2, 4), (2, 2)),
+        ]
     prob = own.random((3, 5)).astype("float32")
     prob /= prob.sum(1, keepdims=True)
     uniform = own.random((6, 1)).astype("float32")
