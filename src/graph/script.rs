@@ -56,6 +56,7 @@ mod pick;
 mod pool_gradient;
 mod reflex_ops;
 mod registered;
+mod roi;
 mod sample;
 mod shape;
 mod signature;

@@ -36,6 +36,7 @@ impl FuncParser<'_, '_> {
     ) -> Result<Option<ParsedValue>> {
         Ok(Some(match name {
             "image.grid_sample" => self.grid_sample(call)?,
+            "vision.roi_align" => self.roi_align(call)?,
             "multinomial_from_uniform" => self.multinomial(call)?,
             _ => return Ok(None),
         }))

@@ -90,7 +90,6 @@ const REFUSED: [(&str, &[&str]); 8] = [
             "vision.get_valid_counts",
             "vision.multibox_transform_loc",
             "vision.non_max_suppression",
-            "vision.roi_align",
             "vision.roi_pool",
         ],
     ),

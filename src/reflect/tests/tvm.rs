@@ -14,9 +14,10 @@ use reflex_node::json;
 use tvm::{python, script};
 
 /// Texts that TVM does not read, and why.
-const UNREAD: [(&str, &str); 5] = [
+const UNREAD: [(&str, &str); 6] = [
     ("composed", "operators of Reflex"),
     ("cubes", "operators of Reflex"),
+    ("pool_gradients", "operators of Reflex"),
     ("relax-constants", "`R.const(\"inf\", \"float32\")`"),
     ("other_names", "an index of a buffer without dimensions"),
     ("tensorize", "matrix registers"),

@@ -269,6 +269,12 @@ def gradients_and_samples():
         op.layout_transform(x, lambda i, j: ((i * 6 + j) // 8, (i * 6 + j) % 8)),
         op.layout_transform(y, lambda n, c, h: (c // 2, n * 3 + h, c % 2)),
     ]
+    rois = np.array([[0, 1, 1, 5, 6], [1, -2, 0, 7.5, 20], [1, 3, 2, 3.2, 2.1], [0, 0.5, 12, 6, 15]], "float32")
+    yield "roi_align", [f32(2, 3, 8, 9), rois], lambda x, r: [
+        op.vision.roi_align(x, r, (2, 3), scale, samples, aligned, "NCHW", mode)
+        for scale, samples, aligned, mode in (
+            (1.0, 2, False, "avg"), (0.5, 3, True, "avg"), (1.0, 2, False, "max"), (0.25, 1, True, "max"))
+    ]
     tied = np.round(f32(1, 2, 5, 6))
     yield "pool_gradients", [f32(2, 3, 6, 8), f32(2, 3, 3, 4), f32(2, 3, 6, 8), tied, f32(1, 2, 5, 6), f32(2, 3, 3, 3)], \
         lambda x, g, h, t, u, d: [
