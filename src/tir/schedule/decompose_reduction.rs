@@ -3,7 +3,7 @@
 use super::access;
 use super::state::{Schedule, ScheduleError};
 use super::tree::{self, conjuncts, loops_between, splice_before};
-use crate::{Block, Expr, For, IterKind, Stmt, Var};
+use crate::{Block, Expr, For, Stmt, Var};
 
 impl Schedule {
     /// `for i { for k { init { X[i] = 0 }; X[i] += f(i, k) } }` becomes, at loop `k`,
@@ -20,9 +20,7 @@ impl Schedule {
         let Some(init) = block.init.clone() else {
             return Err(refuse("it has no init"));
         };
-        if block.iters.iter().any(|i| i.kind == IterKind::Opaque) {
-            return Err(refuse("it has an opaque iterator"));
-        }
+        self.require_no_opaque("decompose_reduction", &block)?;
         let path = self.path_to_block("decompose_reduction", name)?;
         let from = path.iter().position(|s| matches!(s, Stmt::For(l) if l.var == at));
         let Some(from) = from else {

@@ -3,7 +3,7 @@
 use super::compute_inline::loads;
 use super::state::{Schedule, ScheduleError};
 use super::tree::{self, is_block};
-use crate::{BinOp, Block, Buffer, Expr, ExprKind, Intrin, IterKind, Stmt, Var};
+use crate::{BinOp, Block, BlockIter, Buffer, Expr, ExprKind, Intrin, IterKind, Stmt, Var};
 
 impl Schedule {
     /// `for i { for k { init { X[i] = 0 }; X[i] += f(i, k) } }; for i { Y[i] = X[i] + b(i) }` becomes
@@ -27,26 +27,9 @@ impl Schedule {
         let refuse = |why: &str| self.refuse(NAME, epilogue, why);
         let (partial, at) = self.sum_from_zero(&sum).map_err(|why| refuse(&why))?;
         let (out, out_at, value) = self.single_store(NAME, &last)?;
-        let data = &self.func.buffers[partial];
         let (from, bias) = bias(value, partial).map_err(refuse)?;
-        let iterators = last.init.is_none() && last.iters.len() == at.len();
-        let of_last: Option<Vec<Var>> = from.iter().map(Expr::as_var).collect();
-        let of_last = of_last.filter(|vars| {
-            let own = |i: &crate::BlockIter| {
-                i.kind == IterKind::Spatial && vars.iter().filter(|v| **v == i.var).count() == 1
-            };
-            iterators && vars.len() == at.len() && last.iters.iter().all(own)
-        });
-        let Some(of_last) = of_last else {
-            return Err(refuse("it does not read the sum at its own iterators, each once"));
-        };
-        let extent = |block: &Block, v: Var| {
-            block.iters.iter().find(|i| i.var == v).map(|i| i.extent.clone())
-        };
-        if at.iter().zip(&of_last).any(|(a, b)| extent(&sum, *a) != extent(&last, *b)) {
-            return Err(refuse("it runs over other elements than the sum"));
-        }
-        if data.dtype != self.func.buffers[out].dtype {
+        let of_last = iterators(&sum, &at, &last, &from).map_err(refuse)?;
+        if self.func.buffers[partial].dtype != self.func.buffers[out].dtype {
             return Err(refuse("its result has another type than the sum"));
         }
         if !self.show_injective(&last) {
@@ -126,6 +109,30 @@ impl Schedule {
         });
         at.map(|at| (buffer, at))
             .ok_or_else(|| format!("`{name}` does not write at its spatial iterators, each once"))
+    }
+}
+
+/// The iterators of `last` at which it reads the sum, whose own ones are `at`: all of them, over the same elements.
+fn iterators(
+    sum: &Block,
+    at: &[Var],
+    last: &Block,
+    from: &[Expr],
+) -> Result<Vec<Var>, &'static str> {
+    let own = |i: &BlockIter, vars: &[Var]| {
+        i.kind == IterKind::Spatial && vars.iter().filter(|v| **v == i.var).count() == 1
+    };
+    let vars: Option<Vec<Var>> = from.iter().map(Expr::as_var).collect();
+    let vars = vars.filter(|vars| {
+        let counts = [last.iters.len(), vars.len()];
+        last.init.is_none() && counts == [at.len(); 2] && last.iters.iter().all(|i| own(i, vars))
+    });
+    let vars = vars.ok_or("it does not read the sum at its own iterators, each once")?;
+    let extent =
+        |block: &Block, v: Var| block.iters.iter().find(|i| i.var == v).map(|i| i.extent.clone());
+    match at.iter().zip(&vars).all(|(a, b)| extent(sum, *a) == extent(last, *b)) {
+        true => Ok(vars),
+        false => Err("it runs over other elements than the sum"),
     }
 }
 

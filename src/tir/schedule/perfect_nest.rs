@@ -49,9 +49,7 @@ impl Schedule {
         let refuse = |why: &str| self.refuse(primitive, name, why);
         let path = self.path_to_block(primitive, name)?;
         let block = self.get_block(name)?.clone();
-        if block.iters.iter().any(|i| i.kind == IterKind::Opaque) {
-            return Err(refuse("it has an opaque iterator"));
-        }
+        self.require_no_opaque(primitive, &block)?;
         let Some(from) = path.iter().position(|s| matches!(s, Stmt::For(l) if l.var == at)) else {
             return Err(refuse("the loop is not around it"));
         };
@@ -102,6 +100,18 @@ impl Schedule {
         let nest = PerfectNest { loops, block, facts, reduction_guards, spatial_guards };
         self.require_own_elements(primitive, &nest)?;
         Ok(nest)
+    }
+
+    /// Refuses iterators that neither choose an element nor count a reduction.
+    pub(super) fn require_no_opaque(
+        &self,
+        primitive: &'static str,
+        block: &Block,
+    ) -> Result<(), ScheduleError> {
+        match block.iters.iter().any(|i| i.kind == IterKind::Opaque) {
+            true => Err(self.refuse(primitive, &block.name, "it has an opaque iterator")),
+            false => Ok(()),
+        }
     }
 
     /// The loops from `at` inwards that lie directly around each other, all serial from 0 and of
