@@ -419,6 +419,31 @@ def quantised_products():
          [("x", f32(3, 7)), ("S", np.abs(f32(3)) + 0.01), ("Z", u8(3))], axis=0)
 
 
+def quantised_lstm():
+    """Weights of both signs and scales of both ranks; directions, lengths, peepholes, states."""
+    t, n, i, h = 5, 1, 7, 6
+
+    def case(name, make, directions=1, columns=False, batch=n, tail=(None,) * 5, **attributes):
+        rows = (directions, 4 * h) if columns else (directions,)
+        scales = [np.abs(f32(*rows, scale=0.01)) + np.float32(0.002) for _ in range(2)]
+        zeros = [ints(100, 150, *rows, dtype=np.uint8) if make is u8 else np.zeros(rows, np.int8) for _ in range(2)]
+        Case(f"dynamic_quantize_lstm_{name}", "DynamicQuantizeLSTM",
+             [("x", f32(t, batch, i)), ("W", make(directions, i, 4 * h)), ("R", make(directions, h, 4 * h)), *tail,
+              ("Ws", scales[0]), ("Wz", zeros[0]), ("Rs", scales[1]), ("Rz", zeros[1])],
+             outputs=3, hidden_size=h, **attributes)
+
+    bias = lambda d: ("B", f32(d, 8 * h))
+    case("s8", s8)
+    case("u8", u8, tail=(bias(1), None, None, None, None))
+    case("columns", s8, columns=True, tail=(bias(1), None, None, None, None))
+    case("reverse", s8, direction="reverse")
+    case("both", s8, directions=2, columns=True, direction="bidirectional",
+         tail=(bias(2), None, ("h", f32(2, n, h)), ("c", f32(2, n, h)), None))
+    case("batch", s8, batch=3, tail=(bias(1), None, ("h", f32(1, 3, h)), ("c", f32(1, 3, h)), None))
+    case("peephole", s8, tail=(bias(1), None, None, None, ("P", f32(1, 3 * h))))
+    case("lengths", s8, batch=2, tail=(bias(1), ("lengths", np.array([5, 3], np.int32)), None, None, None))
+
+
 def packed_blocks():
     """Weights that fill panels of columns, so that they stay packed; one row, few, and many."""
     n = 40
@@ -441,7 +466,7 @@ def main():
     out = sys.argv[1]
     shutil.rmtree(out, ignore_errors=True)
     for make in (activations, norms, embeddings, rotary, products, blocks, multi_head, merged,
-                 group_query, qlinear, quantised_products, packed_blocks):
+                 group_query, qlinear, quantised_products, quantised_lstm, packed_blocks):
         make()
     failed = 0
     for case in CASES:

@@ -1,16 +1,62 @@
-//! LSTM layers step by step: with peephole weights, and over sequences of different lengths.
+//! LSTM layers step by step: with peephole weights, over sequences of different lengths, and with
+//! dynamically quantised operands.
 //!
-//! The layers of graph IR have neither. The products with the inputs are one matrix multiplication
+//! The layers of graph IR have none of these. The products with the inputs are one matrix multiplication
 //! before the loop; past its end a sequence keeps its state, and its outputs are zero.
 
 use reflex_graph::{Binary, RnnActivation, RnnAttrs, RnnDir, Unary};
 use reflex_tir::{DType, Expr};
 
 use super::index::mirrored;
+use super::integer_products::{Quantised, int_matmul};
 use super::iterate::{Iterated, iterate};
+use super::quant::dynamically_quantized;
 use crate::context::ImportContext;
 use crate::error::{Result, invalid};
 use crate::value::Tensor;
+
+/// The weights of the products with an input or a state.
+pub(super) enum Weights {
+    /// `[directions, 4 * hidden, depth]`; `[depth, 4 * hidden]` of one direction.
+    Float(Tensor),
+    /// 8-bit integers: `[directions, depth, 4 * hidden]`, or without `directions`. Scales and zero points are
+    /// `[directions]` or `[directions, 4 * hidden]`. The other factor is quantised over its own range.
+    Quantised { x: Tensor, scale: Tensor, zero_point: Tensor },
+}
+
+impl Weights {
+    fn of_direction(&self, cx: &mut ImportContext, at: i64) -> Result<Weights> {
+        let mut part = |x: &Tensor| {
+            let part = cx.slice(x, 0, &Expr::i64(at), &Expr::i64(1))?;
+            cx.squeeze(&part, &[0])
+        };
+        match self {
+            Weights::Float(x) => {
+                let x = part(x)?;
+                Ok(Weights::Float(cx.transpose(&x, &[1, 0])?))
+            }
+            Weights::Quantised { x, scale, zero_point } => {
+                let (x, scale, zero_point) = (part(x)?, part(scale)?, part(zero_point)?);
+                Ok(Weights::Quantised { x, scale, zero_point })
+            }
+        }
+    }
+
+    /// The product of `x` and the weights of a direction.
+    fn times(&self, cx: &mut ImportContext, x: &Tensor) -> Result<Tensor> {
+        match self {
+            Weights::Float(w) => cx.matmul(x, w),
+            Weights::Quantised { x: w, scale, zero_point } => {
+                let [x, x_scale, x_zero] = dynamically_quantized(cx, x)?;
+                let x = Quantised { x: &x, zero_point: Some(&x_zero) };
+                let sum = int_matmul(cx, x, Quantised { x: w, zero_point: Some(zero_point) })?;
+                let scale = cx.mul(&x_scale, scale)?;
+                let sum = cx.cast(&sum, scale.dtype())?;
+                cx.mul(&sum, &scale)
+            }
+        }
+    }
+}
 
 /// Operands of a layer beyond those of [`reflex_graph::Op::Rnn`].
 pub(super) struct Extras<'a> {
@@ -22,8 +68,7 @@ pub(super) struct Extras<'a> {
 
 /// One direction of a layer.
 struct Direction {
-    /// Recurrence weights `[hidden, 4 * hidden]`.
-    recurrence: Tensor,
+    recurrence: Weights,
     /// Weights of the gates i, o, f, `[hidden]` each.
     peepholes: Option<[Tensor; 3]>,
     activations: [RnnActivation; 3],
@@ -33,10 +78,12 @@ struct Direction {
     lengths: Option<Tensor>,
 }
 
-/// `y [t, directions, n, hidden]`, and the last hidden and cell states. `args` are x, w, r, b, h0, c0.
+/// `y [t, directions, n, hidden]`, and the last hidden and cell states. `weights` are those of the inputs and of
+/// the state, `args` are x, b, h0, c0.
 pub(super) fn layer(
     cx: &mut ImportContext,
     attrs: &RnnAttrs,
+    weights: [&Weights; 2],
     args: &[Tensor],
     extras: &Extras<'_>,
 ) -> Result<Vec<Tensor>> {
@@ -78,15 +125,17 @@ pub(super) fn layer(
             Some(lengths) => Some(cx.unsqueeze(lengths, &[1])?),
             None => None,
         };
+        let [inputs, recurrence] = weights;
+        let inputs = inputs.of_direction(cx, at as i64)?;
         let direction = Direction {
-            recurrence: cx.transpose(&own[2], &[1, 0])?,
+            recurrence: recurrence.of_direction(cx, at as i64)?,
             peepholes,
             activations: [f, g, h],
             clip: attrs.clip,
             hidden: attrs.hidden,
             lengths,
         };
-        let [y, h, c] = direction.run(cx, &own)?;
+        let [y, h, c] = direction.run(cx, &inputs, &own)?;
         let y = if *reverse { mirrored(cx, &y, &whole, 1, 0)? } else { y };
         for (list, (value, axis)) in results.iter_mut().zip([(y, 1), (h, 0), (c, 0)]) {
             list.push(cx.unsqueeze(&value, &[axis])?);
@@ -113,14 +162,18 @@ fn gate_weights(
 
 impl Direction {
     /// `y [t, n, hidden]` and the last states `[n, hidden]`.
-    fn run(&self, cx: &mut ImportContext, args: &[Tensor]) -> Result<[Tensor; 3]> {
-        let [x, w, _, b, h, c] = args else { return Err(invalid("six operands")) };
+    fn run(
+        &self,
+        cx: &mut ImportContext,
+        weights: &Weights,
+        args: &[Tensor],
+    ) -> Result<[Tensor; 3]> {
+        let [x, b, h, c] = args else { return Err(invalid("four operands")) };
         let width = Expr::i64(4 * self.hidden);
         let input_bias = cx.slice(b, 0, &Expr::i64(0), &width)?;
         let state_bias = cx.slice(b, 0, &width, &width)?;
         let bias = cx.add(&input_bias, &state_bias)?;
-        let w = cx.transpose(w, &[1, 0])?;
-        let inputs = cx.matmul(x, &w)?;
+        let inputs = weights.times(cx, x)?;
         let inputs = cx.add(&inputs, &bias)?;
         let steps = x.shape()[0].clone();
         let done = iterate(cx, &steps, &[h.clone(), c.clone()], |cx, at, carried| {
@@ -139,7 +192,7 @@ impl Direction {
     ) -> Result<Iterated> {
         let (h, c) = (&carried[0], &carried[1]);
         let input = cx.take(inputs, at, 0)?;
-        let product = cx.matmul(h, &self.recurrence)?;
+        let product = self.recurrence.times(cx, h)?;
         let gates = cx.add(&product, &input)?;
         let size = Expr::i64(self.hidden);
         let mut parts = vec![];

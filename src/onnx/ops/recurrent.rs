@@ -21,42 +21,106 @@ pub(super) const TABLE: Table = &[
 
 fn layer(cx: &mut ImportContext, call: &Call, cell: RnnCell) -> Result<Vec<OnnxValue>> {
     let is_lstm = cell == RnnCell::Lstm;
-    let batch_first = call.flag("layout")?;
+    let [w, r] = weights(call)?;
+    let attrs = attributes(call, cell, &r.shape()[2])?;
+    let peepholes = if is_lstm { call.opt(7)? } else { None };
+    let mut args = Operands::of(cx, call, &attrs, &w.shape()[1])?;
+    let lengths = args.lengths.take();
+    let results = match lengths {
+        lengths if is_lstm && (lengths.is_some() || peepholes.is_some()) => {
+            let [w, r] = [w, r].map(|w| lstm::Weights::Float(w.clone()));
+            let extras = lstm::Extras { peepholes, lengths };
+            lstm::layer(cx, &attrs, [&w, &r], &args.list, &extras)?
+        }
+        lengths => {
+            args.list.splice(1..1, [w.clone(), r.clone()]);
+            match lengths {
+                Some(lengths) => sequence_lens::layer(cx, &attrs, &args.list, lengths)?,
+                None => cx.ops(Op::Rnn(attrs), &args.list.iter().collect::<Vec<_>>())?,
+            }
+        }
+    };
+    arranged(cx, call, results)
+}
+
+/// com.microsoft's DynamicQuantizeLSTM: inputs and state are quantised over their own ranges, the inputs at once and
+/// the state in each step.
+pub(super) fn dynamic_quantize_lstm(
+    cx: &mut ImportContext,
+    call: &Call,
+) -> Result<Vec<OnnxValue>> {
+    let [w, r] = weights(call)?;
+    let attrs = attributes(call, RnnCell::Lstm, &r.shape()[1])?;
+    let args = Operands::of(cx, call, &attrs, &w.shape()[2])?;
+    let quantised = |x: &Tensor, at: usize| -> Result<lstm::Weights> {
+        let (scale, zero_point) = (call.input(at)?, call.input(at + 1)?);
+        for p in [scale, zero_point] {
+            if p.rank() == 0 || p.rank() > 2 || (p.rank() == 2 && p.shape()[1] != x.shape()[2]) {
+                return Err(invalid(format!("scales and zero points {} of weights {}", p.ty, x.ty)));
+            }
+        }
+        let (scale, zero_point) = (scale.clone(), zero_point.clone());
+        Ok(lstm::Weights::Quantised { x: x.clone(), scale, zero_point })
+    };
+    let extras = lstm::Extras { peepholes: call.opt(7)?, lengths: args.lengths };
+    let (w, r) = (quantised(w, 8)?, quantised(r, 10)?);
+    let results = lstm::layer(cx, &attrs, [&w, &r], &args.list, &extras)?;
+    arranged(cx, call, results)
+}
+
+/// The weights of the inputs and of the state, of three axes.
+fn weights<'a>(call: &'a Call) -> Result<[&'a Tensor; 2]> {
     let [x, w, r] = [call.input(0)?, call.input(1)?, call.input(2)?];
     if x.rank() != 3 || w.rank() != 3 || r.rank() != 3 {
         return Err(invalid("input and weights have three axes"));
     }
-    let x = if batch_first { cx.transpose(x, &[1, 0, 2])? } else { x.clone() };
-    let attrs = attributes(call, cell, r)?;
-    let lengths = call.opt(4)?.filter(|lengths| !full_length(lengths, &x.shape()[0]));
-    let peepholes = if is_lstm { call.opt(7)? } else { None };
-    let dirs = Expr::i64(if attrs.dir == RnnDir::Both { 2 } else { 1 });
-    let hidden = Expr::i64(attrs.hidden);
-    let bias = match call.opt(3)? {
-        Some(bias) => bias.clone(),
-        None => {
-            let width = w.shape()[1].clone() * 2;
-            cx.filled(0.0, x.dtype(), &[dirs.clone(), reflex_graph::dims::simplify(&width)])?
-        }
-    };
-    let mut args = vec![x.clone(), w.clone(), r.clone(), bias];
-    for index in 5..if is_lstm { 7 } else { 6 } {
-        args.push(match call.opt(index)? {
-            Some(state) if batch_first => cx.transpose(state, &[1, 0, 2])?,
-            Some(state) => state.clone(),
+    Ok([w, r])
+}
+
+/// Operands that are no weights.
+struct Operands<'a> {
+    /// Inputs with the steps first, biases, and the states before the first step.
+    list: Vec<Tensor>,
+    /// Lengths of the sequences, unless all are known to be full.
+    lengths: Option<&'a Tensor>,
+}
+
+impl<'a> Operands<'a> {
+    /// `width`: that of the product with the inputs.
+    fn of(
+        cx: &mut ImportContext,
+        call: &'a Call,
+        attrs: &RnnAttrs,
+        width: &Expr,
+    ) -> Result<Operands<'a>> {
+        let batch_first = call.flag("layout")?;
+        let x = call.input(0)?;
+        let x = if batch_first { cx.transpose(x, &[1, 0, 2])? } else { x.clone() };
+        let lengths = call.opt(4)?.filter(|lengths| !full_length(lengths, &x.shape()[0]));
+        let dirs = Expr::i64(if attrs.dir == RnnDir::Both { 2 } else { 1 });
+        let bias = match call.opt(3)? {
+            Some(bias) => bias.clone(),
             None => {
-                cx.filled(0.0, x.dtype(), &[dirs.clone(), x.shape()[1].clone(), hidden.clone()])?
+                let width = reflex_graph::dims::simplify(&(width.clone() * 2));
+                cx.filled(0.0, x.dtype(), &[dirs.clone(), width])?
             }
-        });
-    }
-    let results = match lengths {
-        lengths if is_lstm && (lengths.is_some() || peepholes.is_some()) => {
-            lstm::layer(cx, &attrs, &args, &lstm::Extras { peepholes, lengths })?
+        };
+        let state = [dirs, x.shape()[1].clone(), Expr::i64(attrs.hidden)];
+        let mut list = vec![x.clone(), bias];
+        for index in 5..if attrs.cell == RnnCell::Lstm { 7 } else { 6 } {
+            list.push(match call.opt(index)? {
+                Some(state) if batch_first => cx.transpose(state, &[1, 0, 2])?,
+                Some(state) => state.clone(),
+                None => cx.filled(0.0, x.dtype(), &state)?,
+            });
         }
-        Some(lengths) => sequence_lens::layer(cx, &attrs, &args, lengths)?,
-        None => cx.ops(Op::Rnn(attrs), &args.iter().collect::<Vec<_>>())?,
-    };
-    if !batch_first {
+        Ok(Operands { list, lengths })
+    }
+}
+
+/// The results, in the layout that the node asks for.
+fn arranged(cx: &mut ImportContext, call: &Call, results: Vec<Tensor>) -> Result<Vec<OnnxValue>> {
+    if !call.flag("layout")? {
         return all(results);
     }
     let mut moved = vec![];
@@ -67,15 +131,15 @@ fn layer(cx: &mut ImportContext, call: &Call, cell: RnnCell) -> Result<Vec<OnnxV
     all(moved)
 }
 
-fn attributes(call: &Call, cell: RnnCell, r: &Tensor) -> Result<RnnAttrs> {
+/// `recurrent`: the extent of the state that the weights have.
+fn attributes(call: &Call, cell: RnnCell, recurrent: &Expr) -> Result<RnnAttrs> {
     let dir = match call.text("direction", "forward")? {
         "forward" => RnnDir::Forward,
         "reverse" => RnnDir::Reverse,
         "bidirectional" => RnnDir::Both,
         other => return Err(invalid(format!("direction `{other}`"))),
     };
-    let recurrent = r.shape()[2].as_int();
-    let hidden = match (call.int_opt("hidden_size")?, recurrent) {
+    let hidden = match (call.int_opt("hidden_size")?, recurrent.as_int()) {
         (Some(hidden), Some(found)) if hidden != found => {
             return Err(invalid(format!("hidden_size {hidden}, the weights have {found}")));
         }

@@ -8,12 +8,14 @@ use crate::context::ImportContext;
 use crate::error::{Result, invalid};
 use crate::ops::integer_products::{Quantised, int_matmul};
 use crate::ops::quant::{dequantize, dynamically_quantized, qlinear_conv_of, quantize, rounded};
+use crate::ops::recurrent::dynamic_quantize_lstm;
 use crate::ops::spatial::pool;
 use crate::ops::table::{Table, all, one};
 use crate::value::{OnnxValue, Tensor};
 
 pub(super) const TABLE: Table = &[
     ("DequantizeLinear", dequantize),
+    ("DynamicQuantizeLSTM", dynamic_quantize_lstm),
     ("DynamicQuantizeMatMul", dynamic_quantize_matmul),
     ("MatMulInteger16", matmul_integer16),
     ("MatMulIntegerToFloat", matmul_integer_to_float),
