@@ -3,6 +3,7 @@
 //! Every attribute of a node must be read or ignored by its operator; an unread one is an error.
 
 use std::cell::RefCell;
+use std::rc::Rc;
 
 use crate::error::{Result, invalid, malformed, unsupported};
 use crate::proto::{AttributeProto, GraphProto, NodeProto, attribute_type};
@@ -39,7 +40,7 @@ pub(crate) struct Call<'a> {
     /// Inputs; `None` where an optional one is left out.
     pub inputs: Vec<Option<OnnxValue>>,
     /// Attributes that the operator asked for.
-    seen: RefCell<Vec<&'static str>>,
+    seen: Rc<RefCell<Vec<&'static str>>>,
 }
 
 impl<'a> Call<'a> {
@@ -53,7 +54,12 @@ impl<'a> Call<'a> {
 
     /// A call of `node`.
     pub fn new(node: &'a NodeProto, opset: i64, inputs: Vec<Option<OnnxValue>>) -> Call<'a> {
-        Call { node, opset, inputs, seen: RefCell::default() }
+        Call { node, opset, inputs, seen: Rc::default() }
+    }
+
+    /// The same call, as of an operator set of another version. What one asks for the other has seen.
+    pub fn at_opset(&self, opset: i64) -> Call<'a> {
+        Call { node: self.node, opset, inputs: self.inputs.clone(), seen: Rc::clone(&self.seen) }
     }
 
     /// Returns true if the model uses an output.

@@ -29,7 +29,7 @@ use crate::value::{Any, AnyView};
 
 type Body = fn(&[AnyView<'_>]) -> Result<Any, Error>;
 
-const FUNCTIONS: [(&str, Body); 68] = [
+const FUNCTIONS: [(&str, Body); 69] = [
     ("__tvm_set_device", set_device::set_device),
     ("cache_flush_cpu_non_first_arg", cache_flush::non_first_arg),
     ("ffi.Dict", maps::dict),
@@ -65,6 +65,7 @@ const FUNCTIONS: [(&str, Body); 68] = [
     ("reflex.text.full_match", text::full_match),
     ("reflex.text.split", text::split),
     ("reflex.text.to_numbers", text::to_numbers),
+    ("reflex.text.tokens", text::tokens),
     ("relax.run.assert_op", relax_run::assert_op),
     ("relax.run.nonzero", relax_run::nonzero),
     ("relax.run.print", relax_run::print),

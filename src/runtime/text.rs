@@ -1,7 +1,9 @@
 //! Functions that importers of ONNX call on tensors of strings, whose bytes are the last axis, filled up with
-//! zeros: conversions between strings and numbers, splitting, and regular expressions.
+//! zeros: conversions between strings and numbers, splitting, tokens, and regular expressions.
 //!
 //! Where ONNX leaves the meaning open, it is ONNX Runtime's.
+
+mod tokenizer;
 
 use regex_lite::{Regex, RegexBuilder};
 
@@ -11,6 +13,9 @@ use crate::error::Error;
 use crate::function::{arg_ref, check_arity};
 use crate::tensor::Tensor;
 use crate::value::{Any, AnyView};
+
+pub(crate) use self::tokenizer::tokens;
+pub use self::tokenizer::{Rule, token_pattern};
 
 /// Bytes that the text of a float takes at most: a sign, eight digits, and a point with four zeros in front or an
 /// exponent of three digits.

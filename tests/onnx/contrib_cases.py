@@ -444,6 +444,36 @@ def quantised_lstm():
     case("lengths", s8, batch=2, tail=(bias(1), ("lengths", np.array([5, 3], np.int32)), None, None, None))
 
 
+def twins():
+    """Operators that ONNX has too."""
+    x = f32(2, 3, 5)
+    Case("expand_dims", "ExpandDims", [("x", x), ("A", np.array(-2, np.int32))])
+    Case("gather_nd", "GatherND", [("x", x), ("at", np.array([[0, 2], [1, 0]]))])
+    Case("pad_constant", "Pad", [("x", x), ("P", np.array([0, 1, 2, 1, 0, -1])), ("V", np.array([0.5], np.float32))])
+    Case("pad_reflect", "Pad", [("x", x), ("P", np.array([0, 1, 2, 0, 1, 2]))], mode="reflect")
+    Case("range", "Range", [("S", np.array(2.0, np.float32)), ("L", np.array(9.5, np.float32)), ("D", np.array(1.5, np.float32))])
+    Case("trilu", "Trilu", [("x", x), ("K", np.array([1]))], upper=0)
+    Case("unique", "Unique", [("x", np.array([2, 1, 1, 3, 4, 3], np.float32))], outputs=3)
+    for metric in ("euclidean", "sqeuclidean"):
+        Case(f"cdist_{metric}", "CDist", [("a", f32(6, 4)), ("b", f32(3, 4))], metric=metric)
+    for mode in ("bilinear", "nearest", "bicubic"):
+        for corners in (0, 1):
+            Case(f"grid_sample_{mode}_{corners}", "GridSample",
+                 [("x", f32(2, 3, 5, 6)), ("g", np.tanh(f32(2, 4, 3, 2)) * 1.2)], mode=mode, align_corners=corners,
+                 padding_mode="zeros")
+    conv = [("x", f32(2, 4, 6)), ("W", f32(4, 1, 3)), ("B", f32(4))]
+    Case("causal_conv", "CausalConvWithState", conv, outputs=2, activation="silu")
+    Case("causal_conv_past", "CausalConvWithState", conv + [("past", f32(2, 4, 2))], outputs=2)
+    heads = dict(q_num_heads=2, kv_num_heads=2)
+    linear = [("q", f32(1, 5, 8)), ("k", f32(1, 5, 8, scale=0.3)), ("v", f32(1, 5, 6))]
+    past = ("past", f32(1, 2, 4, 3))
+    decay, beta = ("decay", -np.abs(f32(1, 5, 8))), ("beta", np.abs(np.tanh(f32(1, 5, 2))))
+    Case("linear_attention", "LinearAttention", linear + [past], outputs=2, update_rule="linear", **heads)
+    Case("linear_attention_gated", "LinearAttention", linear + [past, decay], outputs=2, update_rule="gated", **heads)
+    Case("linear_attention_delta", "LinearAttention", linear + [past, decay, beta], outputs=2,
+         update_rule="gated_delta", scale=0.25, **heads)
+
+
 def packed_blocks():
     """Weights that fill panels of columns, so that they stay packed; one row, few, and many."""
     n = 40
@@ -466,7 +496,7 @@ def main():
     out = sys.argv[1]
     shutil.rmtree(out, ignore_errors=True)
     for make in (activations, norms, embeddings, rotary, products, blocks, multi_head, merged,
-                 group_query, qlinear, quantised_products, quantised_lstm, packed_blocks):
+                 group_query, qlinear, quantised_products, quantised_lstm, twins, packed_blocks):
         make()
     failed = 0
     for case in CASES:

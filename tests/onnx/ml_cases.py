@@ -51,7 +51,8 @@ def node(name, op, inputs, outputs=1, opset=3, domain=ML, default_opset=18, **at
     graph = helper.make_graph(
         [made], name, [value(n, a) for n, a in zip(names, inputs)],
         [onnx.ValueInfoProto(name=n) for n in results])
-    opsets = [helper.make_opsetid("", default_opset), helper.make_opsetid(ML, opset)]
+    opsets = [helper.make_opsetid("", default_opset), helper.make_opsetid(ML, opset),
+              helper.make_opsetid("com.microsoft", 1)]
     Case(name, helper.make_model(graph, opset_imports=opsets, ir_version=8), dict(zip(names, inputs)))
 
 
@@ -342,6 +343,22 @@ def strings():
         node(f"regex_full_match_{at}", "RegexFullMatch", [words], pattern=pattern, **plain)
 
 
+def tokens():
+    lines = np.array([["a b  c,d", "\u00e9,\u00e8 \U0001f600 long"], ["", " x "]], dtype=object)
+    empty = np.array(["", ""], dtype=object)
+    rules = {"characters": dict(separators=[""]), "dots": dict(tokenexp="."),
+             "separators": dict(separators=[" ", ",", "b|x"]), "words": dict(tokenexp=r"[^\s,]+")}
+    for name, rule in rules.items():
+        for mark in (0, 1):
+            given = dict(mark=mark, mincharnum=1, pad_value="--", domain="com.microsoft", **rule)
+            node(f"tokenizer_{name}_{mark}", "Tokenizer", [lines], **given)
+            node(f"tokenizer_{name}_{mark}_row", "Tokenizer", [lines[0]], **given)
+            node(f"tokenizer_{name}_{mark}_empty", "Tokenizer", [empty], **given)
+        if name in ("separators", "words"):
+            node(f"tokenizer_{name}_long", "Tokenizer", [lines], domain="com.microsoft", **rule, mark=1,
+                 mincharnum=2, pad_value="#")
+
+
 def models():
     """One model for each family of skl2onnx's converters."""
     from sklearn import (
@@ -528,6 +545,7 @@ def main(folder):
     vectorizers()
     models()
     strings()
+    tokens()
     if os.path.isdir(folder):
         shutil.rmtree(folder)
     written = 0

@@ -16,6 +16,7 @@ mod norm;
 mod qlinear;
 mod quant;
 mod scores;
+mod twins;
 
 use super::table::Table;
 
@@ -30,6 +31,8 @@ pub(super) const TABLES: &[Table] = &[
     norm::TABLE,
     qlinear::TABLE,
     quant::TABLE,
+    super::text::CONTRIB,
+    twins::TABLE,
 ];
 
 /// Operators that ONNX Runtime's exporters write in the default domain though ONNX has none of

@@ -111,7 +111,7 @@ struct Sorted {
     first: Tensor,
 }
 
-fn unique(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+pub(super) fn unique(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let in_order = call.flag_or_true("sorted")?;
     let axis = match call.has("axis") {

@@ -45,10 +45,7 @@ fn layer(cx: &mut ImportContext, call: &Call, cell: RnnCell) -> Result<Vec<OnnxV
 
 /// com.microsoft's DynamicQuantizeLSTM: inputs and state are quantised over their own ranges, the inputs at once and
 /// the state in each step.
-pub(super) fn dynamic_quantize_lstm(
-    cx: &mut ImportContext,
-    call: &Call,
-) -> Result<Vec<OnnxValue>> {
+pub(super) fn dynamic_quantize_lstm(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let [w, r] = weights(call)?;
     let attrs = attributes(call, RnnCell::Lstm, &r.shape()[1])?;
     let args = Operands::of(cx, call, &attrs, &w.shape()[2])?;
@@ -56,7 +53,10 @@ pub(super) fn dynamic_quantize_lstm(
         let (scale, zero_point) = (call.input(at)?, call.input(at + 1)?);
         for p in [scale, zero_point] {
             if p.rank() == 0 || p.rank() > 2 || (p.rank() == 2 && p.shape()[1] != x.shape()[2]) {
-                return Err(invalid(format!("scales and zero points {} of weights {}", p.ty, x.ty)));
+                return Err(invalid(format!(
+                    "scales and zero points {} of weights {}",
+                    p.ty, x.ty
+                )));
             }
         }
         let (scale, zero_point) = (scale.clone(), zero_point.clone());

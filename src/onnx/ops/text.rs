@@ -5,7 +5,7 @@
 use reflex_graph::{
     Binary, GatherKind, Op, OutOfRange, ReduceKind, TensorType, Type, Unary, Value, dims,
 };
-use reflex_runtime::text;
+use reflex_runtime::text::{self, Rule};
 use reflex_tir::{DType, Expr};
 
 use super::data_dependent::selected;
@@ -24,6 +24,9 @@ pub(super) const TABLE: Table = &[
     ("StringNormalizer", normalizer),
     ("StringSplit", split),
 ];
+
+/// Operators of com.microsoft.
+pub(super) const CONTRIB: Table = &[("Tokenizer", tokenizer)];
 
 /// The bytes of a tensor of strings.
 fn input<'a>(call: &'a Call, index: usize) -> Result<&'a Tensor> {
@@ -178,6 +181,41 @@ fn split(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let pieces = part(0, TensorType::new(DType::U8, pieces))?;
     let counts = part(1, TensorType::new(DType::I64, shape))?;
     Ok(vec![OnnxValue::Strings(pieces), OnnxValue::Tensor(counts)])
+}
+
+/// Tokens of strings, as many as the string with the most has.
+fn tokenizer(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+    let x = input(call, 0)?;
+    if !(2..=3).contains(&x.rank()) {
+        return Err(invalid("strings of shape [C] or [N, C] are needed"));
+    }
+    let separators = call.texts("separators")?.unwrap_or_default();
+    let (mark, least) = (call.flag("mark")?, call.int("mincharnum", 1)?);
+    let (rule, patterns) = match (separators.as_slice(), call.text("tokenexp", "")?) {
+        ([], "") => return Err(invalid("neither `separators` nor `tokenexp`")),
+        ([""], _) | ([], ".") if least > 1 => {
+            return Err(invalid(format!("mincharnum {least} for single characters")));
+        }
+        ([""], _) | ([], ".") => (Rule::Characters, vec![]),
+        ([], expression) => (Rule::Expression, vec![expression]),
+        (separators, _) => (Rule::Separators, separators.to_vec()),
+    };
+    for pattern in &patterns {
+        text::token_pattern(rule, pattern).map_err(|e| unsupported(e.to_string()))?;
+    }
+    let pad = call.text("pad_value", "")?;
+    let patterns = strings::bytes(&[patterns.len() as i64], &patterns)?;
+    let patterns = cx.value(&Tensor::literal(patterns))?;
+    let options = [rule as i64, i64::from(mark), least].map(Expr::i64);
+    let options = cx.value(&Tensor::dims(&options))?;
+    let args = vec![cx.value(x)?, patterns, parameter(cx, pad)?, options];
+    let (axis, width) = last(x);
+    let mut shape = x.shape()[..axis].to_vec();
+    let width = dims::simplify(&width.max(pad.len().max(usize::from(mark)) as i64));
+    shape.extend([Expr::var(cx.b.sym("tokens")), width]);
+    let tokens = cx.packed_object("reflex.text.tokens", args);
+    let tokens = cx.b.match_cast_of(tokens, Type::Tensor(TensorType::new(DType::U8, shape)));
+    Ok(vec![OnnxValue::Strings(cx.tensor_of(tokens))])
 }
 
 /// Strings without those of a list, in upper or lower case.
