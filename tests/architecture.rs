@@ -300,7 +300,7 @@ const LAYOUTS: [Layout; 21] = [
             "call custom fold function node_order registered tensor",
             "model",
             "context",
-            "case_value emit moved_strings narrow_cast objects ops",
+            "case_value emit half_precision moved_integers moved_strings narrow_cast objects ops",
             "import",
             "info quantize",
         ],

@@ -224,9 +224,7 @@ impl<'m> ImportContext<'m> {
             if call.moves_strings(&domain) {
                 self.move_strings(operator, call)?
             } else {
-                let outputs = operator(self, &call)?;
-                call.check_attributes()?;
-                outputs
+                self.built_in_operator(operator, &domain, call)?
             }
         };
         for (index, name) in node.output.iter().enumerate().filter(|(_, name)| !name.is_empty()) {

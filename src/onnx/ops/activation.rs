@@ -219,14 +219,14 @@ fn shrink(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
 }
 
 fn softmax(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
-    along(cx, call, call.input(0)?, softmax_of)
+    along(cx, call, call.input(0)?, |cx, x, axis| cx.op(Op::Softmax { axis, log: false }, &[x]))
 }
 
 fn log_softmax(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     along(cx, call, call.input(0)?, |cx, x, axis| cx.op(Op::Softmax { axis, log: true }, &[x]))
 }
 
-/// In float16 the steps of ONNX's definition each round, which is visible in the result.
+/// The softmax of an attention. In float16 the steps of ONNX's definition each round, which is visible in the result.
 pub(super) fn softmax_of(cx: &mut ImportContext, x: &Tensor, axis: usize) -> Result<Tensor> {
     if x.dtype() != DType::F16 {
         return cx.op(Op::Softmax { axis, log: false }, &[x]);

@@ -111,13 +111,24 @@ struct Sorted {
     first: Tensor,
 }
 
-pub(super) fn unique(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+fn unique(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let in_order = call.flag_or_true("sorted")?;
     let axis = match call.has("axis") {
         true => Some(call.axis("axis", 0, x.rank())?),
         false => None,
     };
+    unique_elements(cx, x, axis, in_order)
+}
+
+/// Unique elements, or slices along an axis, in order or by first occurrence; where each was first, where each element
+/// went, and how many there are of each.
+pub(super) fn unique_elements(
+    cx: &mut ImportContext,
+    x: &Tensor,
+    axis: Option<usize>,
+    in_order: bool,
+) -> Result<Vec<OnnxValue>> {
     let (rows, perm) = match axis {
         None => (flat(cx, x)?, vec![0]),
         Some(axis) => {

@@ -19,9 +19,16 @@ use crate::value::Tensor;
 pub(super) enum Weights {
     /// `[directions, 4 * hidden, depth]`; `[depth, 4 * hidden]` of one direction.
     Float(Tensor),
-    /// 8-bit integers: `[directions, depth, 4 * hidden]`, or without `directions`. Scales and zero points are
-    /// `[directions]` or `[directions, 4 * hidden]`. The other factor is quantised over its own range.
-    Quantised { x: Tensor, scale: Tensor, zero_point: Tensor },
+    /// The other factor is quantised over its own range.
+    Quantised(Box<Integers>),
+}
+
+/// 8-bit integers, `[directions, depth, 4 * hidden]`, with scales and zero points `[directions]` or
+/// `[directions, 4 * hidden]`; all without `directions` of one.
+pub(super) struct Integers {
+    pub x: Tensor,
+    pub scale: Tensor,
+    pub zero_point: Tensor,
 }
 
 impl Weights {
@@ -35,9 +42,10 @@ impl Weights {
                 let x = part(x)?;
                 Ok(Weights::Float(cx.transpose(&x, &[1, 0])?))
             }
-            Weights::Quantised { x, scale, zero_point } => {
-                let (x, scale, zero_point) = (part(x)?, part(scale)?, part(zero_point)?);
-                Ok(Weights::Quantised { x, scale, zero_point })
+            Weights::Quantised(w) => {
+                let (x, scale) = (part(&w.x)?, part(&w.scale)?);
+                let zero_point = part(&w.zero_point)?;
+                Ok(Weights::Quantised(Box::new(Integers { x, scale, zero_point })))
             }
         }
     }
@@ -46,11 +54,12 @@ impl Weights {
     fn times(&self, cx: &mut ImportContext, x: &Tensor) -> Result<Tensor> {
         match self {
             Weights::Float(w) => cx.matmul(x, w),
-            Weights::Quantised { x: w, scale, zero_point } => {
+            Weights::Quantised(w) => {
                 let [x, x_scale, x_zero] = dynamically_quantized(cx, x)?;
                 let x = Quantised { x: &x, zero_point: Some(&x_zero) };
-                let sum = int_matmul(cx, x, Quantised { x: w, zero_point: Some(zero_point) })?;
-                let scale = cx.mul(&x_scale, scale)?;
+                let sum =
+                    int_matmul(cx, x, Quantised { x: &w.x, zero_point: Some(&w.zero_point) })?;
+                let scale = cx.mul(&x_scale, &w.scale)?;
                 let sum = cx.cast(&sum, scale.dtype())?;
                 cx.mul(&sum, &scale)
             }

@@ -139,6 +139,8 @@ pub(crate) fn unsupported(model: &Model) -> Vec<UnsupportedOperator> {
 #[cfg(test)]
 mod contrib_tests;
 #[cfg(test)]
+mod moved_integers_tests;
+#[cfg(test)]
 mod packed_tests;
 #[cfg(test)]
 mod tests;

@@ -59,8 +59,8 @@ pub(super) fn dynamic_quantize_lstm(cx: &mut ImportContext, call: &Call) -> Resu
                 )));
             }
         }
-        let (scale, zero_point) = (scale.clone(), zero_point.clone());
-        Ok(lstm::Weights::Quantised { x: x.clone(), scale, zero_point })
+        let (x, scale, zero_point) = (x.clone(), scale.clone(), zero_point.clone());
+        Ok(lstm::Weights::Quantised(Box::new(lstm::Integers { x, scale, zero_point })))
     };
     let extras = lstm::Extras { peepholes: call.opt(7)?, lengths: args.lengths };
     let (w, r) = (quantised(w, 8)?, quantised(r, 10)?);

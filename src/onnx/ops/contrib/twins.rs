@@ -6,7 +6,7 @@ use crate::call::Call;
 use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
 use crate::ops;
-use crate::ops::data_dependent::unique;
+use crate::ops::data_dependent::unique_elements;
 use crate::ops::table::{Table, one};
 use crate::value::OnnxValue;
 
@@ -25,7 +25,7 @@ pub(super) const TABLE: Table = &[
     ("Trilu", |cx, call| standard(cx, call, 14, &[])),
     ("Unique", |cx, call| {
         // The standard's third output, where each element went, is not among them.
-        let mut results = unique(cx, call)?;
+        let mut results = unique_elements(cx, call.input(0)?, None, false)?;
         results.remove(2);
         Ok(results)
     }),
