@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Write cases of com.microsoft operators as folders, for `reflex conformance`.
+"""Write cases of com.microsoft operators, and of others on float16, as folders, for `reflex conformance`.
 
 usage: contrib_cases.py OUT_DIR        (needs onnx, onnxruntime and numpy)
 
 Models are random; expected outputs are ONNX Runtime's, without graph optimisation. Where its
 kernels round a quantised result otherwise than the schema's formula, the expected output is that
-of the formula in NumPy, and ONNX Runtime's is checked to be at most one step from it.
+of the formula in NumPy, and ONNX Runtime's is checked to be at most one step from it. Expected
+outputs on float16 are those of the operator on float32, rounded.
 """
+import copy
 import os
 import shutil
 import sys
@@ -41,9 +43,14 @@ class Case:
     """One node. Inputs: (name, array) or None; names that start with a capital letter are
     initialisers."""
 
-    def __init__(self, name, op, inputs, outputs=1, domain=MS, expected=None, like=None, **attributes):
-        """`like`: a case with the same results, for a form that ONNX Runtime's CPU kernels lack."""
+    def __init__(self, name, op, inputs, outputs=1, domain=MS, expected=None, like=None, half=False, version=17,
+                 **attributes):
+        """`like`: a case with the same results, for a form that ONNX Runtime's CPU kernels lack. `half`: floats are
+        float16."""
         self.name, self.op, self.domain, self.expected, self.like = name, op, domain, expected, like
+        self.half, self.version = half, version
+        if half:
+            inputs = [i and (i[0], i[1].astype(np.float16) if i[1].dtype == np.float32 else i[1]) for i in inputs]
         self.inputs, self.attributes = inputs, attributes
         # A number of outputs, or for each whether it is asked for.
         self.outputs = [True] * outputs if isinstance(outputs, int) else outputs
@@ -60,7 +67,7 @@ class Case:
         constants = [numpy_helper.from_array(a, n) for n, a in given if n[0].isupper()]
         outputs = [onnx.ValueInfoProto(name=n) for n in results if n]
         graph = helper.make_graph([node], self.name, parameters, outputs, constants)
-        opsets = [helper.make_opsetid("", 17), helper.make_opsetid(MS, 1)]
+        opsets = [helper.make_opsetid("", self.version), helper.make_opsetid(MS, 1)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
     def feed(self):
@@ -69,6 +76,12 @@ class Case:
     def run(self, model):
         if self.like is not None:
             return self.like.run(self.like.model())
+        if self.half:
+            wide = copy.copy(self)
+            floats = lambda a: a.astype(np.float32) if a.dtype == np.float16 else a
+            wide.half, wide.inputs = False, [i and (i[0], floats(i[1])) for i in self.inputs]
+            results = wide.run(wide.model())
+            return [r.astype(np.float16) if r.dtype == np.float32 else r for r in results]
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.log_severity_level = 3
@@ -476,6 +489,38 @@ def twins():
          update_rule="gated_delta", scale=0.25, **heads)
 
 
+def halves():
+    """Operators of several steps, on float16."""
+    x, maps = f32(2, 6, 8), f32(2, 6, 8, 8)
+
+    def case(op, inputs, name=None, outputs=1, domain="", opset=21, **attributes):
+        Case(f"half_{name or op.lower()}", op, inputs, outputs, domain, half=True, version=opset, **attributes)
+
+    case("Softmax", [("x", f32(4, 27, scale=5))], axis=1)
+    case("LogSoftmax", [("x", f32(4, 27, scale=5))], axis=1)
+    case("LayerNormalization", [("x", x), ("W", f32(8)), ("B", f32(8))])
+    per_channel = [("x", maps), ("W", f32(6)), ("B", f32(6))]
+    case("InstanceNormalization", per_channel)
+    case("GroupNormalization", per_channel, num_groups=3)
+    case("BatchNormalization", per_channel + [("M", f32(6)), ("V", np.abs(f32(6)))])
+    for op in ("Gelu", "Mish", "HardSwish", "Softplus", "Selu", "Elu", "Celu", "HardSigmoid", "MeanVarianceNormalization"):
+        case(op, [("x", maps)])
+    case("LRN", [("x", maps)], size=3)
+    case("LpNormalization", [("x", x)])
+    case("RMSNormalization", [("x", x), ("W", f32(8))], opset=23)
+    case("CumSum", [("x", f32(3, 50)), ("A", np.array(1))])
+    several = [("x", x), ("y", f32(2, 6, 8)), ("z", f32(2, 6, 8))]
+    case("Sum", several)
+    case("Mean", several)
+    case("LSTM", [("x", f32(5, 2, 7)), ("W", f32(1, 24, 7)), ("R", f32(1, 24, 6)), ("B", f32(1, 48))], outputs=3,
+         hidden_size=6)
+    case("GRU", [("x", f32(5, 2, 7)), ("W", f32(1, 18, 7)), ("R", f32(1, 18, 6)), ("B", f32(1, 36))], outputs=2,
+         hidden_size=6)
+    case("BiasGelu", [("x", x), ("B", f32(8))], domain=MS)
+    case("FastGelu", [("x", x), ("B", f32(8))], domain=MS)
+    case("QuickGelu", [("x", x)], domain=MS)
+
+
 def packed_blocks():
     """Weights that fill panels of columns, so that they stay packed; one row, few, and many."""
     n = 40
@@ -498,7 +543,7 @@ def main():
     out = sys.argv[1]
     shutil.rmtree(out, ignore_errors=True)
     for make in (activations, norms, embeddings, rotary, products, blocks, multi_head, merged,
-                 group_query, qlinear, quantised_products, quantised_lstm, twins, packed_blocks):
+                 group_query, qlinear, quantised_products, quantised_lstm, twins, halves, packed_blocks):
         make()
     failed = 0
     for case in CASES:

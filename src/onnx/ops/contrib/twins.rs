@@ -24,9 +24,9 @@ pub(super) const TABLE: Table = &[
     ("Range", |cx, call| standard(cx, call, 11, &[])),
     ("Trilu", |cx, call| standard(cx, call, 14, &[])),
     ("Unique", |cx, call| {
-        // The standard's third output, where each element went, is not among them.
+        // The standard's second output, where each was first, is not among them.
         let mut results = unique_elements(cx, call.input(0)?, None, false)?;
-        results.remove(2);
+        results.remove(1);
         Ok(results)
     }),
 ];
