@@ -10,6 +10,7 @@ mod inline_functions;
 mod propagate_strides;
 mod separate_max_pools;
 mod simplify;
+mod widen_half_products;
 
 pub use canonicalize_loops::canonicalize_loops;
 pub use dead_code::eliminate_dead_code;
@@ -20,3 +21,4 @@ pub use inline_functions::inline_functions;
 pub use propagate_strides::propagate_strides;
 pub use separate_max_pools::separate_max_pools;
 pub use simplify::simplify;
+pub use widen_half_products::widen_half_products;

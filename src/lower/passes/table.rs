@@ -7,6 +7,7 @@ use reflex_graph::Module;
 use crate::graph::{
     MAX_GROWN, canonicalize_loops, decompose_conv_transpose, eliminate_dead_code, fold_constants,
     hoist_invariants, inline_functions, propagate_strides, separate_max_pools, simplify,
+    widen_half_products,
 };
 use crate::optimize_for::{DeviceKind, OptimizeFor};
 use crate::precision::Precision;
@@ -162,6 +163,18 @@ pub static PASSES: &[PassInfo] = &[
         &[],
         |m, _| decompose_conv_transpose(m),
     ),
+    PassInfo {
+        options: &[MAX_BYTES],
+        ..optional(
+            "widen_half_products",
+            "products of 16-bit floats become products of float32, on CPUs",
+            &[],
+            |m, cx| match cx.device {
+                DeviceKind::Cpu => widen_half_products(m, cx.max_grown()),
+                DeviceKind::Gpu => Ok(()),
+            },
+        )
+    },
     PassInfo {
         options: &[MAX_BYTES],
         ..optional("fold_constants", "operators over constants are evaluated", &[], |m, cx| {
