@@ -8,8 +8,8 @@ use inkwell::values::{BasicValueEnum, InstructionOpcode};
 use inkwell::{FloatPredicate, IntPredicate};
 use reflex_tir::DType;
 
-use crate::emit::Emitter;
 use crate::emit::ir::element_of;
+use crate::emit::{Emitter, Unit};
 use crate::error::{CodegenError, Result};
 
 type Basic<'c> = BasicValueEnum<'c>;
@@ -71,7 +71,7 @@ impl<'c> Emitter<'_, 'c> {
             }
             DType::F16 => {
                 let half = self.ir.convert(InstructionOpcode::BitCast, stored, c.f16_type())?;
-                self.ir.convert(InstructionOpcode::FPExt, half, c.f32_type())
+                self.widened_half(half)
             }
             DType::BF16 => {
                 let wide = self.ir.convert(InstructionOpcode::ZExt, stored, c.i32_type())?;
@@ -83,13 +83,23 @@ impl<'c> Emitter<'_, 'c> {
         }
     }
 
+    /// A float16 as float32. LLVM would compare float16 instead of what was widened, which x86 does for one element at
+    /// a time; the fence keeps the comparison in float32.
+    fn widened_half(&self, half: Basic<'c>) -> Result<Basic<'c>> {
+        let wide = self.ir.convert(InstructionOpcode::FPExt, half, self.ir.context.f32_type())?;
+        match self.unit {
+            Unit::Cpu => self.ir.pure_intrinsic("llvm.arithmetic.fence", &[wide]),
+            Unit::Gpu => Ok(wide),
+        }
+    }
+
     /// Rounds a float32 to the nearest value of a 16-bit type, still as float32.
     pub(super) fn round_half(&self, value: Basic<'c>, dtype: DType) -> Result<Basic<'c>> {
         let c = self.ir.context;
         match dtype {
             DType::F16 => {
                 let half = self.ir.convert(InstructionOpcode::FPTrunc, value, c.f16_type())?;
-                self.ir.convert(InstructionOpcode::FPExt, half, c.f32_type())
+                self.widened_half(half)
             }
             DType::BF16 => self.round_bf16(value),
             _ => Ok(value),
