@@ -9,25 +9,23 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use reflex_graph::Literal;
-use reflex_onnx::{CaseValue, MapKeys, Side};
+use reflex_onnx::Side;
 use reflex_runtime::array::Array as Tuple;
-use reflex_runtime::dtype::DType;
-use reflex_runtime::map::Map;
-use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::Any;
 use serde::Serialize;
 
-use crate::array::Array;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Mode;
 use crate::program::Program;
-use crate::stats::Difference;
+use crate::session::Session;
 
-const RTOL: f64 = 1e-3;
-const RTOL_BFLOAT16: f64 = 1.0 / 64.0;
-const ATOL: f64 = 1e-7;
+pub use values::Tolerance;
+
+mod values;
+
+/// That of ONNX's own runner.
+const TOLERANCE: Tolerance = Tolerance { rtol: 1e-3, atol: 1e-7 };
 
 /// Verdict on a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -288,112 +286,63 @@ fn run_sets(
     let mut session = program.session(mode)?;
     for set in sets {
         let model = set.parent().unwrap_or(set).join("model.onnx");
-        let inputs = reflex_onnx::read_case_values(&model, set, Side::Inputs)?;
-        let inputs = inputs.iter().map(argument).collect::<Result<Vec<Any>>>()?;
-        let result = session.call_values("main", &inputs)?;
-        let wanted = reflex_onnx::read_case_values(&model, set, Side::Outputs)?;
-        let found = match (wanted.as_slice(), result.downcast_ref::<Tuple>()) {
-            ([_], _) | (_, None) => vec![result],
-            (_, Some(results)) => results.to_vec(),
-        };
-        if found.len() != wanted.len() {
-            return Ok(Some(format!("{} results instead of {}", found.len(), wanted.len())));
-        }
-        for (index, (found, wanted)) in found.iter().zip(&wanted).enumerate() {
-            if let Some(difference) = difference(found, wanted, random)? {
-                return Ok(Some(format!("output {index}: {difference}")));
-            }
+        let differences = differences(&mut session, &model, set, TOLERANCE, random)?;
+        let first = differences.into_iter().enumerate().find_map(|(at, d)| Some((at, d?)));
+        if let Some((index, difference)) = first {
+            return Ok(Some(format!("output {index}: {difference}")));
         }
     }
     Ok(None)
 }
 
-fn array(literal: &Literal) -> Array {
-    let (dtype, shape) = (literal.dtype(), literal.shape().to_vec());
-    Array { dtype, shape, data: literal.bytes().to_vec() }
+/// Calls `main` on the data set in a folder (`input_N.pb`) and compares the results with its references
+/// (`output_N.pb`): tensors, sequences, optionals and maps, of the types that the ONNX file `model` declares.
+/// Returns each output's name and its first difference, if any.
+///
+/// ```no_run
+/// use reflex::conformance::{Tolerance, check_data_set};
+/// use reflex::{Engine, Mode};
+///
+/// let mut session = Engine::new()?.load("model.onnx")?.session(Mode::Tiered)?;
+/// let set = "test_data_set_0".as_ref();
+/// let tolerance = Tolerance { rtol: 1e-3, atol: 1e-7 };
+/// for (output, difference) in check_data_set(&mut session, "model.onnx".as_ref(), set, tolerance)? {
+///     println!("{output}: {}", difference.as_deref().unwrap_or("ok"));
+/// }
+/// # Ok::<(), reflex::Error>(())
+/// ```
+pub fn check_data_set(
+    session: &mut Session,
+    model: &Path,
+    set: &Path,
+    tolerance: Tolerance,
+) -> Result<Vec<(String, Option<String>)>> {
+    let info = reflex_onnx::ModelInfo::read(model)?;
+    let random = || info.draws_random_numbers();
+    let differences = differences(session, model, set, tolerance, &random)?;
+    Ok(info.outputs.into_iter().map(|output| output.name).zip(differences).collect())
 }
 
-fn argument(value: &CaseValue) -> Result<Any> {
-    let tensor = |literal: &Literal| array(literal).tensor().map(Any::from);
-    Ok(match value {
-        CaseValue::Tensor(literal) | CaseValue::Strings(literal, _) => tensor(literal)?,
-        CaseValue::Sequence(items) => {
-            Tuple::new(items.iter().map(tensor).collect::<Result<Vec<Any>>>()?).into()
-        }
-        CaseValue::Absent => Any::NONE,
-        CaseValue::Maps(_) => return Err(Error::input("maps as inputs")),
-    })
-}
-
-fn difference(
-    found: &Any,
-    wanted: &CaseValue,
+/// The first difference of each output.
+fn differences(
+    session: &mut Session,
+    model: &Path,
+    set: &Path,
+    tolerance: Tolerance,
     random: &dyn Fn() -> bool,
-) -> Result<Option<String>> {
-    let tensor = |found: &Any| match found.downcast_ref::<Tensor>() {
-        Some(tensor) => Array::of_tensor(tensor),
-        None => Err(Error::input(format!("a {} instead of a tensor", found.view().type_key()))),
+) -> Result<Vec<Option<String>>> {
+    let inputs = reflex_onnx::read_case_values(model, set, Side::Inputs)?;
+    let inputs = inputs.iter().map(values::argument).collect::<Result<Vec<Any>>>()?;
+    let result = session.call_values("main", &inputs)?;
+    let wanted = reflex_onnx::read_case_values(model, set, Side::Outputs)?;
+    let found = match (wanted.as_slice(), result.downcast_ref::<Tuple>()) {
+        ([_], _) | (_, None) => vec![result],
+        (_, Some(results)) => results.to_vec(),
     };
-    let differ = |found: &Any, wanted: &Literal| -> Result<Option<String>> {
-        let (actual, expected) = (tensor(found)?, array(wanted));
-        let rtol = if expected.dtype == DType::BF16 { RTOL_BFLOAT16 } else { RTOL };
-        Ok(match Difference::of(&actual, &expected, rtol, ATOL) {
-            Ok(d) if d.matches() || random() => None,
-            Ok(d) => Some(format!("element {}: {} instead of {}", d.at, d.actual, d.expected)),
-            Err(types) => Some(types),
-        })
-    };
-    match wanted {
-        CaseValue::Tensor(wanted) => differ(found, wanted),
-        CaseValue::Strings(bytes, wanted) => {
-            let actual = tensor(found)?;
-            let shape = |shape: &[i64]| shape.split_last().map(|(_, shape)| shape.to_vec());
-            let actual = (shape(&actual.shape), actual.to_strings()?);
-            let same = (&actual.0, &actual.1) == (&shape(bytes.shape()), wanted);
-            Ok((!same).then(|| format!("{:?} instead of {wanted:?}", actual.1)))
-        }
-        CaseValue::Absent => Ok((!found.view().is_none()).then(|| "content".to_owned())),
-        CaseValue::Sequence(wanted) => {
-            let found = found.downcast_ref::<Tuple>().map(|items| items.to_vec());
-            let found = found.unwrap_or_default();
-            if found.len() != wanted.len() {
-                return Ok(Some(format!("{} elements instead of {}", found.len(), wanted.len())));
-            }
-            for (index, (found, wanted)) in found.iter().zip(wanted).enumerate() {
-                if let Some(difference) = differ(found, wanted)? {
-                    return Ok(Some(format!("element {index}: {difference}")));
-                }
-            }
-            Ok(None)
-        }
-        CaseValue::Maps(wanted) => {
-            let maps = found.downcast_ref::<Tuple>().map(|items| items.to_vec());
-            let maps = maps.unwrap_or_default();
-            let found = maps.iter().map(map).collect::<Option<Vec<_>>>();
-            let found = found.ok_or_else(|| Error::input("a result that is not a list of maps"))?;
-            let near =
-                |(a, b): (&f32, &f32)| f64::from((a - b).abs()) <= ATOL + RTOL * f64::from(b.abs());
-            let same = found.len() == wanted.len()
-                && found.iter().zip(wanted).all(|((keys, values), (wanted, numbers))| {
-                    keys == wanted && values.iter().zip(numbers).all(near)
-                });
-            Ok((!same).then(|| format!("{found:?} instead of {wanted:?}")))
-        }
+    if found.len() != wanted.len() {
+        let counts = format!("{} results instead of {}", found.len(), wanted.len());
+        return Ok(vec![Some(counts); wanted.len().max(1)]);
     }
-}
-
-/// Keys and values of a map.
-fn map(value: &Any) -> Option<(MapKeys, Vec<f32>)> {
-    let entries = value.downcast_ref::<Map>()?.entries();
-    let numbers = entries.iter().map(|(_, v)| f64::try_from(v).ok().map(|v| v as f32));
-    let numbers = numbers.collect::<Option<Vec<f32>>>()?;
-    let ints: Option<Vec<i64>> = entries.iter().map(|(key, _)| key.view().as_int()).collect();
-    let keys = match ints {
-        Some(ints) => MapKeys::Ints(ints),
-        None => {
-            let text = |(key, _): &(Any, Any)| key.view().as_str().map(str::to_owned);
-            MapKeys::Strings(entries.iter().map(text).collect::<Option<_>>()?)
-        }
-    };
-    Some((keys, numbers))
+    let pairs = found.iter().zip(&wanted);
+    pairs.map(|(found, wanted)| values::difference(found, wanted, tolerance, random)).collect()
 }

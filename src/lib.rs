@@ -186,11 +186,14 @@ pub use reflex_graph::registered::{AttrKind, AttrValue, CallTypes, FusionKind, O
 pub use reflex_lower::dispatch::{AnnotatedPart, Dispatch, MatchedRegion};
 #[cfg(feature = "compiler")]
 pub use reflex_lower::optimize_for::OptimizeFor;
+#[cfg(feature = "onnx")]
+pub use reflex_onnx::{OnnxOperator, onnx_operators};
 pub use reflex_runtime::array::Array as Tuple;
 pub use reflex_runtime::dtype::DType;
 pub use reflex_runtime::error::Error as RaisedError;
 pub use reflex_runtime::file_bytes::FileAccess;
 pub use reflex_runtime::function::Function;
+pub use reflex_runtime::map::Map;
 pub use reflex_runtime::module::{Functions, Imports, Module as RuntimeModule};
 pub use reflex_runtime::registry::register as register_global_func;
 pub use reflex_runtime::tensor::Tensor;

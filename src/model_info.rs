@@ -51,7 +51,8 @@ pub struct ModelInfo {
 pub struct ValueInfo {
     /// Name.
     pub name: String,
-    /// Element type, or the kind of a value that is not a tensor.
+    /// Element type, or the type of a value that is not a tensor, such as `sequence(float32[2, n])`;
+    /// `value` where the file does not say it.
     pub dtype: String,
     /// Shape; `None` if the rank is unknown.
     pub shape: Option<Vec<Dim>>,
@@ -139,7 +140,11 @@ impl ModelInfo {
         }
     }
 
-    pub(crate) fn of_executable(kind: String, main: Signature, exec: &Executable) -> ModelInfo {
+    pub(crate) fn of_executable(
+        kind: String,
+        main: Option<Signature>,
+        exec: &Executable,
+    ) -> ModelInfo {
         let mut callees: BTreeMap<String, usize> = BTreeMap::new();
         for index in 0..exec.instr_offset.len() {
             if let Ok(Instr::Call { callee, .. }) = exec.instr(index)
@@ -148,7 +153,10 @@ impl ModelInfo {
                 *callees.entry(func.name.clone()).or_default() += 1;
             }
         }
-        let inputs: Vec<ValueInfo> = main.inputs.iter().map(ValueInfo::from).collect();
+        let (inputs, outputs) = match main {
+            Some(main) => (main.inputs.iter().map(ValueInfo::from).collect(), main.outputs),
+            None => (untyped_parameters(exec), vec![]),
+        };
         let parameters = exec.constants.iter().fold(Elements::default(), |sum, c| match c {
             Constant::Tensor(tensor) => sum.with(tensor.dtype, &tensor.shape),
             _ => sum,
@@ -157,7 +165,7 @@ impl ModelInfo {
             kind,
             symbols: symbols(&inputs),
             inputs,
-            outputs: main.outputs.iter().map(ValueInfo::from).collect(),
+            outputs: outputs.iter().map(ValueInfo::from).collect(),
             variants: vec![],
             operators_title: "callees",
             operators: by_count(callees),
@@ -168,6 +176,15 @@ impl ModelInfo {
             file_bytes: 0,
         }
     }
+}
+
+/// The parameters of a `main` that takes or returns values that are not tensors.
+fn untyped_parameters(exec: &Executable) -> Vec<ValueInfo> {
+    let main = exec.functions.iter().find(|func| func.name == "main");
+    let names = main.map_or(&[][..], |func| func.param_names.as_slice());
+    let value =
+        |name: &String| ValueInfo { name: name.clone(), dtype: "value".into(), shape: None };
+    names.iter().map(value).collect()
 }
 
 fn symbols(inputs: &[ValueInfo]) -> Vec<String> {

@@ -301,7 +301,7 @@ const LAYOUTS: [Layout; 21] = [
             "model",
             "context",
             "case_value emit half_precision moved_integers moved_strings narrow_cast objects ops",
-            "import",
+            "import operator_table",
             "info quantize",
         ],
         circle: 1,

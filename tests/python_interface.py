@@ -171,6 +171,51 @@ def @main(%xs: List[Tensor[(2), float32]]) -> List[Tensor[(2), float32]] {
     assert reflex._arrays.as_argument([1.0, 2.0], unknown).dtype == "float64"
 
 
+def message(number, *parts):
+    """A field of a protobuf message: text, a number, or a message of fields."""
+    def varint(value):
+        return bytes([value]) if value < 128 else bytes([value & 127 | 128]) + varint(value >> 7)
+
+    if parts and isinstance(parts[0], int):
+        return varint(number << 3) + varint(parts[0])
+    data = b"".join(part.encode() if isinstance(part, str) else part for part in parts)
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def onnx_model(domain, node, inputs, outputs):
+    """The file of a model: names and types of its inputs, names of its outputs."""
+    values = [message(11, message(1, name), message(2, kind)) for name, kind in inputs.items()]
+    values += [message(12, message(1, name)) for name in outputs]
+    opsets = [message(8, message(1, name), message(2, version)) for name, version in {"": 18, **({domain: 1} if domain else {})}.items()]
+    return message(1, 8) + message(7, message(1, *node), message(2, "g"), *values) + b"".join(opsets)
+
+
+def maps_and_sequences():
+    """Dictionaries are maps, lists of arrays sequences, by position and by name."""
+    words = message(5, message(1, "string_vocabulary"), message(20, 8), message(9, "b"), message(9, "a"))
+    node = [message(1, "x"), message(2, "y"), message(4, "DictVectorizer"), message(7, "ai.onnx.ml"), words]
+    number = message(1, message(1, 1), message(2))
+    kind = message(5, message(1, 8), message(2, number))
+    model = onnx_model("ai.onnx.ml", node, {"x": kind}, ["y"])
+    for mode in ("bytecode", "compiled", "tiered"):
+        session = reflex.load(model, format="onnx").session(mode)
+        main = session["main"]
+        for given in ({"a": 1.5, "c": 3}, {np.str_("a"): np.float32(1.5)}, tvm_ffi.convert({"a": 1.5})):
+            assert main(given).numpy().tolist() == [[0, 1.5]], given
+            assert main(x=given).numpy().tolist() == [[0, 1.5]], given
+        assert session.run({"x": {"b": 2}})["output0"].numpy().tolist() == [[2, 0]]
+        assert main({}).numpy().tolist() == [[0, 0]]
+        assert "a map" in raises(TypeError, main, X)
+        assert "whose keys are strings" in raises(TypeError, main, {3: 1.0})
+    model = onnx_model("", [message(1, "s"), message(1, "x"), message(2, "y"), message(4, "SequenceInsert")],
+                       {"s": message(4, message(1, message(1, message(1, 1)))),
+                        "x": message(1, message(1, 1), message(2, message(1, message(2, "n"))))}, ["y"])
+    main = reflex.load(model, format="onnx").session()["main"]
+    first, both = main([], X[0]), main([X[1], X], x=X[0])
+    assert len(first) == 1 and np.array_equal(first[0].numpy(), X[0])
+    assert [each.numpy().shape for each in both] == [(8,), (2, 8), (8,)] and np.array_equal(both[1].numpy(), X)
+
+
 def names_that_python_lacks():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "names.onnx")
@@ -298,6 +343,7 @@ def main():
     scalars()
     foreign_types()
     values_of_data_types()
+    maps_and_sequences()
     names_that_python_lacks()
     files()
     goals()

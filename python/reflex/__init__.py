@@ -18,6 +18,9 @@ the input's element type. `set_input` keeps what was passed: later changes of an
 copied are seen by `invoke_stateful`. Results are `Tensor`: a `tvm_ffi.Tensor` with `numpy()`, which
 `numpy.asarray` and `numpy.from_dlpack` read in place.
 
+**Other values.** Models with maps, sequences or optionals as inputs and outputs take dictionaries, lists of arrays
+and None, and return `tvm_ffi.Map`, `tvm_ffi.Array` and None.
+
 **Threads.** A program is shared by threads. A session belongs to one thread at a time; other threads may
 call `cancel` only. Calls release Python's lock.
 
@@ -660,7 +663,12 @@ class Session(Closing):
 
     def _signature(self, function: str) -> Signature:
         if function not in self._signatures:
-            self._signatures[function] = _signature(self._handle, function)
+            signature = _signature(self._handle, function)
+            if not signature.inputs and function in map(str, self._handle("functions")):
+                # Of values that are not tensors the program knows the names.
+                inputs = tuple(TensorInfo(name, None, ()) for name in self.param_names(function))
+                signature = Signature(inputs, signature.outputs)
+            self._signatures[function] = signature
         return self._signatures[function]
 
     def _pass(self, method: str, name: str, args: tuple[Any, ...], *options: Any) -> Any:

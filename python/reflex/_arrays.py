@@ -134,14 +134,14 @@ def as_argument(value: ArrayLike, info: TensorInfo | None) -> Any:
 
     Read-only arrays, those of foreign byte order and of types that only ml_dtypes has are copied.
     Numbers and sequences take the element type of the input; other objects have one. Where a program does
-    not say the type, as executables of the Relay virtual machine, a tuple is a tuple.
+    not say the type, as executables of the Relay virtual machine, a tuple is a tuple. Dictionaries are maps.
     """
     if isinstance(value, np.ndarray):
         return _exportable(value, info)
     foreign = (tvm_ffi.core.CObject, tvm_ffi.core.PyNativeObject)
     if info is None or isinstance(value, foreign) or hasattr(type(value), "__dlpack__"):
         return value
-    if info.dtype is None and isinstance(value, tuple):
+    if info.dtype is None and (value is None or isinstance(value, (tuple, Mapping))):
         return value
     array = np.asarray(value)
     weak = isinstance(value, (bool, int, float, list, tuple)) and not isinstance(value, np.generic)

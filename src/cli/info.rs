@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use reflex::{Engine, Result, ValueInfo};
+use reflex::{Engine, OnnxOperator, Result, ValueInfo, onnx_operators};
 
 use super::args::{RelayArgs, is_compiled, note_baseline, warn_of_cache};
 use super::output::println;
@@ -13,7 +13,12 @@ use super::output::println;
 #[derive(Args)]
 pub struct InfoArgs {
     /// Model: .onnx, .py (TVMScript), .json (nodes), .so, or .ro (Relay).
-    model: PathBuf,
+    #[arg(required_unless_present = "operators")]
+    model: Option<PathBuf>,
+    /// Print the operators of ONNX and ONNX Runtime instead, with the versions at which they changed, and which
+    /// are imported.
+    #[arg(long, conflicts_with = "model")]
+    operators: bool,
     #[command(flatten)]
     relay: RelayArgs,
     /// Print one JSON object.
@@ -23,15 +28,19 @@ pub struct InfoArgs {
 
 /// Runs the command.
 pub fn run(args: &InfoArgs) -> Result<ExitCode> {
-    let info = Engine::info(args.relay.source(&args.model))?;
+    let Some(model) = &args.model else {
+        print_operators(args.json);
+        return Ok(ExitCode::SUCCESS);
+    };
+    let info = Engine::info(args.relay.source(model))?;
     let engine = Engine::new()?;
-    warn_of_cache(&engine, &args.model);
-    note_baseline(&engine, &args.model);
+    warn_of_cache(&engine, model);
+    note_baseline(&engine, model);
     if args.json {
         println!("{}", serde_json::to_string(&info).expect("plain data"));
         return Ok(ExitCode::SUCCESS);
     }
-    println!("{}: {}", args.model.display(), info.kind);
+    println!("{}: {}", model.display(), info.kind);
     let size = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
     println!("file: {}", size(info.file_bytes));
     println!("parameters: {} ({})", info.parameters, size(info.parameter_bytes));
@@ -56,7 +65,7 @@ pub fn run(args: &InfoArgs) -> Result<ExitCode> {
     for (name, count) in &info.operators {
         println!("  {count:5} {name}");
     }
-    if is_compiled(&args.model) {
+    if is_compiled(model) {
         println!("{}", engine.kernels_note());
     }
     if info.unsupported.is_empty() {
@@ -66,4 +75,27 @@ pub fn run(args: &InfoArgs) -> Result<ExitCode> {
         info.unsupported.iter().for_each(|u| println!("  {u}"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints what becomes of each operator of ONNX: a line each, or a JSON object each.
+fn print_operators(json: bool) {
+    for operator in onnx_operators() {
+        if !json {
+            println!("{operator}");
+            continue;
+        }
+        let OnnxOperator { domain, name, versions, types, imported, refused } = operator;
+        let versions: Vec<i64> = versions.iter().filter_map(|v| v.parse().ok()).collect();
+        println!(
+            "{}",
+            serde_json::json!({
+                "domain": domain,
+                "name": name,
+                "versions": versions,
+                "types": types,
+                "imported": imported,
+                "refused": refused,
+            })
+        );
+    }
 }

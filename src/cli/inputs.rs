@@ -5,14 +5,20 @@ use std::path::PathBuf;
 
 use clap::Args;
 use reflex::stats::split_mix;
-use reflex::{Array, DType, Dim, Error, ErrorKind, Feed, Program, Result, TensorInfo, numpy};
+use reflex::{
+    Any, Array, DType, Dim, Error, ErrorKind, Feed, Program, Result, Tensor, TensorInfo, ValueInfo,
+    numpy,
+};
+
+use super::values;
 
 /// Options for inputs: files, random values, shapes.
 #[derive(Args)]
 pub struct InputArgs {
-    /// An input: a .npy file, `random` or `zeros`. Without NAME=, the last two are for all inputs
-    /// that are not named, and a file is for the only input. Default: random.
-    #[arg(long = "input", value_name = "[NAME=]FILE.npy|random|zeros", value_parser = source)]
+    /// An input: a .npy file, `random` or `zeros`; of a sequence, an optional or a map a .json file. Without
+    /// NAME=, random and zeros are for all inputs that are not named, and a file is for the only input.
+    /// Default: random.
+    #[arg(long = "input", value_name = "[NAME=]FILE.npy|FILE.json|random|zeros", value_parser = source)]
     inputs: Vec<(Option<String>, String)>,
     /// Shape of an input with dynamic dimensions. Default: 1 for each of these.
     #[arg(long = "shape", value_name = "NAME=1x3x224x224", value_parser = pair)]
@@ -35,49 +41,107 @@ fn pair(text: &str) -> std::result::Result<(String, String), String> {
     Ok((name.to_string(), value.to_string()))
 }
 
+/// The sources of inputs.
+struct Sources {
+    named: BTreeMap<String, String>,
+    /// Of inputs that are not named.
+    for_all: String,
+    shapes: BTreeMap<String, String>,
+    seed: u64,
+    /// Dynamic dimensions that were given or chosen.
+    symbols: BTreeMap<String, i64>,
+}
+
+impl Sources {
+    fn of(&self, name: &str) -> &str {
+        self.named.get(name).map_or(&self.for_all, String::as_str)
+    }
+
+    /// The tensor of input `k`.
+    fn array(&mut self, k: usize, input: &TensorInfo) -> Result<Array> {
+        let source = self.of(&input.name).to_owned();
+        if !matches!(source.as_str(), "random" | "zeros") {
+            return numpy::read_npy(&PathBuf::from(source));
+        }
+        if input.dtype.itemsize() == 0 {
+            let why = "the program does not say what it is; give it, as in";
+            let message = format!("input {}: {why} --input {0}=FILE.npy", input.name);
+            return Err(Error::input(message));
+        }
+        let shape = shape_of(input, self.shapes.get(&input.name), &mut self.symbols)?;
+        let seed = (source == "random").then_some(self.seed ^ ((k as u64) << 32));
+        fill(input.dtype, shape, seed).ok_or_else(|| {
+            Error::input(format!("input {input}: too large for this machine's memory"))
+        })
+    }
+
+    /// The argument for input `k` of a function that takes other values than tensors.
+    fn value(&mut self, k: usize, input: &ValueInfo, func: &str) -> Result<Any> {
+        let file = PathBuf::from(self.of(&input.name));
+        if file.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json")) {
+            return values::read(&file).map_err(|e| e.at(file.display()));
+        }
+        let (dtype, shape) = (input.dtype.parse::<DType>().ok(), input.shape.clone());
+        let named = matches!(self.of(&input.name), "random" | "zeros");
+        let info = match (dtype, shape) {
+            (Some(dtype), Some(shape)) => TensorInfo { name: input.name.clone(), dtype, shape },
+            _ if named => {
+                let message = format!(
+                    "`{func}` takes values that are not tensors; give its input {input}, as in \
+                     --input {}=FILE.json",
+                    input.name
+                );
+                return Err(Error::input(message));
+            }
+            _ => TensorInfo { name: input.name.clone(), dtype: DType::VOID, shape: vec![] },
+        };
+        let array = self.array(k, &info)?;
+        let tensor = Tensor::from_bytes(&array.shape, array.dtype, &array.data);
+        tensor.map(Any::from).map_err(|e| Error::input(e.message()))
+    }
+}
+
 impl InputArgs {
-    /// One feed for `program`'s function `func`.
-    pub fn feed(&self, program: &Program, func: &str) -> Result<Feed> {
-        let expected = program.signature(func)?.inputs;
+    fn sources(&self, names: &[&str]) -> Result<Sources> {
         let named =
             |(name, source): &(Option<String>, String)| Some((name.clone()?, source.clone()));
         let sources: BTreeMap<String, String> = self.inputs.iter().filter_map(named).collect();
         let for_all = self.inputs.iter().rev().find(|(name, _)| name.is_none());
         let for_all = for_all.map_or("random", |(_, source)| source);
-        let names = || expected.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", ");
-        if !matches!(for_all, "random" | "zeros") && expected.len() != 1 {
+        if !matches!(for_all, "random" | "zeros") && names.len() != 1 {
             let why = "expected NAME=VALUE, since it is not for all inputs, which are";
-            return Err(Error::input(format!("--input {for_all}: {why} {}", names())));
+            let message = format!("--input {for_all}: {why} {}", names.join(", "));
+            return Err(Error::input(message));
         }
         let shapes: BTreeMap<_, _> = self.shapes.iter().cloned().collect();
         for name in sources.keys().chain(shapes.keys()) {
-            if !expected.iter().any(|p| &p.name == name) {
-                let message = format!("no input named {name:?}; the model has {}", names());
+            if !names.contains(&name.as_str()) {
+                let names = names.join(", ");
+                let message = format!("no input named {name:?}; the model has {names}");
                 return Err(Error::input(message));
             }
         }
-        let mut symbols = BTreeMap::new();
+        let (named, for_all) = (sources, for_all.to_owned());
+        Ok(Sources { named, for_all, shapes, seed: self.seed, symbols: BTreeMap::new() })
+    }
+
+    /// One feed for `program`'s function `func`.
+    pub fn feed(&self, program: &Program, func: &str) -> Result<Feed> {
+        let expected = program.signature(func)?.inputs;
+        let names: Vec<&str> = expected.iter().map(|p| p.name.as_str()).collect();
+        let mut sources = self.sources(&names)?;
         let mut feed = Feed::new();
         for (k, input) in expected.iter().enumerate() {
-            let source = sources.get(&input.name).map_or(for_all, String::as_str);
-            let array = match source {
-                "random" | "zeros" if input.dtype.itemsize() == 0 => {
-                    let why = "the program does not say what it is; give it, as in";
-                    let message = format!("input {}: {why} --input {0}=FILE.npy", input.name);
-                    return Err(Error::input(message));
-                }
-                "random" | "zeros" => {
-                    let shape = shape_of(input, shapes.get(&input.name), &mut symbols)?;
-                    let seed = (source == "random").then_some(self.seed ^ ((k as u64) << 32));
-                    fill(input.dtype, shape, seed).ok_or_else(|| {
-                        Error::input(format!("input {input}: too large for this machine's memory"))
-                    })?
-                }
-                file => numpy::read_npy(&PathBuf::from(file))?,
-            };
-            feed.insert(input.name.clone(), array);
+            feed.insert(input.name.clone(), sources.array(k, input)?);
         }
         Ok(feed)
+    }
+
+    /// The arguments of a function that takes or returns values that are not tensors.
+    pub fn values(&self, inputs: &[ValueInfo], func: &str) -> Result<Vec<Any>> {
+        let names: Vec<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
+        let mut sources = self.sources(&names)?;
+        inputs.iter().enumerate().map(|(k, input)| sources.value(k, input, func)).collect()
     }
 
     /// An error of a call with these inputs. If the program chose the shapes that were not given,

@@ -27,6 +27,7 @@ mod run;
 mod serve;
 mod token;
 mod tracker;
+mod values;
 mod version;
 
 use std::process::ExitCode;
@@ -68,6 +69,7 @@ enum Command {
     /// Inputs, outputs, operators, and what is unsupported.
     Info(info::InfoArgs),
     /// Run a model once and print or save its outputs.
+    #[command(after_help = run::EXAMPLES)]
     Run(run::RunArgs),
     /// Compare with reference outputs; exit code 1 on a mismatch.
     Check(check::CheckArgs),

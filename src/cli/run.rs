@@ -5,13 +5,29 @@ use std::process::ExitCode;
 
 use clap::Args;
 use reflex::remote::RemoteProgram;
-use reflex::{Array, DType, Error, Outputs, Prepared, Result, Session, numpy};
+use reflex::{
+    Any, AnyView, Array, DType, Engine, Error, Outputs, Prepared, Program, Result, Session, Tensor,
+    Tuple, ValueInfo, numpy,
+};
 use serde::Serialize;
 
 use super::args::ModelArgs;
 use super::inputs::InputArgs;
 use super::output::println;
 use super::remote::RemoteArgs;
+use super::values;
+
+/// Examples of the command.
+pub const EXAMPLES: &str = r#"Examples:
+  reflex run model.onnx --input x=cat.npy --out answers/
+  reflex run vectorizer.onnx --input x=features.json --json
+
+A .json file holds a value that is no tensor, in the form that --json prints:
+  {"map": [["apple", 1.5], ["pear", 2]]}      a map; keys are integers or text
+  ["a.npy", {"tensor": "float32", "shape": [2], "data": [1, 2]}]      a sequence of tensors
+  {"strings": ["a", "b"], "shape": [2]}      a tensor of strings
+  null      an optional without content
+Names of .npy files are relative to the .json file."#;
 
 /// Arguments of `run`.
 #[derive(Args)]
@@ -25,7 +41,7 @@ pub struct RunArgs {
     /// Function to call.
     #[arg(long, default_value = "main", value_name = "NAME")]
     func: String,
-    /// Write each output to DIR/<name>.npy.
+    /// Write each output to DIR/<name>.npy, what is no tensor of numbers to DIR/<name>.json.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print one JSON object.
@@ -49,7 +65,24 @@ struct Ran {
     /// Calls of the function before the one whose outputs these are.
     #[serde(skip_serializing_if = "Option::is_none")]
     warm_up_calls: Option<usize>,
-    outputs: Vec<Output>,
+    outputs: Vec<Row>,
+}
+
+/// A result.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Row {
+    Tensor(Output),
+    /// Strings, or a value that is no tensor.
+    Value {
+        name: String,
+        /// Its name and type.
+        #[serde(skip)]
+        ty: String,
+        value: serde_json::Value,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        file: Option<PathBuf>,
+    },
 }
 
 #[derive(Serialize)]
@@ -75,6 +108,9 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         return run_remote(args, &remote);
     }
     let program = args.model.engine.load(&args.model.model)?;
+    if program.signature(&args.func).is_err() && program.functions().contains(&args.func) {
+        return run_values(args, &program);
+    }
     let feed = args.inputs.feed(&program, &args.func)?;
     let prepared = program.prepare(&args.func, &feed)?;
     let mut session = program.session(args.model.mode)?;
@@ -92,6 +128,55 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         eprintln!("code of the device: {code}");
     }
     report(args, outputs.map_err(at)?.arrays()?, warm_up_calls)
+}
+
+/// Calls a function that takes or returns values that are not tensors.
+fn run_values(args: &RunArgs, program: &Program) -> Result<ExitCode> {
+    let at = |e: Error| e.at(args.model.model.display());
+    let mut session = program.session(args.model.mode)?;
+    let (inputs, outputs) = interface(args, &session)?;
+    let values = args.inputs.values(&inputs, &args.func)?;
+    let views: Vec<AnyView<'_>> = values.iter().map(Any::view).collect();
+    let warm_up_calls = match args.warm_up {
+        true => {
+            let func = session.function_index(&args.func)?;
+            Some(session.warm_up_func(func, &views).map_err(at)?)
+        }
+        false => None,
+    };
+    let mut result = session.call_views(&args.func, &views).map_err(at)?;
+    if args.profile {
+        let (profiled, profile) = session.profile(&args.func, &views).map_err(at)?;
+        eprint!("{}", profile.table());
+        if let Some(file) = &args.trace {
+            std::fs::write(file, profile.trace_json()).map_err(|e| Error::io(file, &e))?;
+        }
+        result = profiled;
+    }
+    let results = match result.downcast_ref::<Tuple>() {
+        Some(items) if outputs.len() > 1 && items.len() == outputs.len() => items.to_vec(),
+        _ => vec![result],
+    };
+    let unnamed =
+        |at| ValueInfo { name: format!("output{at}"), dtype: "value".into(), shape: None };
+    let infos =
+        (0..results.len()).map(|at| outputs.get(at).cloned().unwrap_or_else(|| unnamed(at)));
+    let rows = infos.zip(&results).map(|(info, value)| Row::of_value(args, &info, value));
+    print_rows(args, rows.collect::<Result<_>>()?, warm_up_calls);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The inputs and outputs as the model declares them, or else the names of the parameters.
+fn interface(args: &RunArgs, session: &Session) -> Result<(Vec<ValueInfo>, Vec<ValueInfo>)> {
+    let names = session.param_names(&args.func)?;
+    if args.func == "main" {
+        let info = Engine::info(args.model.engine.source(&args.model.model))?;
+        if info.inputs.iter().map(|input| &input.name).eq(&names) {
+            return Ok((info.inputs, info.outputs));
+        }
+    }
+    let value = |name| ValueInfo { name, dtype: "value".into(), shape: None };
+    Ok((names.into_iter().map(value).collect(), vec![]))
 }
 
 /// Makes the call at a server.
@@ -116,33 +201,66 @@ fn report(
     arrays: Vec<(String, Array)>,
     warm_up_calls: Option<usize>,
 ) -> Result<ExitCode> {
-    let mut rows = vec![];
-    for (name, array) in arrays {
+    let row = |(name, array): (String, Array)| Row::of_array(args, &name, array);
+    let rows = arrays.into_iter().map(row).collect::<Result<_>>()?;
+    print_rows(args, rows, warm_up_calls);
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Row {
+    fn of_array(args: &RunArgs, name: &str, array: Array) -> Result<Row> {
         let file = match &args.out {
-            Some(dir) => Some(save(dir, &name, &array)?),
+            Some(dir) => Some(save(dir, name, &array)?),
             None => None,
         };
         let head = array.to_f64().into_iter().take(HEAD).collect();
-        let dtype = array.dtype.to_string();
-        let text = text(&array);
-        rows.push(Output { name, dtype, shape: array.shape, head, text, file });
+        let (dtype, text) = (array.dtype.to_string(), text(&array));
+        let name = name.to_owned();
+        Ok(Row::Tensor(Output { name, dtype, shape: array.shape, head, text, file }))
     }
+
+    /// A result of a function that returns values that are not tensors; strings and such values are JSON.
+    fn of_value(args: &RunArgs, info: &ValueInfo, value: &Any) -> Result<Row> {
+        let is_text = info.dtype.contains("string");
+        if let Some(tensor) = value.downcast_ref::<Tensor>().filter(|_| !is_text) {
+            return Row::of_array(args, &info.name, Array::of_tensor(tensor)?);
+        }
+        let named = |e: Error| e.at(format!("output {}", info.name));
+        let json = values::to_json(value, is_text).map_err(named)?;
+        let file = match &args.out {
+            Some(dir) => Some(save_json(dir, &info.name, &json)?),
+            None => None,
+        };
+        Ok(Row::Value { name: info.name.clone(), ty: info.to_string(), value: json, file })
+    }
+}
+
+fn print_rows(args: &RunArgs, rows: Vec<Row>, warm_up_calls: Option<usize>) {
     if args.json {
         let ran = Ran { mode: args.model.mode.to_string(), warm_up_calls, outputs: rows };
         println!("{}", serde_json::to_string(&ran).expect("plain data"));
-        return Ok(ExitCode::SUCCESS);
+        return;
     }
     if let Some(calls) = warm_up_calls {
         eprintln!("warmed up in {calls} calls");
     }
     for row in rows {
-        let more = if row.shape.iter().product::<i64>() > HEAD as i64 { ", ..." } else { "" };
-        println!("{}: {} {:?} = [{}{more}]", row.name, row.dtype, row.shape, row.text);
-        if let Some(file) = row.file {
+        let file = match row {
+            Row::Tensor(row) => {
+                let long = row.shape.iter().product::<i64>() > HEAD as i64;
+                let more = if long { ", ..." } else { "" };
+                println!("{}: {} {:?} = [{}{more}]", row.name, row.dtype, row.shape, row.text);
+                row.file
+            }
+            Row::Value { ty, value, file, .. } => {
+                println!("{ty} = {value}");
+                file
+            }
+        };
+        if let Some(file) = file {
             println!("  saved to {}", file.display());
         }
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// The first elements as people write them.
@@ -177,11 +295,23 @@ fn profiled(session: &mut Session, call: &Prepared, trace: Option<&PathBuf>) -> 
     Ok(outputs)
 }
 
-/// Writes one output; characters that cannot stand in a file name become `_`.
-fn save(dir: &PathBuf, name: &str, array: &Array) -> Result<PathBuf> {
+/// The file of one output; characters that cannot stand in a file name become `_`.
+fn output_file(dir: &PathBuf, name: &str, ending: &str) -> Result<PathBuf> {
     std::fs::create_dir_all(dir).map_err(|e| Error::io(dir, &e))?;
     let safe = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
-    let path = dir.join(format!("{}.npy", name.chars().map(safe).collect::<String>()));
+    Ok(dir.join(format!("{}.{ending}", name.chars().map(safe).collect::<String>())))
+}
+
+/// Writes one output.
+fn save(dir: &PathBuf, name: &str, array: &Array) -> Result<PathBuf> {
+    let path = output_file(dir, name, "npy")?;
     numpy::write_npy(&path, array)?;
+    Ok(path)
+}
+
+/// Writes one output that is no tensor of numbers.
+fn save_json(dir: &PathBuf, name: &str, value: &serde_json::Value) -> Result<PathBuf> {
+    let path = output_file(dir, name, "json")?;
+    std::fs::write(&path, value.to_string()).map_err(|e| Error::io(&path, &e))?;
     Ok(path)
 }

@@ -24,10 +24,12 @@ pub enum CaseValue {
     Tensor(Literal),
     /// A tensor of strings: its bytes, as inputs and outputs have them, and the strings.
     Strings(Literal, Vec<String>),
-    /// A sequence of tensors.
-    Sequence(Vec<Literal>),
+    /// A sequence of tensors, of numbers or strings.
+    Sequence(Vec<CaseValue>),
     /// A sequence of maps to float32 numbers.
     Maps(Vec<(MapKeys, Vec<f32>)>),
+    /// A map to float32 numbers.
+    Map(MapKeys, Vec<f32>),
     /// An optional without content.
     Absent,
 }
@@ -87,6 +89,10 @@ fn value(bytes: Bytes, ty: Option<&TypeProto>) -> Result<CaseValue> {
             (None, None) => Ok(CaseValue::Absent),
         };
     }
+    if ty.is_some_and(|ty| ty.map_type.is_some()) {
+        let (keys, values) = map(&MapProto::decode(bytes).map_err(wrong)?)?;
+        return Ok(CaseValue::Map(keys, values));
+    }
     if ty.is_some_and(|ty| ty.sequence_type.is_some()) {
         return sequence(&SequenceProto::decode(bytes).map_err(wrong)?);
     }
@@ -108,8 +114,7 @@ fn sequence(value: &SequenceProto) -> Result<CaseValue> {
     if !value.map_values.is_empty() {
         return value.map_values.iter().map(map).collect::<Result<_>>().map(CaseValue::Maps);
     }
-    let items = value.tensor_values.iter().map(tensor_of_case);
-    items.collect::<Result<Vec<Literal>>>().map(CaseValue::Sequence)
+    value.tensor_values.iter().map(tensor).collect::<Result<_>>().map(CaseValue::Sequence)
 }
 
 fn map(map: &MapProto) -> Result<(MapKeys, Vec<f32>)> {
@@ -129,5 +134,13 @@ fn map(map: &MapProto) -> Result<(MapKeys, Vec<f32>)> {
         let bytes = <[u8; 4]>::try_from(literal.bytes());
         bytes.map(f32::from_le_bytes).map_err(|_| malformed("a value that is no float32 number"))
     };
-    Ok((keys, values.iter().map(number).collect::<Result<_>>()?))
+    let values: Vec<f32> = values.iter().map(number).collect::<Result<_>>()?;
+    let count = match &keys {
+        MapKeys::Ints(keys) => keys.len(),
+        MapKeys::Strings(keys) => keys.len(),
+    };
+    if count != values.len() {
+        return Err(malformed(format!("{count} keys, {} values", values.len())));
+    }
+    Ok((keys, values))
 }

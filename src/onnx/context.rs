@@ -20,13 +20,13 @@ use crate::narrow;
 use crate::node_order::{node_name, node_order};
 use crate::opset::canonical_domain;
 use crate::proto::{
-    DimensionValue, ElementTypeProto, FunctionProto, GraphProto, NodeProto, TensorProto,
-    TensorTypeProto, TypeProto, ValueInfoProto, data_type,
+    DimensionValue, ElementTypeProto, FunctionProto, GraphProto, MapTypeProto, NodeProto,
+    TensorProto, TensorTypeProto, TypeProto, ValueInfoProto, data_type,
 };
 use crate::registered;
 use crate::strings;
 use crate::tensor::{Files, dtype, literal, supported};
-use crate::value::{Content, Element, ObjectKind, OnnxValue, Rank, Tensor};
+use crate::value::{Content, Element, MapKind, ObjectKind, OnnxValue, Rank, Scalar, Tensor};
 
 /// Imports one node; returns its outputs in order, fewer when the rest is not supported.
 pub(crate) type Operator = fn(&mut ImportContext, &Call) -> Result<Vec<OnnxValue>>;
@@ -372,12 +372,17 @@ impl<'m> ImportContext<'m> {
 fn tensor_type(info: &ValueInfoProto) -> Result<&TensorTypeProto> {
     let ty = info.r#type.as_ref().ok_or_else(|| malformed("has no type"))?;
     let tensor = ty.tensor_type.as_ref();
-    tensor.ok_or_else(|| unsupported("only tensors, sequences and optionals of them can be inputs"))
+    tensor.ok_or_else(|| {
+        unsupported("only tensors, maps, and sequences and optionals of tensors can be inputs")
+    })
 }
 
-/// The kind of an input that is declared as a sequence or an optional.
+/// The kind of an input that is declared as a map, a sequence or an optional.
 fn object_kind(info: &ValueInfoProto) -> Result<Option<ObjectKind>> {
     let Some(ty) = &info.r#type else { return Ok(None) };
+    if let Some(map) = &ty.map_type {
+        return map_kind(map).map(|kind| Some(ObjectKind::Map(kind)));
+    }
     if let Some(list) = &ty.sequence_type {
         return Ok(Some(ObjectKind::List(list_element(list)?)));
     }
@@ -390,6 +395,22 @@ fn object_kind(info: &ValueInfoProto) -> Result<Option<ObjectKind>> {
     Ok(Some(ObjectKind::Optional(Some(content))))
 }
 
+fn map_kind(map: &MapTypeProto) -> Result<MapKind> {
+    let scalar = |code: i32| match code {
+        data_type::STRING => Ok(Scalar::Text),
+        code => dtype(code).map(Scalar::Number),
+    };
+    let value = map.value_type.as_ref().and_then(|ty| ty.tensor_type.as_ref());
+    let value = value.ok_or_else(|| unsupported("maps to other than strings and numbers"))?;
+    let keys = match scalar(map.key_type)? {
+        keys @ (Scalar::Text | Scalar::Number(DType::I64)) => keys,
+        Scalar::Number(other) => {
+            return Err(unsupported(format!("maps with keys of type {other}")));
+        }
+    };
+    Ok(MapKind { keys, values: scalar(value.elem_type)? })
+}
+
 fn list_element(list: &ElementTypeProto) -> Result<Element> {
     let inner = list.elem_type.as_deref().ok_or_else(|| malformed("has no type"))?;
     tensor_element(inner)
@@ -398,12 +419,12 @@ fn list_element(list: &ElementTypeProto) -> Result<Element> {
 fn tensor_element(ty: &TypeProto) -> Result<Element> {
     let tensor = ty.tensor_type.as_ref();
     let tensor = tensor.ok_or_else(|| unsupported("sequences of other than tensors"))?;
-    let dtype = supported(dtype(tensor.elem_type)?)?;
-    if narrow::carrier(dtype).is_some() {
-        return Err(unsupported(format!("sequences and optionals of {dtype}")));
-    }
+    let ty = match tensor.elem_type {
+        data_type::STRING => Scalar::Text,
+        code => Scalar::Number(supported(dtype(code)?)?),
+    };
     let rank = tensor.shape.as_ref().map_or(Rank::Any, |shape| Rank::Known(shape.dim.len()));
-    Ok(Element { dtype, rank })
+    Ok(Element { ty, rank })
 }
 
 fn is_string(info: &ValueInfoProto) -> bool {

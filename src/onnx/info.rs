@@ -14,7 +14,8 @@ use crate::model::{Model, UnsupportedOperator};
 use crate::ops;
 use crate::opset::canonical_domain;
 use crate::proto::{
-    DimensionValue, GraphProto, ModelProto, TensorProto, TypeProto, ValueInfoProto,
+    DimensionValue, GraphProto, ModelProto, TensorProto, TensorTypeProto, TypeProto,
+    ValueInfoProto, data_type,
 };
 use crate::tensor::dtype;
 
@@ -52,7 +53,7 @@ pub struct ModelInfo {
 pub struct ValueInfo {
     /// Name.
     pub name: String,
-    /// Element type, or the kind of value if it is not a tensor.
+    /// Element type, or the type if it is not a tensor, such as `sequence(float32[2, n])`.
     pub dtype: String,
     /// Dimensions; `None` if even the rank is unknown.
     pub dims: Option<Vec<Dim>>,
@@ -182,34 +183,56 @@ fn parameters(graph: &GraphProto, sum: Elements) -> Elements {
 }
 
 fn value_info(info: &ValueInfoProto) -> ValueInfo {
-    let tensor = info.r#type.as_ref().and_then(|t| t.tensor_type.as_ref());
-    let dtype = match tensor {
-        Some(tensor) => {
-            dtype(tensor.elem_type).map_or_else(|e| e.to_string(), |dtype| dtype.to_string())
-        }
-        None => info.r#type.as_ref().map_or("untyped", kind).to_string(),
+    let name = info.name.clone();
+    let Some(ty) = &info.r#type else {
+        return ValueInfo { name, dtype: "untyped".to_owned(), dims: None };
     };
-    let dims = tensor.and_then(|t| t.shape.as_ref()).map(|shape| {
-        let dims = shape.dim.iter().map(|dim| match &dim.value {
-            Some(DimensionValue::DimValue(value)) if *value >= 0 => Dim::Fixed(*value),
-            Some(DimensionValue::DimParam(name)) if !name.is_empty() => Dim::Symbolic(name.clone()),
-            _ => Dim::Unknown,
-        });
-        dims.collect()
-    });
-    ValueInfo { name: info.name.clone(), dtype, dims }
+    match &ty.tensor_type {
+        Some(tensor) => ValueInfo { name, dtype: element(tensor.elem_type), dims: dims(tensor) },
+        None => ValueInfo { name, dtype: kind(ty), dims: None },
+    }
 }
 
-fn kind(ty: &TypeProto) -> &'static str {
-    if ty.sequence_type.is_some() {
-        "sequence"
-    } else if ty.optional_type.is_some() {
-        "optional"
-    } else if ty.map_type.is_some() {
-        "map"
-    } else if ty.sparse_tensor_type.is_some() {
-        "sparse tensor"
-    } else {
-        "untyped"
+/// The name of an element type.
+fn element(code: i32) -> String {
+    match code {
+        data_type::STRING => "string".to_owned(),
+        code => dtype(code).map_or_else(|e| e.to_string(), |dtype| dtype.to_string()),
     }
+}
+
+fn dims(tensor: &TensorTypeProto) -> Option<Vec<Dim>> {
+    let dims = tensor.shape.as_ref()?.dim.iter().map(|dim| match &dim.value {
+        Some(DimensionValue::DimValue(value)) if *value >= 0 => Dim::Fixed(*value),
+        Some(DimensionValue::DimParam(name)) if !name.is_empty() => Dim::Symbolic(name.clone()),
+        _ => Dim::Unknown,
+    });
+    Some(dims.collect())
+}
+
+/// A type as text, such as `sequence(float32[2, n])`.
+fn kind(ty: &TypeProto) -> String {
+    let inner = |ty: Option<&TypeProto>| ty.map_or_else(|| "untyped".to_owned(), kind);
+    if let Some(tensor) = &ty.tensor_type {
+        let dims = dims(tensor).map_or_else(
+            || "...".to_owned(),
+            |dims| dims.iter().map(Dim::to_string).collect::<Vec<_>>().join(", "),
+        );
+        return format!("{}[{dims}]", element(tensor.elem_type));
+    }
+    if let Some(list) = &ty.sequence_type {
+        return format!("sequence({})", inner(list.elem_type.as_deref()));
+    }
+    if let Some(optional) = &ty.optional_type {
+        return format!("optional({})", inner(optional.elem_type.as_deref()));
+    }
+    if let Some(map) = &ty.map_type {
+        let value = map.value_type.as_deref();
+        // Values of maps are single numbers and strings, in a tensor type.
+        let scalar = value.and_then(|ty| ty.tensor_type.as_ref()).map(|t| element(t.elem_type));
+        let value = scalar.unwrap_or_else(|| inner(value));
+        return format!("map({}, {value})", element(map.key_type));
+    }
+    let sparse = ty.sparse_tensor_type.is_some();
+    if sparse { "sparse tensor" } else { "untyped" }.to_owned()
 }

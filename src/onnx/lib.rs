@@ -25,6 +25,7 @@
 //! | `value`, `fold`, `emit` | values with known elements, folding, helpers that emit graph operators |
 //! | `context`, `node_order`, `call` | scopes and the walk over nodes; one node as its operator reads it |
 //! | `ops/` | the table of operators by family, with how to add one |
+//! | `operator_table` | what is done with each operator that ONNX has |
 //! | `moved_strings`, `objects` | data movement of strings; sequences and optionals of a run |
 //! | `case_value` | values in the files of ONNX's test cases |
 //! | `custom` | operators that users import themselves |
@@ -58,6 +59,7 @@ mod narrow;
 mod narrow_cast;
 mod node_order;
 mod objects;
+mod operator_table;
 mod ops;
 mod opset;
 pub mod proto;
@@ -80,6 +82,7 @@ pub use error::{ImportError, ImportErrorKind};
 pub use external_data::ExternalData;
 pub use info::{Dim, ModelInfo, ValueInfo};
 pub use model::UnsupportedOperator;
+pub use operator_table::{OnnxOperator, onnx_operators};
 pub use tensor::{SourceFile, read_tensor_pb};
 
 /// Imports a model file as a module with the function `main`.
@@ -113,12 +116,6 @@ pub fn import_files(
         Ok((module, model.files.sources()))
     };
     import().map_err(|e: ImportError| e.at(path.display()))
-}
-
-/// The domain and the name of each operator that the importer knows, besides those that users import or
-/// register. `docs/onnx.md` is made of them.
-pub fn operators() -> impl Iterator<Item = (&'static str, &'static str)> {
-    ops::names()
 }
 
 /// Imports a model from memory with the default options; `folder` is that of its external data, if

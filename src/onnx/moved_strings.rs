@@ -42,11 +42,16 @@ impl ImportContext<'_> {
 
     /// Strings below each other, all as wide as the widest.
     pub fn beside(&mut self, tables: &[Tensor]) -> Result<Tensor> {
+        let wide = self.equally_wide(tables)?;
+        self.concat(&wide, 0)
+    }
+
+    /// Strings, all as wide as the widest.
+    pub fn equally_wide(&mut self, tables: &[Tensor]) -> Result<Vec<Tensor>> {
         let widths = tables.iter().map(|t| t.shape()[t.rank() - 1].clone());
         let width = widths.reduce(|a, b| a.max(b)).ok_or_else(|| invalid("no strings"))?;
         let width = dims::simplify(&width);
-        let wide = tables.iter().map(|t| self.widened(t, &width)).collect::<Result<Vec<_>>>()?;
-        self.concat(&wide, 0)
+        tables.iter().map(|t| self.widened(t, &width)).collect()
     }
 
     /// Strings with zeros up to a width, which is no less than their own.

@@ -159,8 +159,8 @@ pub struct TypeProto {
     pub tensor_type: Option<TensorTypeProto>,
     #[prost(message, optional, boxed, tag = "4")]
     pub sequence_type: Option<Box<ElementTypeProto>>,
-    #[prost(message, optional, tag = "5")]
-    pub map_type: Option<MapTypeProto>,
+    #[prost(message, optional, boxed, tag = "5")]
+    pub map_type: Option<Box<MapTypeProto>>,
     #[prost(message, optional, boxed, tag = "9")]
     pub optional_type: Option<Box<ElementTypeProto>>,
     #[prost(message, optional, tag = "8")]
@@ -186,6 +186,8 @@ pub struct ElementTypeProto {
 pub struct MapTypeProto {
     #[prost(int32, tag = "1")]
     pub key_type: i32,
+    #[prost(message, optional, boxed, tag = "2")]
+    pub value_type: Option<Box<TypeProto>>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

@@ -7,6 +7,7 @@
 //!
 //! Decision: docs/decisions/0025-symbolic-dims.md
 
+use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -22,8 +23,8 @@ pub(crate) const MAX_ELEMENTS: usize = 1024;
 pub(crate) enum OnnxValue {
     /// A tensor.
     Tensor(Tensor),
-    /// A sequence of known length.
-    Sequence(Vec<Tensor>, DType),
+    /// A sequence of known length; its elements may be the bytes of strings.
+    Sequence(Vec<Tensor>, Scalar),
     /// A tensor of strings as its bytes (see [`crate::strings`]): one axis more, the last.
     Strings(Tensor),
     /// An optional without content.
@@ -41,6 +42,50 @@ pub(crate) enum ObjectKind {
     Optional(Option<Content>),
     /// A sequence of maps.
     Maps,
+    /// A map.
+    Map(MapKind),
+}
+
+/// Types of the keys and values of a map.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct MapKind {
+    /// Type of the keys.
+    pub keys: Scalar,
+    /// Type of the values.
+    pub values: Scalar,
+}
+
+/// The type of an element, a key or a value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Scalar {
+    /// A string.
+    Text,
+    /// A number.
+    Number(DType),
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Scalar::Text => f.write_str("string"),
+            Scalar::Number(dtype) => dtype.fmt(f),
+        }
+    }
+}
+
+impl Scalar {
+    /// Axes that a tensor has for one element.
+    pub fn axes(self) -> usize {
+        usize::from(self == Scalar::Text)
+    }
+
+    /// A tensor of such elements as a value.
+    pub fn value(self, tensor: Tensor) -> OnnxValue {
+        match self {
+            Scalar::Text => OnnxValue::Strings(tensor),
+            Scalar::Number(_) => OnnxValue::Tensor(tensor),
+        }
+    }
 }
 
 /// The content of an optional.
@@ -54,8 +99,8 @@ pub(crate) enum Content {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Element {
     /// Type of their elements.
-    pub dtype: DType,
-    /// Their rank.
+    pub ty: Scalar,
+    /// Their rank, of strings without the axis of bytes.
     pub rank: Rank,
 }
 
@@ -86,7 +131,7 @@ impl ObjectKind {
     pub fn and(&self, other: &ObjectKind) -> Option<ObjectKind> {
         let element = |a: &Element, b: &Element| {
             let rank = a.rank.and(b.rank);
-            (a.dtype == b.dtype).then_some(Element { dtype: a.dtype, rank })
+            (a.ty == b.ty).then_some(Element { ty: a.ty, rank })
         };
         let content = |a: &Content, b: &Content| match (a, b) {
             (Content::Tensor(a), Content::Tensor(b)) => Some(Content::Tensor(element(a, b)?)),
@@ -110,6 +155,7 @@ impl ObjectKind {
                 ObjectKind::Optional(Some(known?))
             }
             (ObjectKind::Maps, ObjectKind::Maps) => ObjectKind::Maps,
+            (ObjectKind::Map(a), ObjectKind::Map(b)) if a == b => ObjectKind::Map(*a),
             _ => return None,
         })
     }

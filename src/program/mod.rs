@@ -103,7 +103,7 @@ impl Program {
             if self.loaded.function_index(func).is_some() {
                 return Error::input(format!(
                     "`{func}` takes or returns values that are not tensors; Session::call_values, \
-                     reflex_call and Python call it"
+                     reflex_call, Python and `reflex run` call it"
                 ));
             }
             let known: Vec<&str> = signatures.keys().map(String::as_str).collect();
@@ -337,7 +337,7 @@ impl Program {
     /// Returns the interface and the callees.
     pub(crate) fn info(&self) -> ModelInfo {
         let resources = self.loaded.resources();
-        let main = resources.signatures.get("main").cloned().unwrap_or_default();
+        let main = resources.signatures.get("main").cloned();
         let form = if resources.listing.is_some() { "Relay executable" } else { "shared library" };
         let kind = format!("{form}, {}", resources.origin);
         let info = ModelInfo::of_executable(kind, main, self.loaded.executable());

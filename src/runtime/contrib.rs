@@ -8,6 +8,7 @@ mod cache_flush;
 mod const_loader;
 mod host_tensor;
 mod kv_cache;
+mod map_values;
 mod maps;
 mod modules;
 mod random;
@@ -29,7 +30,7 @@ use crate::value::{Any, AnyView};
 
 type Body = fn(&[AnyView<'_>]) -> Result<Any, Error>;
 
-const FUNCTIONS: [(&str, Body); 69] = [
+const FUNCTIONS: [(&str, Body); 72] = [
     ("__tvm_set_device", set_device::set_device),
     ("cache_flush_cpu_non_first_arg", cache_flush::non_first_arg),
     ("ffi.Dict", maps::dict),
@@ -49,6 +50,8 @@ const FUNCTIONS: [(&str, Body); 69] = [
     ("ffi.ModuleImportModule", modules::import),
     ("ffi.ModuleInspectSource", modules::inspect_source),
     ("reflex.ModuleImports", modules::imports),
+    ("reflex.map.at_keys", map_values::at_keys),
+    ("reflex.map.in_order", map_values::in_order),
     ("reflex.map.zip", sequence::zip),
     ("reflex.optional.get", sequence::get),
     ("reflex.optional.has", sequence::has),
@@ -56,6 +59,7 @@ const FUNCTIONS: [(&str, Body); 69] = [
     ("reflex.random.seed", random::seed),
     ("reflex.sequence.at", sequence::at),
     ("reflex.sequence.concat", sequence::concat),
+    ("reflex.sequence.equally_wide", sequence::equally_wide),
     ("reflex.sequence.erase", sequence::erase),
     ("reflex.sequence.insert", sequence::insert),
     ("reflex.sequence.length", sequence::length),

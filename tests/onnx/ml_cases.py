@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write cases of ai.onnx.ml as folders, for `reflex conformance`.
+"""Write cases of ai.onnx.ml, of strings, and of older operator sets as folders, for `reflex conformance`.
 
 usage: ml_cases.py OUT_DIR        (needs onnx, onnxruntime, numpy, scikit-learn and skl2onnx)
 
@@ -54,6 +54,114 @@ def node(name, op, inputs, outputs=1, opset=3, domain=ML, default_opset=18, **at
     opsets = [helper.make_opsetid("", default_opset), helper.make_opsetid(ML, opset),
               helper.make_opsetid("com.microsoft", 1)]
     Case(name, helper.make_model(graph, opset_imports=opsets, ir_version=8), dict(zip(names, inputs)))
+
+
+def map_node(name, op, keys, value, **attributes):
+    """A node whose input is a map to float32 numbers, the only kind that ONNX Runtime takes from Python."""
+    kind = helper.make_map_type_proto(keys, helper.make_tensor_type_proto(TensorProto.FLOAT, []))
+    made = helper.make_node(op, ["x0"], ["y0"], domain=ML, **attributes)
+    graph = helper.make_graph([made], name, [onnx.ValueInfoProto(name="x0", type=kind)],
+                              [onnx.ValueInfoProto(name="y0")])
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid(ML, 3)]
+    Case(name, helper.make_model(graph, opset_imports=opsets, ir_version=8), {"x0": value})
+
+
+def maps():
+    numbers = [0.5, 1 / 3, -1e10, 123456.789, 1e-5, np.nan, np.inf, -np.inf, 2.7, -2.7, 1e30, -0.0]
+    places = {5 * at - 3: float(np.float32(v)) for at, v in reversed(list(enumerate(numbers[1:], 1)))}
+    # What int64 does not hold is the compiler's choice in ONNX Runtime.
+    finite = {at: v for at, v in places.items() if abs(v) < 1e18}
+    for to in ["TO_FLOAT", "TO_STRING", "TO_INT64"]:
+        for name, form in {"dense": {}, "sparse": dict(map_form="SPARSE", max_map=60),
+                           "cut": dict(map_form="SPARSE", max_map=8)}.items():
+            map_node(f"cast_map_{name}_{to.lower()}", "CastMap", TensorProto.INT64,
+                     finite if to == "TO_INT64" else places, cast_to=to, **form)
+    map_node("cast_map_negative_keys", "CastMap", TensorProto.INT64, {3: 1.0, -7: 2.0, -1: 3.0}, cast_to="TO_FLOAT")
+    map_node("cast_map_defaults", "CastMap", TensorProto.INT64, {4: 1.0, 0: 2.0})
+    map_node("cast_map_one_position", "CastMap", TensorProto.INT64, {4: 1.0, 0: 2.0}, map_form="SPARSE")
+    words = ["b", "a long word", "", "\u00fcber", "a"]
+    map_node("dict_vectorizer_texts", "DictVectorizer", TensorProto.STRING,
+             {"a": 1.5, "\u00fcber": -2.0, "unknown": 3.0, "a long word": 1 / 3}, string_vocabulary=words)
+    map_node("dict_vectorizer_no_hit", "DictVectorizer", TensorProto.STRING, {"c": 1.0}, string_vocabulary=words)
+    map_node("dict_vectorizer_ints", "DictVectorizer", TensorProto.INT64,
+             {1 << 40: 1.5, -3: 2.5, 8: 1.0}, int64_vocabulary=[7, -3, 1 << 40, -3])
+
+
+def graph_case(name, nodes, feed, outputs, opset=18, types=None):
+    """A model of several nodes. Inputs that are lists are sequences."""
+    def typed(n, a):
+        if types and n in types:
+            return helper.make_value_info(n, types[n])
+        first = a[0] if isinstance(a, list) else a
+        kind = TensorProto.STRING if first.dtype == object else helper.np_dtype_to_tensor_dtype(first.dtype)
+        shape = [None] * first.ndim
+        if isinstance(a, list):
+            return helper.make_tensor_sequence_value_info(n, kind, shape)
+        return helper.make_tensor_value_info(n, kind, shape)
+
+    graph = helper.make_graph(nodes, name, [typed(n, a) for n, a in feed.items()],
+                              [o if isinstance(o, onnx.ValueInfoProto) else onnx.ValueInfoProto(name=o) for o in outputs])
+    Case(name, helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), feed)
+
+
+def sequences():
+    """Sequences of strings: structure that is known while importing, and that only a run knows."""
+    of = helper.make_node
+    a, b, c = texts("one", "a much longer one", ""), texts("x", "\u00fc"), texts("four")
+    at = np.array(1, np.int64)
+    three = {"a": a, "b": b, "c": c}
+    built = of("SequenceConstruct", ["a", "b", "c"], ["s"])
+    listed = helper.make_tensor_sequence_value_info("y", TensorProto.STRING, None)
+    graph_case("sequence_texts", [built, of("SequenceLength", ["s"], ["n"]), of("ConcatFromSequence", ["s"], ["y"], axis=-1)],
+               three, ["n", "y"])
+    graph_case("sequence_texts_at_data", [built, of("SequenceAt", ["s", "at"], ["y"])], {**three, "at": at}, ["y"])
+    graph_case("sequence_texts_insert", [built, of("SequenceInsert", ["s", "b", "at"], ["t"]), of("SequenceErase", ["t"], ["y"])],
+               {**three, "at": at}, [listed])
+    graph_case("sequence_texts_empty", [of("SequenceEmpty", [], ["s"], dtype=TensorProto.STRING), of("SequenceInsert", ["s", "a"], ["y"])],
+               {"a": a}, [listed])
+    graph_case("sequence_texts_input", [of("SequenceInsert", ["s", "a", "at"], ["t"]), of("ConcatFromSequence", ["t"], ["y"], axis=0),
+                                        of("SequenceAt", ["t", "at"], ["z"])], {"s": [b, c, b], "a": a, "at": at}, ["y", "z"])
+    graph_case("sequence_texts_stacked", [of("ConcatFromSequence", ["s"], ["y"], axis=1, new_axis=1)],
+               {"s": [b, texts("long text", "u"), b]}, ["y"])
+    table = np.array([["a", "bc", ""], ["", "word", "more words"]], dtype=object)
+    for axis in [0, 1]:
+        for keep in [0, 1]:
+            graph_case(f"split_to_sequence_texts_{axis}_{keep}", [of("SplitToSequence", ["x"], ["y"], axis=axis, keepdims=keep)],
+                       {"x": table}, [listed])
+    graph_case("split_to_sequence_texts_sizes", [of("SplitToSequence", ["x", "n"], ["y"], axis=1)],
+               {"x": table, "n": np.array([1, 2], np.int64)}, [listed])
+    graph_case("split_to_sequence_texts_size", [of("SplitToSequence", ["x", "n"], ["s"], axis=1), of("SequenceAt", ["s", "at"], ["y"])],
+               {"x": table, "n": np.array(2, np.int64), "at": at}, ["y"])
+    branch = lambda name: helper.make_graph([of("SequenceInsert", ["s", name], [f"r{name}"])], name, [],
+                                            [helper.make_tensor_sequence_value_info(f"r{name}", TensorProto.STRING, None)])
+    for which in [True, False]:
+        graph_case(f"sequence_texts_if_{which}".lower(), [built, of("If", ["which"], ["y"], then_branch=branch("a"), else_branch=branch("b"))],
+                   {**three, "which": np.array(which)}, [listed])
+
+
+def older():
+    """Scan of opset 8, over a batch of sequences."""
+    of, tensor = helper.make_node, helper.make_tensor_value_info
+    body = helper.make_graph(
+        [of("Mul", ["s", "half"], ["kept"]), of("Add", ["kept", "x"], ["t"]), of("Sub", ["x", "kept"], ["y"])], "body",
+        [tensor("s", TensorProto.FLOAT, [3]), tensor("x", TensorProto.FLOAT, [3])],
+        [tensor("t", TensorProto.FLOAT, [3]), tensor("y", TensorProto.FLOAT, [3])],
+        [numpy_helper.from_array(np.array(0.5, np.float32), "half")])
+    feed = {"s0": f32(4, 3), "xs": f32(4, 6, 3)}
+    lengths = np.array([6, 2, 1, 4], np.int64)
+    for name, given in {"forward": {}, "reverse": {"directions": [1]}}.items():
+        for lens in [False, True]:
+            scan = of("Scan", ["n" if lens else "", "s0", "xs"], ["s", "y"], body=body, num_scan_inputs=1, **given)
+            graph_case(f"scan_8_{name}{'_lengths' if lens else ''}", [scan], {**({"n": lengths} if lens else {}), **feed},
+                       [tensor("s", TensorProto.FLOAT, [4, 3]), tensor("y", TensorProto.FLOAT, [4, 6, 3])], opset=8)
+    two = helper.make_graph(
+        [of("Add", ["s", "x"], ["t"]), of("MatMul", ["x", "z"], ["y"])], "two",
+        [tensor("s", TensorProto.FLOAT, [2]), tensor("x", TensorProto.FLOAT, [2]), tensor("z", TensorProto.FLOAT, [2, 2])],
+        [tensor("t", TensorProto.FLOAT, [2]), tensor("y", TensorProto.FLOAT, [2])])
+    scan = of("Scan", ["n", "s0", "xs", "zs"], ["s", "y"], body=two, num_scan_inputs=2, directions=[0, 1])
+    graph_case("scan_8_two_sequences", [scan],
+               {"n": np.array([3, 5], np.int64), "s0": f32(2, 2), "xs": f32(2, 5, 2), "zs": f32(2, 5, 2, 2)},
+               [tensor("s", TensorProto.FLOAT, [2, 2]), tensor("y", TensorProto.FLOAT, [2, 5, 2])], opset=8)
 
 
 TRANSFORMS = ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT"]
@@ -362,7 +470,7 @@ def tokens():
 def models():
     """One model for each family of skl2onnx's converters."""
     from sklearn import (
-        calibration, cluster, compose, decomposition, discriminant_analysis, ensemble,
+        calibration, cluster, compose, decomposition, discriminant_analysis, ensemble, feature_extraction,
         feature_selection, gaussian_process, impute, linear_model, mixture, multiclass, multioutput, naive_bayes, neighbors, neural_network, pipeline,
         preprocessing, random_projection, svm, tree)
     from skl2onnx import to_onnx
@@ -485,6 +593,15 @@ def models():
     attempt(model, "one_hot_encoder_ints", preprocessing.OneHotEncoder(sparse_output=False),
             rows=counts.astype(np.int64), types=[("X", Int64TensorType([None, 4]))],
             feed={"X": counts[:9].astype(np.int64)})
+    from skl2onnx.common.data_types import DictionaryType
+    fruit = [{"apple": 1.0, "pear": 2.5}, {"plum": -1.0}, {"apple": 4.0, "plum": 0.5}]
+    for name, estimator in {
+        "dict_vectorizer": feature_extraction.DictVectorizer(sparse=False),
+        "dict_vectorizer_pipeline": pipeline.make_pipeline(
+            feature_extraction.DictVectorizer(sparse=False), linear_model.LogisticRegression()),
+    }.items():
+        attempt(model, name, estimator, [0, 1, 1], rows=fruit,
+                types=[("X", DictionaryType(StringTensorType([1]), FloatTensorType([1])))], feed={"X": fruit[2]})
     attempt(model, "pipeline", pipeline.make_pipeline(
         preprocessing.StandardScaler(), decomposition.PCA(3), linear_model.LogisticRegression()), names)
     attempt(model, "column_transformer", compose.ColumnTransformer(
@@ -515,6 +632,8 @@ def save(path, value):
     elif isinstance(value, list) and value and isinstance(value[0], dict):
         made = onnx.SequenceProto(elem_type=onnx.SequenceProto.MAP)
         made.map_values.extend(map_of(entries) for entries in value)
+    elif isinstance(value, dict):
+        made = map_of(value)
     else:
         made = numpy_helper.from_array(np.asarray(value))
     with open(path, "wb") as file:
@@ -546,6 +665,9 @@ def main(folder):
     models()
     strings()
     tokens()
+    maps()
+    sequences()
+    older()
     if os.path.isdir(folder):
         shutil.rmtree(folder)
     written = 0

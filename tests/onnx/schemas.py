@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Write the operators that onnx and ONNX Runtime have schemas of: the data of docs/onnx.md.
+"""Write the operators that onnx and ONNX Runtime have schemas of: the data of docs/onnx.md and `reflex info --operators`.
 
-usage: schemas.py > tests/onnx/schemas.txt        (needs the pinned onnx and onnxruntime)
+usage: schemas.py > src/onnx/schemas.txt        (needs the pinned onnx and onnxruntime)
 
 A line for each operator: domain, name, the versions at which its schema changed, and the element types
 of its first input, in its latest version. Domains of ONNX come from onnx, com.microsoft from ONNX Runtime.

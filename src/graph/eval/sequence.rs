@@ -5,7 +5,7 @@ use super::error::{EvalError, Result};
 use super::func::EvalValue;
 use super::op::eval_op;
 use crate::literal::Literal;
-use crate::op::Op;
+use crate::op::{Op, PadMode};
 use reflex_tir::Expr;
 
 /// Calls such a function; `None` for other names.
@@ -48,6 +48,7 @@ pub(super) fn call(name: &str, args: &[EvalValue]) -> Option<Result<EvalValue>> 
         ("reflex.sequence.concat", [EvalValue::Tuple(items), axis, stacked]) => {
             concat(items, axis, stacked)
         }
+        ("reflex.sequence.equally_wide", [EvalValue::Tuple(items)]) => equally_wide(items),
         ("reflex.sequence.split", [EvalValue::Tensor(x), axis, keep, sizes @ ..]) => {
             split(x, axis, keep, sizes.first())
         }
@@ -100,6 +101,25 @@ fn concat(items: &[EvalValue], axis: &EvalValue, stacked: &EvalValue) -> Result<
     let axis = axis_of(axis, first.shape().len())?;
     let parts: Vec<&Literal> = parts.iter().collect();
     apply(&Op::Concat { axis }, &parts).map(EvalValue::Tensor)
+}
+
+/// Strings with zeros behind their bytes, which are the last axis.
+fn equally_wide(items: &[EvalValue]) -> Result<EvalValue> {
+    let strings = items.iter().map(|item| item.as_tensor().filter(|x| !x.shape().is_empty()));
+    let strings: Option<Vec<&Literal>> = strings.collect();
+    let strings = strings.ok_or_else(|| EvalError::new("a sequence of other than strings"))?;
+    let width = |x: &Literal| x.shape()[x.shape().len() - 1];
+    let most = strings.iter().map(|x| width(x)).max().unwrap_or(0);
+    let zero = Literal::new(reflex_tir::DType::U8, vec![], std::sync::Arc::new([0]));
+    let zero = zero.ok_or_else(|| EvalError::new("a byte"))?;
+    let wide = |x: &&Literal| {
+        let before = vec![Expr::i64(0); x.shape().len()];
+        let mut after = before.clone();
+        after[x.shape().len() - 1] = Expr::i64(most - width(x));
+        let pad = Op::Pad { mode: PadMode::Constant, before, after };
+        apply(&pad, &[x, &zero]).map(EvalValue::Tensor)
+    };
+    strings.iter().map(wide).collect::<Result<_>>().map(EvalValue::Tuple)
 }
 
 fn split(

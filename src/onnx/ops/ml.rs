@@ -8,6 +8,7 @@ mod coupling;
 mod features;
 mod labels;
 mod linear;
+mod maps;
 mod scores;
 mod svm;
 mod trees;
@@ -16,4 +17,4 @@ use super::table::Table;
 
 /// Operators of ai.onnx.ml.
 pub(super) const TABLES: &[Table] =
-    &[features::TABLE, labels::TABLE, linear::TABLE, svm::TABLE, trees::TABLE];
+    &[features::TABLE, labels::TABLE, linear::TABLE, maps::TABLE, svm::TABLE, trees::TABLE];

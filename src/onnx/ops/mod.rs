@@ -15,6 +15,7 @@
 mod activation;
 mod arithmetic;
 mod attention;
+mod batched_scan;
 mod contrib;
 mod control;
 mod conv;
@@ -30,6 +31,7 @@ mod layout;
 mod linear;
 mod linear_attention;
 mod lookup;
+mod loop_import;
 mod loops;
 mod loss;
 mod lstm;
@@ -140,6 +142,8 @@ pub(crate) fn unsupported(model: &Model) -> Vec<UnsupportedOperator> {
 mod contrib_tests;
 #[cfg(test)]
 mod moved_integers_tests;
+#[cfg(test)]
+mod older_tests;
 #[cfg(test)]
 mod packed_tests;
 #[cfg(test)]

@@ -37,14 +37,17 @@ fn batch(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let epsilon = call.float("epsilon", 1e-5)?;
     call.ignore(&["consumed_inputs"]);
     let momentum = call.float("momentum", 0.9)?;
-    if call.opset < 7 && !call.flag("is_test")? {
-        return Err(unsupported("training mode"));
-    }
-    if call.flag("training_mode")? {
-        return trained_batch(cx, call, epsilon, momentum);
-    }
+    let trained = match call.opset {
+        ..7 => !call.flag("is_test")?,
+        // The number of results says it.
+        7..14 => (1..5).any(|output| call.wants(output)),
+        _ => call.flag("training_mode")?,
+    };
     if call.opset < 9 && !call.flag_or_true("spatial")? {
         return Err(unsupported("attribute `spatial` of 0"));
+    }
+    if trained {
+        return trained_batch(cx, call, epsilon, momentum);
     }
     let [scale, bias, mean, variance] =
         [call.input(1)?, call.input(2)?, call.input(3)?, call.input(4)?];
@@ -80,13 +83,19 @@ fn trained_batch(
     let y = cx.div(&centred, &deviation)?;
     let y = scale_and_shift(cx, &y, call.input(1)?, call.input(2)?)?;
     let mut results = vec![y];
+    let mut saved = vec![];
     for (index, own) in [(3, mean), (4, variance)] {
         let running = call.input(index)?;
         let own = cx.reshape(&own, running.shape())?;
         let own = cx.cast(&own, running.dtype())?;
         let kept = cx.binary_num(Binary::Mul, running, momentum)?;
+        saved.push(own.clone());
         let own = cx.binary_num(Binary::Mul, &own, 1.0 - momentum)?;
         results.push(cx.add(&kept, &own)?);
+    }
+    // Before opset 14 the batch's own mean and variance are results too.
+    if call.opset < 14 {
+        results.append(&mut saved);
     }
     all(results)
 }

@@ -4,14 +4,13 @@
 use reflex_graph::{Loop, Node, TensorType, Type, Value};
 use reflex_tir::{DType, Expr};
 
-use super::control::values;
 use super::table::{Table, one};
 use crate::call::Call;
 use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
-use crate::proto::GraphProto;
+use crate::proto::{GraphProto, data_type};
 use crate::tensor::dtype;
-use crate::value::{Element, MAX_ELEMENTS, ObjectKind, OnnxValue, Rank, Tensor};
+use crate::value::{Element, MAX_ELEMENTS, ObjectKind, OnnxValue, Rank, Scalar, Tensor};
 
 pub(super) const TABLE: Table = &[
     ("ConcatFromSequence", concat_from_sequence),
@@ -30,7 +29,7 @@ pub(super) const TABLE: Table = &[
 
 /// A sequence: its elements where they are known.
 enum List {
-    Known(Vec<Tensor>, DType),
+    Known(Vec<Tensor>, Scalar),
     Object(Value, Element),
 }
 
@@ -41,7 +40,7 @@ fn sequence(cx: &mut ImportContext, call: &Call, position: Option<usize>) -> Res
         None => false,
     };
     match call.inputs.first().cloned().flatten() {
-        Some(OnnxValue::Sequence(items, dtype)) if !data => Ok(List::Known(items, dtype)),
+        Some(OnnxValue::Sequence(items, ty)) if !data => Ok(List::Known(items, ty)),
         Some(value @ (OnnxValue::Sequence(..) | OnnxValue::Object(_, ObjectKind::List(_)))) => {
             match cx.object(value)? {
                 (value, ObjectKind::List(element)) => Ok(List::Object(value, element)),
@@ -82,27 +81,40 @@ fn position(call: &Call, index: usize, count: usize, most: usize) -> Result<usiz
     found.ok_or_else(|| invalid(format!("position {given} in a sequence of {count}")))
 }
 
+/// An input that is a tensor of numbers or strings, and the type of its elements.
+fn tensor<'a>(call: &'a Call, index: usize) -> Result<(&'a Tensor, Scalar)> {
+    match call.inputs.get(index) {
+        Some(Some(OnnxValue::Strings(bytes))) => Ok((bytes, Scalar::Text)),
+        _ => call.input(index).map(|x| (x, Scalar::Number(x.dtype()))),
+    }
+}
+
 fn construct(_: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
-    let items = call.tensors()?;
-    let dtype = items.first().ok_or_else(|| invalid("no inputs"))?.dtype();
-    items.iter().try_for_each(|item| same_type(item, dtype))?;
-    Ok(vec![OnnxValue::Sequence(items, dtype)])
+    let mut items = vec![];
+    let (_, ty) = tensor(call, 0)?;
+    for index in 0..call.inputs.len() {
+        items.push(element_of(call, index, ty)?.clone());
+    }
+    Ok(vec![OnnxValue::Sequence(items, ty)])
 }
 
 fn empty(_: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
-    let dtype = dtype(i32::try_from(call.int("dtype", 1)?).unwrap_or(0))?;
-    Ok(vec![OnnxValue::Sequence(vec![], dtype)])
+    let ty = match i32::try_from(call.int("dtype", 1)?).unwrap_or(0) {
+        data_type::STRING => Scalar::Text,
+        code => Scalar::Number(dtype(code)?),
+    };
+    Ok(vec![OnnxValue::Sequence(vec![], ty)])
 }
 
 fn at(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     match sequence(cx, call, Some(1))? {
-        List::Known(items, _) => {
+        List::Known(items, ty) => {
             let last = items.len().checked_sub(1).ok_or_else(|| invalid("an empty sequence"))?;
-            one(items[position(call, 1, items.len(), last)?].clone())
+            Ok(vec![ty.value(items[position(call, 1, items.len(), last)?].clone())])
         }
         List::Object(list, element) => {
             let position = position_value(cx, call.input(1)?)?;
-            one(element_at(cx, list, position, &element)?)
+            Ok(vec![element_at(cx, list, position, &element)?])
         }
     }
 }
@@ -112,54 +124,54 @@ fn element_at(
     list: Value,
     position: Value,
     element: &Element,
-) -> Result<Tensor> {
+) -> Result<OnnxValue> {
     let value = cx.packed_object("reflex.sequence.at", vec![list, position]);
     cx.element(value, element)
 }
 
 fn insert(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
-    let added = call.input(1)?;
     match sequence(cx, call, Some(2))? {
-        List::Known(mut items, dtype) => {
-            same_type(added, dtype)?;
+        List::Known(mut items, ty) => {
+            let added = element_of(call, 1, ty)?;
             let position = match call.opt(2)? {
                 Some(_) => position(call, 2, items.len(), items.len())?,
                 None => items.len(),
             };
             items.insert(position, added.clone());
-            Ok(vec![OnnxValue::Sequence(items, dtype)])
+            Ok(vec![OnnxValue::Sequence(items, ty)])
         }
         List::Object(list, element) => {
-            same_type(added, element.dtype)?;
-            let mut args = vec![list, cx.value(added)?];
+            let added = element_of(call, 1, element.ty)?;
+            let mut args = vec![list, cx.part(added)?];
             if let Some(position) = call.opt(2)? {
                 args.push(position_value(cx, position)?);
             }
             let value = cx.packed_object("reflex.sequence.insert", args);
-            let rank = element.rank.and(Rank::Known(added.rank()));
+            let rank = element.rank.and(Rank::Known(added.rank() - element.ty.axes()));
             let kind = ObjectKind::List(Element { rank, ..element });
             Ok(vec![OnnxValue::Object(value, kind)])
         }
     }
 }
 
-fn same_type(tensor: &Tensor, dtype: DType) -> Result<()> {
-    if tensor.dtype() == dtype {
-        return Ok(());
+/// An input as an element of a sequence of a type.
+fn element_of<'a>(call: &'a Call, index: usize, ty: Scalar) -> Result<&'a Tensor> {
+    match tensor(call, index)? {
+        (x, found) if found == ty => Ok(x),
+        (_, found) => Err(invalid(format!("a tensor of {found} in a sequence of {ty}"))),
     }
-    Err(invalid(format!("{} in a sequence of {dtype}", tensor.ty)))
 }
 
 fn erase(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     match sequence(cx, call, Some(1))? {
-        List::Known(mut items, dtype) => {
+        List::Known(mut items, ty) => {
             let last = items.len().checked_sub(1).ok_or_else(|| invalid("an empty sequence"))?;
             let position = match call.opt(1)? {
                 Some(_) => position(call, 1, items.len(), last)?,
                 None => last,
             };
             items.remove(position);
-            Ok(vec![OnnxValue::Sequence(items, dtype)])
+            Ok(vec![OnnxValue::Sequence(items, ty)])
         }
         List::Object(list, element) => {
             let mut args = vec![list];
@@ -175,17 +187,21 @@ fn erase(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
 fn concat_from_sequence(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let stacked = call.flag("new_axis")?;
     match sequence(cx, call, None)? {
-        List::Known(mut items, _) => {
+        List::Known(mut items, ty) => {
             let first = items.first().ok_or_else(|| invalid("an empty sequence"))?;
-            let axis = call.axis("axis", 0, first.rank() + usize::from(stacked))?;
+            let rank = first.rank() - ty.axes();
+            let axis = call.axis("axis", 0, rank + usize::from(stacked))?;
+            if ty == Scalar::Text {
+                items = cx.equally_wide(&items)?;
+            }
             if stacked {
                 for item in &mut items {
                     *item = cx.unsqueeze(item, &[axis])?;
                 }
             }
-            one(cx.concat(&items, axis)?)
+            Ok(vec![ty.value(cx.concat(&items, axis)?)])
         }
-        List::Object(list, element) => {
+        List::Object(mut list, element) => {
             let Rank::Known(rank) = element.rank else {
                 return Err(unsupported("a sequence of tensors whose rank is not declared"));
             };
@@ -193,8 +209,11 @@ fn concat_from_sequence(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxV
             let axis = call.axis("axis", 0, rank)?;
             let axis = cx.value(&Tensor::dim(&Expr::i64(axis as i64)))?;
             let stacked = cx.value(&Tensor::dim(&Expr::i64(i64::from(stacked))))?;
+            if element.ty == Scalar::Text {
+                list = cx.packed_object("reflex.sequence.equally_wide", vec![list]);
+            }
             let value = cx.packed_object("reflex.sequence.concat", vec![list, axis, stacked]);
-            one(cx.element(value, &Element { rank: Rank::Known(rank), ..element })?)
+            Ok(vec![cx.element(value, &Element { rank: Rank::Known(rank), ..element })?])
         }
     }
 }
@@ -248,9 +267,7 @@ fn mapped(
     iter: Value,
 ) -> Result<(Vec<Value>, Vec<Element>)> {
     let element = |cx: &mut ImportContext, input| match input {
-        OnnxValue::Object(list, ObjectKind::List(element)) => {
-            element_at(cx, list, iter, &element).map(OnnxValue::Tensor)
-        }
+        OnnxValue::Object(list, ObjectKind::List(element)) => element_at(cx, list, iter, &element),
         OnnxValue::Object(..) => Err(invalid("an input that is no sequence and no tensor")),
         tensor => Ok(tensor),
     };
@@ -258,18 +275,24 @@ fn mapped(
     let outputs = cx.subgraph(body, inputs)?;
     let mut elements = vec![];
     let mut results = vec![];
-    for (value, _) in values(cx, outputs)? {
-        let ty = cx.b.ty(value).as_tensor().cloned();
-        let ty = ty.ok_or_else(|| unsupported("results that are not tensors"))?;
-        elements.push(Element { dtype: ty.dtype, rank: Rank::Known(ty.shape.len()) });
-        results.push(value);
+    for output in outputs {
+        let (tensor, ty) = match output {
+            OnnxValue::Tensor(tensor) => {
+                let ty = Scalar::Number(tensor.dtype());
+                (tensor, ty)
+            }
+            OnnxValue::Strings(bytes) => (bytes, Scalar::Text),
+            _ => return Err(unsupported("results that are not tensors")),
+        };
+        elements.push(Element { ty, rank: Rank::Known(tensor.rank() - ty.axes()) });
+        results.push(cx.part(&tensor)?);
     }
     Ok((results, elements))
 }
 
 fn split_to_sequence(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
-    let x = call.input(0)?;
-    let axis = call.axis("axis", 0, x.rank())?;
+    let (x, ty) = tensor(call, 0)?;
+    let axis = call.axis("axis", 0, x.rank() - ty.axes())?;
     let keep = call.flag_or_true("keepdims")?;
     let data = call.opt(1)?.is_some_and(|split| split.as_ints().is_none());
     let extent = x.shape()[axis].as_int();
@@ -299,17 +322,17 @@ fn split_to_sequence(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValu
         items.push(if by_one && !keep { cx.squeeze(&part, &[axis])? } else { part });
         begin += size;
     }
-    Ok(vec![OnnxValue::Sequence(items, x.dtype())])
+    Ok(vec![OnnxValue::Sequence(items, ty)])
 }
 
 /// Parts whose number only a run knows.
 fn split_at_run_time(cx: &mut ImportContext, call: &Call, axis: usize) -> Result<Vec<OnnxValue>> {
-    let x = call.input(0)?;
+    let (x, ty) = tensor(call, 0)?;
     let keep = call.flag_or_true("keepdims")?;
-    let mut args = vec![cx.value(x)?];
+    let mut args = vec![cx.part(x)?];
     args.push(cx.value(&Tensor::dim(&Expr::i64(axis as i64)))?);
     args.push(cx.value(&Tensor::dim(&Expr::i64(i64::from(keep))))?);
-    let mut rank = x.rank();
+    let mut rank = x.rank() - ty.axes();
     match call.opt(1)? {
         Some(split) if split.dtype().is_int() && split.rank() <= 1 => {
             let split = cx.cast(split, DType::I64)?;
@@ -320,7 +343,7 @@ fn split_at_run_time(cx: &mut ImportContext, call: &Call, axis: usize) -> Result
         None => {}
     }
     let value = cx.packed_object("reflex.sequence.split", args);
-    let kind = ObjectKind::List(Element { dtype: x.dtype(), rank: Rank::Known(rank) });
+    let kind = ObjectKind::List(Element { ty, rank: Rank::Known(rank) });
     Ok(vec![OnnxValue::Object(value, kind)])
 }
 

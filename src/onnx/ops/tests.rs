@@ -12,6 +12,8 @@ use crate::proto::*;
 #[derive(Default)]
 pub(super) struct Build {
     graph: GraphProto,
+    /// Version of the default operator set; 18 where none is given.
+    version: Option<i64>,
 }
 
 fn attribute(name: &str) -> AttributeProto {
@@ -64,7 +66,12 @@ fn value_info(text: &str) -> ValueInfoProto {
 impl Build {
     pub(super) fn inputs(inputs: &[&str]) -> Build {
         let input = inputs.iter().map(|i| value_info(i)).collect();
-        Build { graph: GraphProto { input, ..Default::default() } }
+        Build { graph: GraphProto { input, ..Default::default() }, version: None }
+    }
+
+    /// The same of an older or newer operator set.
+    pub(super) fn opset(self, version: i64) -> Build {
+        Build { version: Some(version), ..self }
     }
 
     fn constant(mut self, name: &str, values: &[i64]) -> Build {
@@ -143,7 +150,7 @@ impl Build {
 
     pub(super) fn module(self, outputs: &[&str]) -> Result<Module, String> {
         let opset = |domain: &str, version| OperatorSetIdProto { domain: domain.into(), version };
-        let opset_import = vec![opset("", 18), opset("com.microsoft", 1)];
+        let opset_import = vec![opset("", self.version.unwrap_or(18)), opset("com.microsoft", 1)];
         let graph = Some(self.body(outputs));
         let model = ModelProto { ir_version: 8, opset_import, graph, ..Default::default() };
         let module: Module =

@@ -134,13 +134,18 @@ pub(super) fn of_numbers(cx: &mut ImportContext, call: &Call) -> Result<Vec<Onnx
 
 /// The numbers that strings stand for. What is none is an error at run time.
 pub(super) fn as_numbers(cx: &mut ImportContext, call: &Call, to: DType) -> Result<Vec<OnnxValue>> {
-    let x = input(call, 0)?;
+    let numbers = numbers_of(cx, input(call, 0)?, to)?;
+    one(numbers)
+}
+
+/// The numbers that the strings with these bytes stand for.
+pub(super) fn numbers_of(cx: &mut ImportContext, x: &Tensor, to: DType) -> Result<Tensor> {
     let wide = widest(to)?;
     let of = cx.num(0.0, wide)?;
     let args = vec![cx.value(x)?, cx.value(&of)?];
     let ty = TensorType::new(wide, x.shape()[..x.rank() - 1].to_vec());
     let numbers = cx.packed_tensor("reflex.text.to_numbers", args, ty);
-    one(cx.cast(&numbers, to)?)
+    cx.cast(&numbers, to)
 }
 
 /// A text of a node as an operand.

@@ -116,14 +116,14 @@ fn reason(message: &str) -> String {
     }
 }
 
-fn value(value: CaseValue) -> Result<EvalValue, String> {
-    Ok(match value {
+fn value(given: CaseValue) -> Result<EvalValue, String> {
+    Ok(match given {
         CaseValue::Tensor(tensor) | CaseValue::Strings(tensor, _) => EvalValue::Tensor(tensor),
         CaseValue::Sequence(items) => {
-            EvalValue::Tuple(items.into_iter().map(EvalValue::Tensor).collect())
+            EvalValue::Tuple(items.into_iter().map(value).collect::<Result<_, _>>()?)
         }
         CaseValue::Absent => EvalValue::Null,
-        CaseValue::Maps(_) => return Err("maps have no evaluation".into()),
+        CaseValue::Maps(_) | CaseValue::Map(..) => return Err("maps have no evaluation".into()),
     })
 }
 
@@ -145,7 +145,7 @@ fn compare(found: &EvalValue, wanted: &CaseValue) -> Result<(), String> {
             Err(format!("{found:?} instead of {wanted:?}"))
         }
         (EvalValue::Tuple(found), CaseValue::Sequence(wanted)) if found.len() == wanted.len() => {
-            found.iter().zip(wanted).try_for_each(|(found, wanted)| tensor(found, wanted))
+            found.iter().zip(wanted).try_for_each(|(found, wanted)| compare(found, wanted))
         }
         (EvalValue::Null, CaseValue::Absent) => Ok(()),
         _ => Err(format!("{found:?} instead of {wanted:?}")),

@@ -12,6 +12,9 @@ use crate::string::Str;
 use crate::tensor::Tensor;
 use crate::value::{Any, AnyView};
 
+/// A tensor of strings has no more bytes.
+const MAX_BYTES: usize = 1 << 30;
+
 /// An integer from an int64 tensor of one element.
 fn number(args: &[AnyView<'_>], index: usize) -> Result<i64, Error> {
     let values: Vec<i64> = arg_ref::<Tensor>(args, index)?.to_host()?.to_vec()?;
@@ -76,6 +79,34 @@ pub(super) fn erase(args: &[AnyView<'_>]) -> Result<Any, Error> {
     let mut items = sequence.to_vec();
     items.remove(at);
     Ok(Array::new(items).into())
+}
+
+/// `equally_wide(sequence)`: tensors of strings, whose bytes are the last axis, all as wide as the widest.
+pub(super) fn equally_wide(args: &[AnyView<'_>]) -> Result<Any, Error> {
+    check_arity("reflex.sequence.equally_wide", args, 1)?;
+    let mut parts = vec![];
+    for item in arg_ref::<Array>(args, 0)?.iter() {
+        let tensor = item.downcast_ref::<Tensor>().filter(|t| t.dtype() == DType::U8);
+        let tensor = tensor.ok_or_else(|| Error::type_error("a sequence of other than strings"))?;
+        let tensor = tensor.to_host()?;
+        let width = tensor.shape().last().and_then(|width| usize::try_from(*width).ok());
+        let width = width.ok_or_else(|| Error::value_error("strings without an axis of bytes"))?;
+        parts.push((tensor, width));
+    }
+    let most = parts.iter().map(|(_, width)| *width).max().unwrap_or(0);
+    let wide = |(tensor, width): (Tensor, usize)| {
+        let (from, mut shape) = (tensor.to_bytes()?, tensor.shape().to_vec());
+        let last = shape.len() - 1;
+        shape[last] = most as i64;
+        let rows: usize = shape[..last].iter().map(|n| *n as usize).product();
+        let size = rows.checked_mul(most).filter(|size| *size <= MAX_BYTES);
+        let mut bytes = vec![0; size.ok_or_else(|| Error::value_error("too many strings"))?];
+        for row in 0..rows {
+            bytes[row * most..][..width].copy_from_slice(&from[row * width..(row + 1) * width]);
+        }
+        Tensor::from_bytes(&shape, DType::U8, &bytes).map(Any::from)
+    };
+    Ok(Array::new(parts.into_iter().map(wide).collect::<Result<Vec<Any>, Error>>()?).into())
 }
 
 /// `has(optional)`: a bool scalar.
@@ -273,6 +304,23 @@ mod tests {
         assert!(split(&views(&[x.clone(), scalar(1), scalar(1), wrong])).is_err());
         assert!(split(&views(&[x, scalar(3), scalar(1)])).is_err());
         assert!(concat(&views(&[of(&[]).unwrap(), scalar(0), scalar(0)])).is_err());
+    }
+
+    #[test]
+    fn strings_become_equally_wide() {
+        let long: Any = Tensor::from_slice(&[1, 3], b"abc").unwrap().into();
+        let short: Any = Tensor::from_slice(&[2, 1], b"de").unwrap().into();
+        let list = of(&views(&[long, short.clone()])).unwrap();
+        let wide = equally_wide(&views(&[list])).unwrap();
+        assert_eq!(shapes(&wide), [[1, 3], [2, 3]]);
+        let second = wide.downcast_ref::<Array>().unwrap()[1].clone();
+        let bytes = second.downcast_ref::<Tensor>().unwrap().to_vec::<u8>().unwrap();
+        assert_eq!(bytes, b"d\0\0e\0\0");
+        assert!(shapes(&equally_wide(&views(&[of(&[]).unwrap()])).unwrap()).is_empty());
+        let numbers = of(&views(&[scalar(7)])).unwrap();
+        assert!(
+            equally_wide(&views(&[numbers])).is_err() && equally_wide(&views(&[short])).is_err()
+        );
     }
 
     #[test]

@@ -6,18 +6,16 @@ use reflex_tir::{DType, Expr};
 use super::super::lookup::{self, Found};
 use super::super::table::{Table, one};
 use super::super::tree_ensemble::constant;
-use super::scores::Labels;
 use crate::call::Call;
 use crate::context::ImportContext;
 use crate::error::{Result, invalid};
 use crate::strings;
-use crate::value::{ObjectKind, OnnxValue, Tensor};
+use crate::value::{OnnxValue, Tensor};
 
 pub(super) const TABLE: Table = &[
     ("CategoryMapper", category_mapper),
     ("LabelEncoder", label_encoder),
     ("OneHotEncoder", one_hot_encoder),
-    ("ZipMap", zip_map),
 ];
 
 /// Keys or values of an encoder.
@@ -235,21 +233,4 @@ fn one_hot_encoder(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>
     let columns = cx.iota(&Expr::i64(count as i64))?;
     let here = cx.binary(Binary::Equal, &at, &columns)?;
     one(cx.cast(&here, DType::F32)?)
-}
-
-/// A map from labels to scores for each row.
-fn zip_map(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
-    let labels = Labels::read(call, "classlabels_int64s", "classlabels_strings")?;
-    let scores = call.input(0)?;
-    let width = scores.shape().last().map(Expr::as_int);
-    let fits = width.is_some_and(|n| n.is_none_or(|n| n == labels.len() as i64));
-    if scores.dtype() != DType::F32 || !(1..=2).contains(&scores.rank()) || !fits {
-        return Err(invalid(format!("scores {} for {} labels", scores.ty, labels.len())));
-    }
-    let (OnnxValue::Tensor(table) | OnnxValue::Strings(table)) = labels.table(cx)? else {
-        return Err(invalid("labels that are no tensor"));
-    };
-    let args = vec![cx.value(&table)?, cx.value(scores)?];
-    let maps = cx.packed_object("reflex.map.zip", args);
-    Ok(vec![OnnxValue::Object(maps, ObjectKind::Maps)])
 }
