@@ -17,6 +17,8 @@ pub mod graphs;
 mod harness;
 pub mod host;
 pub mod kernels;
+#[cfg(feature = "facade")]
+pub mod models;
 pub mod mutate;
 #[cfg(feature = "compiler")]
 pub mod nodes;

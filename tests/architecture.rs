@@ -42,6 +42,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
             "reflex-relay",
             "reflex-lower",
             "reflex-graph",
+            "reflex-onnx",
             "reflex-node",
             "reflex-reflect",
             "reflex-tir",
@@ -446,7 +447,7 @@ const LAYOUTS: [Layout; 21] = [
         dir: "fuzz",
         layers: &[
             "dig host kernels mutate nodes programs rpc schedules scripts tracker watcher",
-            "blobs graphs oracles",
+            "blobs graphs models oracles",
             "facade relay",
         ],
         circle: 2,

@@ -7,6 +7,7 @@ mod property;
 
 use property::property;
 use reflex_fuzz::graphs::{self, GraphCase};
+use reflex_fuzz::models::{self, Ended, ModelCase};
 use reflex_fuzz::oracles::{self, Tally};
 use reflex_fuzz::rpc;
 use reflex_fuzz::schedules::{self, ScheduleCase};
@@ -123,4 +124,27 @@ fn graphs() {
     assert!(branches > functions / 2, "{branches} branches in {functions} graphs");
     assert!(loops > functions / 4, "{loops} loops in {functions} graphs");
     println!("{functions} graphs, {branches} branches, {loops} loops");
+}
+
+#[test]
+fn onnx_models() {
+    let (mut agreed, mut failed, mut refused) = (0, 0, 0);
+    property(150, |u| {
+        let case: ModelCase = u.arbitrary()?;
+        match models::models(&case) {
+            Ended::Agreed => agreed += 1,
+            Ended::Failed => failed += 1,
+            Ended::Refused => refused += 1,
+        }
+        Ok(())
+    });
+    println!("{agreed} agreed, {failed} failed in both, {refused} refused");
+    assert!(agreed > 2 * (failed + refused), "{agreed} agreed, {failed} failed, {refused} refused");
+}
+
+#[test]
+fn onnx_maps() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = reflex::Engine::builder().cache(folder.path()).build().expect("an engine");
+    property(60, |u| models::maps(&engine, u));
 }
