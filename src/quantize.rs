@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use reflex_onnx::quantize::{FloatModel, Ranges, decibels};
 use serde::Serialize;
+use serde_json::json;
 
 pub use reflex_onnx::quantize::{KeptNode, Layer, Method, OPERATORS, QuantizeOptions};
 
@@ -64,6 +65,30 @@ pub struct ValueError {
     pub sqnr_db: Option<f64>,
     /// Largest absolute difference.
     pub max_abs: f64,
+}
+
+impl Quantized {
+    /// Returns the report as JSON, as `reflex quantize --json` and Python have it: `layers`, nodes that were
+    /// `kept`, and `outputs`.
+    ///
+    /// ```no_run
+    /// # use reflex::quantize::{Method, Quantizer, QuantizeOptions};
+    /// let engine = reflex::Engine::new()?;
+    /// let options = QuantizeOptions::new(Method::Weights4(32));
+    /// let quantized = Quantizer::open(&engine, "model.onnx")?.quantize(options, &[])?;
+    /// println!("{}", quantized.report()["layers"][0]["weight_sqnr_db"]);
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn report(&self) -> serde_json::Value {
+        let kept =
+            |k: &KeptNode| json!({ "node": k.node, "operator": k.operator, "reason": k.reason });
+        json!({
+            "bytes": self.bytes.len(),
+            "layers": self.layers,
+            "kept": self.kept.iter().map(kept).collect::<Vec<_>>(),
+            "outputs": self.outputs,
+        })
+    }
 }
 
 /// Sums of squares over all feeds.

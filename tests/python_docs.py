@@ -45,8 +45,8 @@ def main():
     failed = tried = 0
     finder = doctest.DocTestFinder(exclude_empty=True)
     modules = (
-        reflex, reflex._arrays, reflex.exec_builder, reflex.ir, reflex.rpc, reflex.schedule, reflex._trace, nn, op, dpl,
-        te,
+        reflex, reflex._arrays, reflex._quantize, reflex.exec_builder, reflex.ir, reflex.rpc, reflex.schedule, reflex._trace,
+        nn, op, dpl, te,
     )
     found = [(module, test) for module in modules for test in finder.find(module, module.__name__)]
     for module, test in found:

@@ -1,7 +1,12 @@
 //! `reflex quantize`: models whose answers are ONNX Runtime's, and near the float32 model's; reports;
 //! refusals.
 
+#![allow(clippy::duplicate_mod, reason = "two helpers record skips")]
+
 mod common;
+#[path = "common/programs.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod programs;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -75,6 +80,37 @@ fn quantized_models_answer_as_onnx_runtime_does() {
             assert!(report["bytes"].as_u64() < report["bytes_before"].as_u64(), "{report}");
         }
     }
+}
+
+/// Python gives the file and the report of the command, which is held to ONNX Runtime's answers above.
+#[test]
+fn python_quantizes_as_the_command_does() {
+    let folder = folder("python");
+    if python(&["make", &folder.display().to_string()]).is_none() {
+        return;
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python_quantize.py");
+    for (model, method) in
+        [("dense13", "dynamic"), ("dense21", "weights4"), ("convolutions13", "static")]
+    {
+        let (onnx, runs) = (format!("{model}.onnx"), format!("{model}.npz"));
+        let args = ["quantize", &onnx, "-o", "q.onnx", "--method", method, "--calibration", &runs];
+        let report = reflex(&folder, &[&args[..], &["--json"]].concat());
+        assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
+        std::fs::write(folder.join("report.json"), report.stdout).unwrap();
+        let [onnx, runs, file, report] =
+            [&*onnx, &*runs, "q.onnx", "report.json"].map(|name| folder.join(name));
+        let said =
+            programs::run_python(&[&script, &onnx, &runs, Path::new(method), &file, &report]);
+        let Some(said) = said else { return };
+        assert!(said.ends_with("done\n"), "{model} {method}: {said}");
+    }
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/quantize.py");
+    let [onnx, runs] = ["dense13.onnx", "dense13.npz"].map(|name| folder.join(name));
+    let Some(said) = programs::run_python(&[&example, &onnx, &runs]) else { return };
+    let measured = said.lines().filter(|line| line.starts_with("  output y: ")).count();
+    assert!(measured == 3 && said.contains("first: weights"), "{said}");
+    assert!(folder.join("dense13.weights4.onnx").exists());
 }
 
 /// `y = x · w + b` and a product of two values that are computed.

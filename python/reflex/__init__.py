@@ -61,16 +61,21 @@ from ._arrays import (
 from ._closing import Closing
 from ._library import LIBRARY as _reflex
 from ._library import Cancelled, FuelExhausted, NotATensor
+from ._quantize import Deviation, KeptNode, Quantized, QuantizedLayer, quantize
 from .dpl import Dispatch
 from .exec_builder import ExecBuilder
 from .schedule import Schedule, register_tensor_intrin
 
 __all__ = [
     "Cancelled",
+    "Deviation",
     "ExecBuilder",
     "FuelExhausted",
     "Function",
+    "KeptNode",
     "Program",
+    "Quantized",
+    "QuantizedLayer",
     "Schedule",
     "Session",
     "Signature",
@@ -85,6 +90,7 @@ __all__ = [
     "load_module",
     "memory",
     "nodes",
+    "quantize",
     "register_global_func",
     "register_tensor_intrin",
     "run_pass",

@@ -21,6 +21,8 @@ mod outside;
 #[cfg(feature = "python")]
 mod packed;
 mod program;
+#[cfg(all(feature = "python", feature = "onnx"))]
+mod quantize;
 #[cfg(feature = "python")]
 mod rpc;
 #[cfg(feature = "python")]

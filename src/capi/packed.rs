@@ -550,6 +550,21 @@ fn inspect(args: &[AnyView<'_>]) -> FfiResult {
     Ok(Any::from(text.map_err(|error| raise_of(error, args))?.as_str()))
 }
 
+/// The arguments of [`engine`], of which the model is a path, then those of [`super::quantize::quantize`]: an ONNX
+/// model of 8-bit integers or 4-bit weights, and its report.
+#[cfg(feature = "onnx")]
+fn quantize(args: &[AnyView<'_>]) -> FfiResult {
+    let (engine, model) = (engine(args)?, string(args, 0)?);
+    let quantized = super::quantize::quantize(&engine, model, rest(args, 13))?;
+    quantized.map_err(|error| raise_of(error, args))
+}
+
+/// Builds without the importer have none.
+#[cfg(not(feature = "onnx"))]
+fn quantize(_: &[AnyView<'_>]) -> FfiResult {
+    Err(Raised::new("NotImplementedError", "this build of libreflex.so has no importer of ONNX"))
+}
+
 /// The arguments of [`engine`], then the name of a pass or None: the nodes of the module after the pass, or of the
 /// model.
 fn ir_of(args: &[AnyView<'_>]) -> FfiResult {
@@ -728,6 +743,7 @@ exports! {
     __tvm_ffi_load_module = load_module;
     __tvm_ffi_inspect = inspect;
     __tvm_ffi_passes = passes;
+    __tvm_ffi_quantize = quantize;
     __tvm_ffi_schedule = schedule;
     __tvm_ffi_schedule_primitives = schedule_primitives;
     __tvm_ffi_register_tensor_intrin = register_tensor_intrin;

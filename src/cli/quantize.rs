@@ -8,7 +8,6 @@ use reflex::quantize::{
     LayerReport, Method, OPERATORS, QuantizeOptions, Quantized, Quantizer, ValueError,
 };
 use reflex::{Engine, Error, Feed, Result, numpy};
-use serde_json::json;
 
 use super::args::EngineArgs;
 use super::output::println;
@@ -105,19 +104,10 @@ fn same_file(args: &QuantizeArgs) -> bool {
 }
 
 fn print_json(quantized: &Quantized, before: u64, feeds: usize) {
-    let kept = quantized.kept.iter();
-    let kept = kept.map(|k| json!({ "node": k.node, "operator": k.operator, "reason": k.reason }));
-    println!(
-        "{}",
-        json!({
-            "bytes_before": before,
-            "bytes": quantized.bytes.len(),
-            "feeds": feeds,
-            "layers": quantized.layers,
-            "kept": kept.collect::<Vec<_>>(),
-            "outputs": quantized.outputs,
-        })
-    );
+    let mut report = quantized.report();
+    report["bytes_before"] = before.into();
+    report["feeds"] = feeds.into();
+    println!("{report}");
 }
 
 fn print_text(args: &QuantizeArgs, quantized: &Quantized, before: u64) {
