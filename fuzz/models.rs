@@ -65,6 +65,7 @@ impl<'a> Arbitrary<'a> for ModelCase {
         for _ in 0..steps {
             generator.step()?;
         }
+        generator.read_lists();
         let nodes = generator.nodes.iter().map(shown).collect();
         Ok(ModelCase { bytes: generator.model(), nodes, args })
     }

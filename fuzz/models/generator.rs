@@ -320,18 +320,45 @@ impl<'g, 'a> Generator<'g, 'a> {
     fn reduced(&mut self, x: &str, is_text: bool) {
         if is_text {
             let codes = self.encoder(x, "values_int64s");
+            let codes = self.running_sums(&codes);
             let axes = self.axes(0);
             let sum = self.one("ReduceSum", &[&codes, &axes], vec![]);
             let sum = self.one("Add", &["i", &sum], vec![]);
             self.ints.push(sum);
             return;
         }
+        let x = self.running_sums(x);
         let axes = self.axes(0);
-        let sum = self.one("ReduceSum", &[x, &axes], vec![]);
-        let eighth = self.number(0.125);
-        let sum = self.one("Mul", &[&sum, &eighth], vec![]);
+        let sum = self.one("ReduceSum", &[&x, &axes], vec![]);
+        let less = self.number(1.0 / 64.0);
+        let sum = self.one("Mul", &[&sum, &less], vec![]);
         let sum = self.one("Add", &["x", &sum], vec![]);
         self.floats.push(sum);
+    }
+
+    /// Sums of the rows so far, whose sum depends on their order.
+    fn running_sums(&mut self, x: &str) -> String {
+        let axis = self.constant(data_type::INT64, &[], vec![0; 8]);
+        self.one("CumSum", &[x, &axis], vec![])
+    }
+
+    /// Reads the newest sequence of each kind: its last element, and all of them in order.
+    pub(super) fn read_lists(&mut self) {
+        let last = self.constant(data_type::INT64, &[], (-1_i64).to_le_bytes().to_vec());
+        for is_text in [false, true] {
+            let lists = if is_text { &self.text_lists } else { &self.lists };
+            let Some(list) = lists.last().cloned() else { continue };
+            let y = self.one("SequenceAt", &[&list, &last], vec![]);
+            self.reduced(&y, is_text);
+            let y = self.one("ConcatFromSequence", &[&list], vec![int("axis", 0)]);
+            self.reduced(&y, is_text);
+            let [numbers, sums] = match is_text {
+                true => [self.ints.pop(), self.ints.pop()].map(Option::unwrap_or_default),
+                false => [self.floats.pop(), self.floats.pop()].map(Option::unwrap_or_default),
+            };
+            let both = self.one("Add", &[&numbers, &sums], vec![]);
+            if is_text { self.ints.push(both) } else { self.floats.push(both) }
+        }
     }
 
     /// A sequence, in one branch with an element more.
