@@ -1,8 +1,8 @@
 //! Products of 16-bit floats, computed from operands in float32.
 //!
-//! They are computed in float32 and rounded once as it is. Written out, the widening of constants is folded, that of
-//! feature maps moves into the epilogue that stores them, and what is left is a product of float32, with the layouts,
-//! panels and transforms that such products have. Constants that would grow too large stay narrow, and their
+//! They are computed in float32 and rounded once as it is. With conversions as operators, those of constants are
+//! folded, those of feature maps move into the epilogues that store them, and what is left is a product of float32, with
+//! the layouts, panels and transforms that such products have. Constants that would grow too large stay narrow, and their
 //! products with them. GPUs multiply 16-bit floats themselves.
 
 use std::collections::HashMap;

@@ -13,7 +13,7 @@ use crate::value::{OnnxValue, Tensor};
 pub(super) const TABLE: Table =
     &[("AffineGrid", affine_grid), ("DeformConv", deform_conv), ("GridSample", grid_sample)];
 
-fn grid_sample(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+pub(super) fn grid_sample(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (x, grid) = (call.input(0)?, call.input(1)?);
     let axes = x.rank().saturating_sub(2);
     let coordinates = grid.shape().last().and_then(Expr::as_int);

@@ -34,7 +34,7 @@ fn gather_elements(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>
     one(cx.gather(GatherKind::Elements(axis), x, indices)?)
 }
 
-fn gather_nd(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+pub(super) fn gather_nd(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let batch_dims = call.int("batch_dims", 0)?;
     let batch_dims = usize::try_from(batch_dims).map_err(|_| invalid("batch_dims"))?;
     let (x, indices) = (call.input(0)?, call.input(1)?);

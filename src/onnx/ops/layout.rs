@@ -202,7 +202,7 @@ fn bound(
     cx.binary(Binary::Min, &index, &Tensor::dim(&high))
 }
 
-fn pad(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+pub(super) fn pad(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let mode = match call.text("mode", "constant")? {
         "constant" => PadMode::Constant,
@@ -390,7 +390,7 @@ fn space_to_depth(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>>
     one(cx.reshape(&moved, &[n, c * (size * size), rows, columns])?)
 }
 
-fn trilu(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+pub(super) fn trilu(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let upper = call.flag_or_true("upper")?;
     let [.., rows, columns] = x.shape() else { return Err(invalid("needs a matrix")) };

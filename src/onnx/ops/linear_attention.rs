@@ -20,7 +20,7 @@ pub(super) const TABLE: Table = &[
 ];
 
 /// A depthwise convolution along time of the last `k - 1` steps before and the new ones.
-fn causal_conv(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+pub(super) fn causal_conv(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (x, w) = (call.input(0)?, call.input(1)?);
     let (channels, kernel) = match (x.rank(), w.shape()) {
         (3, [channels, one, kernel]) if one.as_int() == Some(1) => (channels, kernel),
@@ -112,7 +112,7 @@ struct Operands {
 }
 
 /// `state = decay * state + k (beta * (v - k state))`, `y = scale * q state`, step by step.
-fn linear_attention(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+pub(super) fn linear_attention(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (query, value) = (call.input(0)?, call.input(2)?);
     // A hint that changes no result.
     call.ignore(&["chunk_size"]);

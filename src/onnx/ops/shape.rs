@@ -253,7 +253,7 @@ fn expand(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     one(cx.broadcast(x, &shape)?)
 }
 
-fn range(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+pub(super) fn range(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (start, limit, delta) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let dtype = start.dtype();
     let mut scalars = vec![];

@@ -3,10 +3,14 @@
 use reflex_graph::{Binary, ReduceKind, Unary};
 
 use crate::call::Call;
-use crate::context::ImportContext;
+use crate::context::{ImportContext, Operator};
 use crate::error::{Result, invalid, unsupported};
-use crate::ops;
 use crate::ops::data_dependent::unique_elements;
+use crate::ops::grid::grid_sample;
+use crate::ops::index::gather_nd;
+use crate::ops::layout::{pad, trilu};
+use crate::ops::linear_attention::{causal_conv, linear_attention};
+use crate::ops::shape::range;
 use crate::ops::table::{Table, one};
 use crate::value::OnnxValue;
 
@@ -14,15 +18,17 @@ pub(super) const TABLE: Table = &[
     ("CDist", distances),
     ("CausalConvWithState", |cx, call| {
         let defaults = [("ndim", 1), ("dilation", 1), ("channels_last", 0), ("state_window", 0)];
-        standard(cx, call, 27, &defaults)
+        standard(cx, call, 27, &defaults, causal_conv)
     }),
     ("ExpandDims", expand_dims),
-    ("GatherND", |cx, call| standard(cx, call, 12, &[])),
-    ("GridSample", |cx, call| standard(cx, call, 16, &[])),
-    ("LinearAttention", |cx, call| standard(cx, call, 27, &[("state_window", 0)])),
-    ("Pad", |cx, call| standard(cx, call, 13, &[])),
-    ("Range", |cx, call| standard(cx, call, 11, &[])),
-    ("Trilu", |cx, call| standard(cx, call, 14, &[])),
+    ("GatherND", |cx, call| standard(cx, call, 12, &[], gather_nd)),
+    ("GridSample", |cx, call| standard(cx, call, 16, &[], grid_sample)),
+    ("LinearAttention", |cx, call| {
+        standard(cx, call, 27, &[("state_window", 0)], linear_attention)
+    }),
+    ("Pad", |cx, call| standard(cx, call, 13, &[], pad)),
+    ("Range", |cx, call| standard(cx, call, 11, &[], range)),
+    ("Trilu", |cx, call| standard(cx, call, 14, &[], trilu)),
     ("Unique", |cx, call| {
         // The standard's second output, where each was first, is not among them.
         let mut results = unique_elements(cx, call.input(0)?, None, false)?;
@@ -31,12 +37,13 @@ pub(super) const TABLE: Table = &[
     }),
 ];
 
-/// The standard's operator of the same name at a version. Attributes that it lacks must have their default.
+/// The standard's operator at a version. Attributes that it lacks must have their default.
 fn standard(
     cx: &mut ImportContext,
     call: &Call,
     opset: i64,
     defaults: &[(&'static str, i64)],
+    twin: Operator,
 ) -> Result<Vec<OnnxValue>> {
     for (name, default) in defaults {
         let given = call.int(name, *default)?;
@@ -44,9 +51,6 @@ fn standard(
             return Err(unsupported(format!("{name} {given}")));
         }
     }
-    let name = call.node.op_type.as_str();
-    let twin = ops::find("ai.onnx", name);
-    let twin = twin.ok_or_else(|| unsupported(format!("{name} is no operator of ONNX")))?;
     twin(cx, &call.at_opset(opset))
 }
 
