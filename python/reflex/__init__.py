@@ -672,7 +672,7 @@ class Session(Closing):
             signature = _signature(self._handle, function)
             if not signature.inputs and function in map(str, self._handle("functions")):
                 # Of values that are not tensors the program knows the names.
-                inputs = tuple(TensorInfo(name, None, ()) for name in self.param_names(function))
+                inputs = tuple(TensorInfo(name, None, (), is_tensor=False) for name in self.param_names(function))
                 signature = Signature(inputs, signature.outputs)
             self._signatures[function] = signature
         return self._signatures[function]

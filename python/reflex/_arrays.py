@@ -34,8 +34,12 @@ class TensorInfo:
     dtype: str | None
     #: The dimensions; a name or an expression stands for one that each call chooses.
     shape: tuple[int | str, ...]
+    #: Whether it is a tensor; of other values the program knows the name alone.
+    is_tensor: bool = True
 
     def __str__(self) -> str:
+        if not self.is_tensor:
+            return f"{self.name}: value"
         return f"{self.name}: {self.dtype or '?'}[{', '.join(map(str, self.shape))}]"
 
 
@@ -134,14 +138,15 @@ def as_argument(value: ArrayLike, info: TensorInfo | None) -> Any:
 
     Read-only arrays, those of foreign byte order and of types that only ml_dtypes has are copied.
     Numbers and sequences take the element type of the input; other objects have one. Where a program does
-    not say the type, as executables of the Relay virtual machine, a tuple is a tuple. Dictionaries are maps.
+    not say the type, as executables of the Relay virtual machine, a tuple is a tuple. Values for what is no tensor
+    are passed as they are.
     """
     if isinstance(value, np.ndarray):
         return _exportable(value, info)
     foreign = (tvm_ffi.core.CObject, tvm_ffi.core.PyNativeObject)
-    if info is None or isinstance(value, foreign) or hasattr(type(value), "__dlpack__"):
+    if info is None or not info.is_tensor or isinstance(value, foreign) or hasattr(type(value), "__dlpack__"):
         return value
-    if info.dtype is None and (value is None or isinstance(value, (tuple, Mapping))):
+    if info.dtype is None and isinstance(value, tuple):
         return value
     array = np.asarray(value)
     weak = isinstance(value, (bool, int, float, list, tuple)) and not isinstance(value, np.generic)
