@@ -84,9 +84,16 @@ mod tests {
                     after:fold_constants=b,before:fold_constants=c,codegen.opt_level=0";
         let all = parsed(text).unwrap();
         let found: Vec<&str> = all.iter().map(String::as_str).collect();
-        let first =
-            ["inline_functions", "decompose_conv_transpose", "c", "fold_constants", "a", "b"];
-        assert_eq!(found[..6], first);
+        let first = [
+            "inline_functions",
+            "decompose_conv_transpose",
+            "widen_half_products",
+            "c",
+            "fold_constants",
+            "a",
+            "b",
+        ];
+        assert_eq!(found[..7], first);
         assert!(!found.contains(&"simplify"));
         assert!(found.contains(&"fuse_operators max_operators=1"));
         assert_eq!(found.last(), Some(&"codegen opt_level=0"));
