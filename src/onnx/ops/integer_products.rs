@@ -4,6 +4,7 @@
 //! Decision: docs/decisions/0057-int8-dot-product.md
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use reflex_graph::{Binary, Literal, Op, ReduceKind, dims};
 use reflex_tir::{DType, Expr};
@@ -79,6 +80,62 @@ fn centred(cx: &mut ImportContext, q: Quantised<'_>, axis: usize) -> Result<Tens
     cx.sub(&wide, &zero)
 }
 
+/// The sums of the differences from the zero point for each index of an axis, where all of it is constant: computed
+/// here, since in int32 operators large weights would be too large to fold.
+fn constant_sums(q: Quantised<'_>, axis: usize) -> Option<Vec<i32>> {
+    let literal = q.x.as_literal().filter(|_| q.is_byte())?;
+    let size = |list: &[i64]| -> Option<usize> {
+        list.iter().try_fold(1usize, |n, d| n.checked_mul(usize::try_from(*d).ok()?))
+    };
+    let (extent, inner) =
+        (size(&literal.shape()[axis..=axis])?, size(&literal.shape()[axis + 1..])?);
+    let zeros = match q.zero_point {
+        None => vec![0],
+        Some(zero) => zero.as_literal()?.to_i64()?,
+    };
+    let zero = |index: usize| match zeros.as_slice() {
+        [zero] => Some(*zero),
+        zeros if zeros.len() == extent => Some(zeros[index]),
+        _ => None,
+    };
+    let mut sums = vec![0i32; extent];
+    let signed = literal.dtype() == DType::I8;
+    let value = |byte: u8| if signed { i32::from(byte.cast_signed()) } else { i32::from(byte) };
+    let bytes = literal.bytes();
+    for block in bytes.chunks_exact((extent * inner).max(1)) {
+        for (sum, run) in sums.iter_mut().zip(block.chunks_exact(inner.max(1))) {
+            *sum = run.iter().fold(*sum, |sum, byte| sum.wrapping_add(value(*byte)));
+        }
+    }
+    let count = bytes.len().checked_div(extent)? as i32;
+    for (index, sum) in sums.iter_mut().enumerate() {
+        *sum = sum.wrapping_sub(count.wrapping_mul(zero(index)? as i32));
+    }
+    Some(sums)
+}
+
+/// A constant of such sums.
+fn constant(shape: Vec<i64>, sums: &[i32]) -> Option<Tensor> {
+    let bytes: Vec<u8> = sums.iter().flat_map(|sum| sum.to_le_bytes()).collect();
+    Literal::new(DType::I32, shape, Arc::new(bytes)).map(Tensor::literal)
+}
+
+/// `sum(b - zb)` of each column, `[.., 1, columns]`.
+fn column_sums(cx: &mut ImportContext, given: Quantised<'_>, b: &Shifted) -> Result<Tensor> {
+    let rank = b.x.rank();
+    if rank == 2
+        && let Some(sums) = constant_sums(given, 1)
+        && let Some(sums) = constant(vec![1, sums.len() as i64], &sums)
+    {
+        return Ok(sums);
+    }
+    let mut wide = cx.cast(&b.x, DType::I32)?;
+    if let Some(zero) = &b.zero {
+        wide = cx.sub(&wide, zero)?;
+    }
+    cx.reduce_keep_dims(ReduceKind::Sum, &wide, &[rank - 2])
+}
+
 /// Matrix multiplication of quantised operands in int32:
 /// `(a - za)(b - zb) = ab - zb sum(a) - za sum(b - zb)`, with the first product of uint8 by int8. All
 /// of it wraps, so it is the same integer.
@@ -93,7 +150,7 @@ pub(super) fn int_matmul(
         let b = centred(cx, b, rank_b.saturating_sub(1))?;
         return cx.matmul(&a, &b);
     }
-    let a = shifted(cx, a, rank_a - 2, DType::U8)?;
+    let (a, given) = (shifted(cx, a, rank_a - 2, DType::U8)?, b);
     let b = shifted(cx, b, rank_b - 1, DType::I8)?;
     let mut sum = cx.op(Op::MatMulInteger, &[&a.x, &b.x])?;
     if let Some(zero) = &b.zero {
@@ -103,15 +160,26 @@ pub(super) fn int_matmul(
         sum = cx.sub(&sum, &part)?;
     }
     if let Some(zero) = &a.zero {
-        let mut wide = cx.cast(&b.x, DType::I32)?;
-        if let Some(other) = &b.zero {
-            wide = cx.sub(&wide, other)?;
-        }
-        let columns = cx.reduce_keep_dims(ReduceKind::Sum, &wide, &[rank_b - 2])?;
+        let columns = column_sums(cx, given, &b)?;
         let part = cx.mul(&columns, zero)?;
         sum = cx.sub(&sum, &part)?;
     }
     Ok(sum)
+}
+
+/// `sum(w - zw)` of each channel of the result.
+fn channel_sums(cx: &mut ImportContext, given: Quantised<'_>, w: &Shifted) -> Result<Tensor> {
+    if let Some(sums) = constant_sums(given, 0)
+        && let Some(sums) = constant(vec![sums.len() as i64], &sums)
+    {
+        return Ok(sums);
+    }
+    let mut wide = cx.cast(&w.x, DType::I32)?;
+    if let Some(zero) = &w.zero {
+        wide = cx.sub(&wide, zero)?;
+    }
+    let axes: Vec<usize> = (1..w.x.rank()).collect();
+    cx.reduce(ReduceKind::Sum, &wide, &axes)
 }
 
 /// The sum of what each result of the convolution with `w` reads: one output channel of ones in each
@@ -147,7 +215,7 @@ pub(super) fn int_conv(
         let w = centred(cx, w, 0)?;
         return convolve(cx, call, &x, &w, bias);
     }
-    let x = shifted(cx, x, 0, DType::U8)?;
+    let (x, given) = (shifted(cx, x, 0, DType::U8)?, w);
     let w = shifted(cx, w, 0, DType::I8)?;
     let spatial = w.x.rank().saturating_sub(2);
     let per_channel = |cx: &mut ImportContext, t: &Tensor| match t.rank() {
@@ -166,12 +234,7 @@ pub(super) fn int_conv(
         sum = cx.sub(&sum, &part)?;
     }
     if let Some(zero) = &x.zero {
-        let mut wide = cx.cast(&w.x, DType::I32)?;
-        if let Some(other) = &w.zero {
-            wide = cx.sub(&wide, other)?;
-        }
-        let axes: Vec<usize> = (1..w.x.rank()).collect();
-        let sums = cx.reduce(ReduceKind::Sum, &wide, &axes)?;
+        let sums = channel_sums(cx, given, &w)?;
         let sums = per_channel(cx, &sums)?;
         let part = cx.mul(&sums, zero)?;
         sum = cx.sub(&sum, &part)?;
