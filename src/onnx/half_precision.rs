@@ -1,4 +1,6 @@
 //! Operators of several steps on 16-bit floats: computed in float32 and rounded once, as the single steps are.
+//!
+//! Decision: docs/decisions/0093-half-products.md
 
 use reflex_tir::DType;
 

@@ -4,6 +4,8 @@
 //! folded, those of feature maps move into the epilogues that store them, and what is left is a product of float32, with
 //! the layouts, panels and transforms that such products have. Constants that would grow too large stay narrow, and their
 //! products with them. GPUs multiply 16-bit floats themselves.
+//!
+//! Decision: docs/decisions/0093-half-products.md
 
 use std::collections::HashMap;
 
