@@ -24,8 +24,8 @@ class TensorInfo:
     """An input or output of a function.
 
     >>> x_info = program.inputs[0]
-    >>> x_info.name, x_info.dtype, x_info.shape, str(x_info)
-    ('x', 'float32', ('n', 8), 'x: float32[n, 8]')
+    >>> x_info.name, x_info.dtype, x_info.shape, x_info.is_tensor, str(x_info)
+    ('x', 'float32', ('n', 8), True, 'x: float32[n, 8]')
     """
 
     #: The model's name for it.
@@ -35,7 +35,7 @@ class TensorInfo:
     #: The dimensions; a name or an expression stands for one that each call chooses.
     shape: tuple[int | str, ...]
     #: Whether it is a tensor; of other values the program knows the name alone.
-    is_tensor: bool = True
+    is_tensor: bool
 
     def __str__(self) -> str:
         if not self.is_tensor:
