@@ -30,7 +30,8 @@ def documented():
             yield name, item.__doc__
         elif not issubclass(item, Exception):
             for key, member in vars(item).items():
-                if key == "__getitem__" or not key.startswith("_"):
+                called = callable(member) or isinstance(member, (property, classmethod, staticmethod))
+                if called and (key == "__getitem__" or not key.startswith("_")):
                     yield f"{name}.{key}", member.__doc__
 
 

@@ -599,7 +599,7 @@ def _signature(handle: Callable[..., Any], function: str) -> Signature:
     def info(described: Any) -> TensorInfo:
         name, dtype, shape = described
         dims = tuple(dim if isinstance(dim, int) else str(dim) for dim in shape)
-        return TensorInfo(str(name), None if dtype is None else str(dtype), dims, is_tensor=True)
+        return TensorInfo(str(name), None if dtype is None else str(dtype), dims)
 
     inputs, outputs = (tuple(map(info, side)) for side in handle("signature", function) or ((), ()))
     return Signature(inputs, outputs)

@@ -35,7 +35,7 @@ class TensorInfo:
     #: The dimensions; a name or an expression stands for one that each call chooses.
     shape: tuple[int | str, ...]
     #: Whether it is a tensor; of other values the program knows the name alone.
-    is_tensor: bool
+    is_tensor: bool = True
 
     def __str__(self) -> str:
         if not self.is_tensor:
