@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use cranelift_entity::SecondaryMap;
 use reflex_tir::{DType, Expr, Var};
 
-use crate::infer::{InferError, infer_assuming};
+use crate::infer::{InferError, infer, infer_assuming};
 use crate::registered::{AttrValue, OpDef};
 use crate::{
     Binding, Body, Const, Func, FuncData, FuncId, Literal, Module, Node, Op, TensorType, Type,
@@ -170,11 +170,15 @@ impl<'m> FuncBuilder<'m> {
     /// Emits an operator.
     pub fn emit(&mut self, op: Op, args: &[Value]) -> Result<Vec<Value>, InferError> {
         let mut args: Vec<Value> = args.iter().map(|arg| self.refined(*arg)).collect();
+        let dims: usize = args.iter().map(|v| self.func.tensor(*v).shape.len()).sum();
+        let mut rounds = 4 * dims;
         let types = loop {
             let operands: Vec<&TensorType> = args.iter().map(|v| self.func.tensor(*v)).collect();
             let (types, assumptions) = infer_assuming(&op, &operands)?;
             let Some(first) = assumptions.first() else { break types };
-            // Each round fixes one dimension of one argument, so this ends.
+            // Each round fixes one dimension of one argument, unless two assumptions contradict each other.
+            let Some(left) = rounds.checked_sub(1) else { break infer(&op, &operands)? };
+            rounds = left;
             let mut ty = operands[first.arg].clone();
             ty.shape[first.axis] = first.dim.clone();
             args[first.arg] = self.match_cast(args[first.arg], ty);

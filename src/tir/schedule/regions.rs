@@ -80,7 +80,7 @@ pub fn refresh_regions(func: &PrimFunc, block: &mut Block) {
     let regions_of = |kind: AccessKind| {
         let mut regions: Vec<Region> = vec![];
         for a in accesses.list.iter().filter(|a| a.kind == kind) {
-            if accesses.private.contains(&a.buffer) {
+            if accesses.private.contains(&a.buffer) || block.allocs.contains(&a.buffer) {
                 continue;
             }
             let shape = &func.buffers[a.buffer].shape;
