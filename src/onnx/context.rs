@@ -223,8 +223,13 @@ impl<'m> ImportContext<'m> {
             let call = Call::new(node, self.opset(&domain)?, inputs);
             if call.moves_strings(&domain) {
                 self.move_strings(operator, call)?
+            } else if call.rounds_several_times(&domain) {
+                self.in_single_precision(operator, call)?
             } else {
-                self.built_in_operator(operator, &domain, call)?
+                let mut outputs = operator(self, &call)?;
+                call.check_attributes()?;
+                self.move_integers(operator, &domain, call, &mut outputs)?;
+                outputs
             }
         };
         for (index, name) in node.output.iter().enumerate().filter(|(_, name)| !name.is_empty()) {

@@ -41,29 +41,25 @@ const COMPOSED: &[(&str, &str)] = &[
     ("com.microsoft", "QuickGelu"),
 ];
 
-fn is_half(dtype: DType) -> bool {
-    matches!(dtype, DType::F16 | DType::BF16)
+impl Call<'_> {
+    /// Returns true if a call of a domain is of several steps, and its first operand of 16 bits.
+    pub fn rounds_several_times(&self, domain: &str) -> bool {
+        let halves = matches!(self.opt(0), Ok(Some(x)) if x.dtype().is_half());
+        halves && COMPOSED.contains(&(domain, self.node.op_type.as_str()))
+    }
 }
 
 impl ImportContext<'_> {
-    /// Imports a node, with its operands in float32 where it is of several steps and its first one is of 16 bits.
-    pub fn built_in_operator(
+    /// Imports such a call with operands in float32, and rounds its results to the type of the first one.
+    pub fn in_single_precision(
         &mut self,
         operator: Operator,
-        domain: &str,
         mut call: Call,
     ) -> Result<Vec<OnnxValue>> {
-        let first = call.opt(0).ok().flatten().map(|x| x.dtype());
-        let composed = COMPOSED.contains(&(domain, call.node.op_type.as_str()));
-        let Some(half) = first.filter(|dtype| composed && is_half(*dtype)) else {
-            let mut outputs = operator(self, &call)?;
-            call.check_attributes()?;
-            self.move_integers(operator, domain, call, &mut outputs)?;
-            return Ok(outputs);
-        };
+        let half = call.input(0)?.dtype();
         for input in call.inputs.iter_mut().flatten() {
             if let OnnxValue::Tensor(x) = input
-                && is_half(x.dtype())
+                && x.dtype().is_half()
             {
                 *x = self.cast(x, DType::F32)?;
             }

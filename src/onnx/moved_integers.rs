@@ -68,7 +68,7 @@ impl Dequantised {
 }
 
 /// The integers of a dequantised tensor, if its quantisation by these parameters gives them back.
-pub(crate) fn requantised(
+pub(crate) fn quantised_again(
     x: &Tensor,
     scale: &Tensor,
     zero_point: Option<&Tensor>,

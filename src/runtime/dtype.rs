@@ -156,6 +156,11 @@ impl DType {
             || (self.code >= code::FLOAT8_E3M4 && self.code < code::END)
     }
 
+    /// Whether this is one of the 16-bit float formats.
+    pub fn is_half(self) -> bool {
+        self == DType::F16 || self == DType::BF16
+    }
+
     /// Whether this is one of the 8-bit float formats.
     pub const fn is_float8(self) -> bool {
         self.code >= code::FLOAT8_E3M4 && self.code < code::END && self.bits == 8

@@ -7,7 +7,7 @@ use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{InstBuilder, Type, Value, types};
 use reflex_tir::{BinOp, CmpOp, DType};
 
-use crate::emit::{Emitter, is_half};
+use crate::emit::Emitter;
 use crate::error::{BaselineError, Result};
 
 impl Emitter<'_, '_, '_> {
@@ -16,7 +16,7 @@ impl Emitter<'_, '_, '_> {
         if dtype.is_float() {
             let value = self.float_binary(op, a, b)?;
             let exact = matches!(op, BinOp::Min | BinOp::Max);
-            let rounds = is_half(dtype) && !exact;
+            let rounds = dtype.is_half() && !exact;
             return Ok(if rounds { self.round_half(value, dtype) } else { value });
         }
         if dtype.is_bool() {

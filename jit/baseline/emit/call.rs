@@ -4,7 +4,7 @@ use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use reflex_tir::{DType, Intrin, Sign};
 
-use crate::emit::{Emitter, is_half, value_type};
+use crate::emit::{Emitter, value_type};
 use crate::error::{BaselineError, Result};
 
 impl Emitter<'_, '_, '_> {
@@ -104,7 +104,7 @@ impl Emitter<'_, '_, '_> {
             | Intrin::BitXor
             | Intrin::BitNot => return Err(BaselineError::new(format!("no {op:?} of {dtype}"))),
         };
-        Ok(if is_half(dtype) { self.round_half(value, dtype) } else { value })
+        Ok(if dtype.is_half() { self.round_half(value, dtype) } else { value })
     }
 
     fn int_call(&mut self, op: Intrin, args: &[Value], dtype: DType) -> Result<Value> {

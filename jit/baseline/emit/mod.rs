@@ -353,8 +353,3 @@ pub fn storage_type(dtype: DType) -> Result<Type> {
         other => return Err(BaselineError::new(format!("no code for element type {other}"))),
     })
 }
-
-/// Whether `dtype` is computed as float32 and rounded after every operation.
-pub fn is_half(dtype: DType) -> bool {
-    dtype == DType::F16 || dtype == DType::BF16
-}

@@ -7,8 +7,8 @@ use inkwell::values::{BasicValueEnum, InstructionOpcode};
 use inkwell::{FloatPredicate, IntPredicate};
 use reflex_tir::{BinOp, CmpOp, DType};
 
+use crate::emit::Emitter;
 use crate::emit::ir::element_of;
-use crate::emit::{Emitter, is_half};
 use crate::error::{CodegenError, Result};
 
 type Basic<'c> = BasicValueEnum<'c>;
@@ -41,7 +41,7 @@ impl<'c> Emitter<'_, 'c> {
         if dtype.is_float() {
             let value = self.float_binary(op, a, b)?;
             let exact = matches!(op, BinOp::Min | BinOp::Max);
-            return if is_half(dtype) && !exact {
+            return if dtype.is_half() && !exact {
                 self.round_half(value, dtype)
             } else {
                 Ok(value)

@@ -10,7 +10,7 @@ use inkwell::{FloatPredicate, IntPredicate};
 use reflex_tir::{DType, Intrin};
 
 use crate::emit::ir::{element_of, result_of, vector_of};
-use crate::emit::{Emitter, Unit, is_half};
+use crate::emit::{Emitter, Unit};
 use crate::error::{CodegenError, Result};
 
 type Basic<'c> = BasicValueEnum<'c>;
@@ -145,7 +145,7 @@ impl<'c> Emitter<'_, 'c> {
             | Intrin::BitXor
             | Intrin::BitNot => return Err(CodegenError::new(format!("no {op:?} of {dtype}"))),
         };
-        if is_half(dtype) { self.round_half(value, dtype) } else { Ok(value) }
+        if dtype.is_half() { self.round_half(value, dtype) } else { Ok(value) }
     }
 
     fn int_call(&self, op: Intrin, args: &[Basic<'c>], dtype: DType) -> Result<Basic<'c>> {

@@ -194,8 +194,3 @@ pub fn is_unaliased(func: &PrimFunc, buffer: Buffer) -> bool {
     let inputs = func.buffer_params().count().saturating_sub(func.num_outputs);
     declared && func.buffer_params().skip(inputs).any(|b| b == buffer)
 }
-
-/// Whether `dtype` is computed as float32 and rounded after every operation.
-pub fn is_half(dtype: DType) -> bool {
-    dtype == DType::F16 || dtype == DType::BF16
-}

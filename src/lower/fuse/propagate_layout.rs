@@ -119,7 +119,7 @@ impl<'a> LayoutPass<'a> {
     /// The static number of channels of a feature map, or of a comparison of feature maps.
     fn channels(&self, value: Value) -> Option<i64> {
         let ty = self.func.values[value].ty.as_tensor()?;
-        let known = matches!(ty.dtype, DType::F32 | DType::F16 | DType::BF16 | DType::BOOL);
+        let known = matches!(ty.dtype, DType::F32 | DType::BOOL) || ty.dtype.is_half();
         let element = known || self.rounded.contains(&value);
         let image = ty.shape.len() == 4 && element;
         image.then(|| ty.shape[1].as_int()).flatten()

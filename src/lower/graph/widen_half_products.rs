@@ -45,14 +45,10 @@ fn in_body(func: &mut Func, body: &mut Body, fits: &impl Fn(&Value) -> bool) {
     }
 }
 
-fn is_half(dtype: DType) -> bool {
-    matches!(dtype, DType::F16 | DType::BF16)
-}
-
 /// The operands of a product of 16-bit floats.
 fn widens(func: &Func, binding: &Binding) -> Option<Vec<Value>> {
     let Node::Op { op: Op::MatMul | Op::Conv(_), args } = &binding.node else { return None };
-    let halves = args.iter().chain(&binding.outputs).all(|v| is_half(func.tensor(*v).dtype));
+    let halves = args.iter().chain(&binding.outputs).all(|v| func.tensor(*v).dtype.is_half());
     halves.then(|| args.clone())
 }
 

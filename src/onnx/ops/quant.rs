@@ -12,7 +12,7 @@ use super::table::{Table, all, one};
 use crate::call::{Call, axis};
 use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
-use crate::moved_integers::requantised;
+use crate::moved_integers::quantised_again;
 use crate::narrow::{Conversion, carrier};
 use crate::tensor::{dtype, supported};
 use crate::value::{Dequantised, OnnxValue, Tensor};
@@ -136,7 +136,7 @@ pub(super) fn quantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxVa
     }
     let zero = call.opt(2)?;
     let to = zero.map_or(declared, Tensor::dtype);
-    if let Some(integers) = requantised(x, scale, zero, to) {
+    if let Some(integers) = quantised_again(x, scale, zero, to) {
         return one(integers);
     }
     let scale = laid_out(cx, call, scale, x)?;
