@@ -54,7 +54,7 @@ impl Texts {
 }
 
 /// The string in a row of bytes.
-fn text(row: &[u8]) -> Result<&str, Error> {
+pub(crate) fn text(row: &[u8]) -> Result<&str, Error> {
     let end = row.iter().rposition(|b| *b != 0).map_or(0, |at| at + 1);
     let text = std::str::from_utf8(&row[..end]);
     text.map_err(|_| Error::value_error("a string that is not UTF-8"))

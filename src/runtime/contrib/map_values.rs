@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::function::{arg_ref, check_arity};
 use crate::map::{Dict, Map};
 use crate::tensor::Tensor;
+use crate::text::text;
 use crate::value::{Any, AnyView};
 
 /// A result has no more bytes.
@@ -23,12 +24,6 @@ fn entries(args: &[AnyView<'_>]) -> Result<Vec<(Any, Any)>, Error> {
         (_, Some(dict)) => Ok(dict.entries()),
         _ => Err(Error::type_error(format!("{given:?} in the place of a map"))),
     }
-}
-
-/// The string in a row of bytes that zeros fill up.
-fn text(row: &[u8]) -> Result<&str, Error> {
-    let end = row.iter().rposition(|b| *b != 0).map_or(0, |at| at + 1);
-    std::str::from_utf8(&row[..end]).map_err(|_| Error::value_error("a string that is not UTF-8"))
 }
 
 /// `at_keys(map, keys, default)`: a row with the value of each key: int64 numbers, or strings as rows of bytes.
