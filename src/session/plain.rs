@@ -153,7 +153,11 @@ impl PlainSession {
         if let Some(kernels) = &self.kernels {
             kernels.exchange_all();
         }
-        self.enter(|vm| vm.call_into(func, args, result))
+        let ran = self.enter(|vm| vm.call_into(func, args, result));
+        if let Some(kernels) = &self.kernels {
+            kernels.answered();
+        }
+        ran
     }
 
     /// [`PlainSession::call_into`] on a device: arguments are copied there. It returns when the work is

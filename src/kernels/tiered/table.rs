@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -34,6 +35,8 @@ pub(crate) struct TieredKernels {
     /// Programs whose sessions may be inside of replaced code.
     programs: Mutex<Vec<Retirement>>,
     shared: Mutex<Shared>,
+    /// Whether a call of a session has returned.
+    answered: AtomicBool,
     recompile: Arc<Recompile>,
     swaps: KernelSwaps,
 }
@@ -130,6 +133,7 @@ impl TieredKernels {
                 signal: signal.clone(),
                 programs: Mutex::default(),
                 shared: Mutex::default(),
+                answered: AtomicBool::new(false),
                 recompile,
                 swaps,
             }
@@ -157,6 +161,24 @@ impl TieredKernels {
     /// Whether a call has reached a kernel.
     pub(super) fn was_called(&self) -> bool {
         (0..self.kernels.len()).any(|at| self.calls(at) > 0)
+    }
+
+    /// Whether a kernel waits for LLVM.
+    pub(super) fn has_waiting(&self) -> bool {
+        self.kernels.iter().any(|kernel| kernel.state.lock().phase == Phase::Waiting)
+    }
+
+    /// Tells that a call has returned; what LLVM does begins after the first.
+    pub(crate) fn answered(&self) {
+        if !self.answered.load(Ordering::Relaxed) {
+            self.answered.store(true, Ordering::Relaxed);
+            self.signal.raise();
+        }
+    }
+
+    /// Whether a call of a session has returned.
+    pub(super) fn is_answered(&self) -> bool {
+        self.answered.load(Ordering::Relaxed)
     }
 
     /// Takes the kernel that calls spend most work in, of those that wait and were called.
