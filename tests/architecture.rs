@@ -395,7 +395,14 @@ const LAYOUTS: [Layout; 21] = [
     },
     Layout {
         dir: "jit/baseline",
-        layers: &["effort error hoist position", "micro_kernel target", "unit", "emit", "cpu"],
+        layers: &[
+            "effort error hoist position",
+            "micro_kernel target",
+            "unit",
+            "emit",
+            "shared_code",
+            "cpu",
+        ],
         circle: 1,
     },
     Layout { dir: "jit/llvm", layers: &["error passes process", "emit", "cpu nvptx"], circle: 1 },

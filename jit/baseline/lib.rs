@@ -31,6 +31,7 @@ mod error;
 mod hoist;
 mod micro_kernel;
 mod position;
+mod shared_code;
 mod target;
 mod unit;
 

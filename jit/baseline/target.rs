@@ -22,6 +22,13 @@ const FEATURES: [(&str, &str); 11] = [
     ("lzcnt", "has_lzcnt"),
 ];
 
+/// The features that Cranelift is told of, one bit for each.
+pub fn feature_bits(target: &CpuTarget) -> u16 {
+    let bit =
+        |(at, (llvm, _)): (usize, &(&str, &str))| u16::from(target.features.contains(*llvm)) << at;
+    FEATURES.iter().enumerate().map(bit).sum()
+}
+
 /// Position-independent code for exactly the target's features. Where there is no fused multiply-add,
 /// Cranelift calls the mathematics library's, which is exact.
 pub fn create(target: &CpuTarget, effort: Effort) -> Result<OwnedTargetIsa> {

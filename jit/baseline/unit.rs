@@ -19,10 +19,14 @@ use crate::target;
 pub struct Unit<'f> {
     /// The kernel.
     pub func: &'f PrimFunc,
+    /// The CPU that the kernel is for.
+    pub cpu: &'f CpuTarget,
+    /// The care that is taken of it.
+    pub effort: Effort,
     /// Cranelift's side of the object.
     pub module: ObjectModule,
-    /// Functions that are made when first used, by name.
-    pub shared: HashMap<String, FuncId>,
+    /// Functions that other kernels have too, by name.
+    pub copied: HashMap<String, FuncId>,
     /// Whether the CPU has what vectors of four lanes need.
     pub has_vectors: bool,
     /// The units of micro-kernels, if the CPU has them.
@@ -41,7 +45,7 @@ impl<'f> Unit<'f> {
     /// An empty object.
     pub fn new(
         func: &'f PrimFunc,
-        cpu: &CpuTarget,
+        cpu: &'f CpuTarget,
         effort: Effort,
         wants_asm: bool,
     ) -> Result<Unit<'f>> {
@@ -49,8 +53,10 @@ impl<'f> Unit<'f> {
         let builder = ObjectBuilder::new(isa, func.name.as_str(), default_libcall_names())?;
         Ok(Unit {
             func,
+            cpu,
+            effort,
             module: ObjectModule::new(builder),
-            shared: HashMap::new(),
+            copied: HashMap::new(),
             has_vectors: cpu.features.contains("sse4.1") && cpu.features.contains("fma"),
             units: Units::of(cpu),
             micro_kernels: HashMap::new(),
@@ -90,11 +96,16 @@ impl<'f> Unit<'f> {
         let mut context = Context::for_function(function);
         context.set_disasm(self.asm.is_some());
         self.module.define_function(id, &mut context)?;
-        if let (Some(asm), Some(code)) = (&mut self.asm, context.compiled_code()) {
-            let text = code.vcode.as_deref().unwrap_or_default();
+        let text = context.compiled_code().and_then(|code| code.vcode.as_deref());
+        self.add_asm(name, text.unwrap_or_default());
+        Ok(())
+    }
+
+    /// Adds the assembly of a function, if it is wanted.
+    pub fn add_asm(&mut self, name: &str, text: &str) {
+        if let Some(asm) = &mut self.asm {
             asm.push_str(&format!("{name}:\n{text}\n"));
         }
-        Ok(())
     }
 
     /// The function of a micro-kernel, which takes the address of its words.
@@ -131,6 +142,21 @@ impl<'f> Unit<'f> {
         data.define([text.as_bytes(), &[0]].concat().into_boxed_slice());
         self.module.define_data(id, &data)?;
         self.texts.insert(text.to_owned(), id);
+        Ok(id)
+    }
+
+    /// The text behind the name of one of these.
+    pub fn text_of(&self, id: DataId) -> Option<&str> {
+        self.texts.iter().find(|(_, known)| **known == id).map(|(text, _)| text.as_str())
+    }
+
+    /// Words that do not change.
+    pub fn words(&mut self, words: &[i64]) -> Result<DataId> {
+        let id = self.module.declare_anonymous_data(false, false)?;
+        let mut data = DataDescription::new();
+        data.define(words.iter().flat_map(|word| word.to_le_bytes()).collect());
+        data.set_align(8);
+        self.module.define_data(id, &data)?;
         Ok(id)
     }
 

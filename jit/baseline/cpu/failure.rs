@@ -2,11 +2,11 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Type, Value, types};
-use cranelift_module::{FuncId, Linkage};
+use cranelift_module::FuncId;
 use reflex_runtime::abi::type_index;
 use reflex_runtime::dtype::code;
 
-use crate::emit::{Emitter, define};
+use crate::emit::Emitter;
 use crate::error::Result;
 use crate::unit::{POINTER, Unit};
 
@@ -18,18 +18,12 @@ const DECIMAL: u32 = 24;
 /// A kind of message. All have a text in front; then come the words of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Failure {
-    /// A value: nothing behind the text.
-    Value,
     /// A type: nothing behind the text.
     Type,
-    /// A value: a number.
-    ValueInt,
     /// A type: a number.
     TypeInt,
     /// A value: two numbers, the expected one and the one there is.
     Expected,
-    /// A type: the first word of a `DLDataType`.
-    DataType,
     /// A type: the type index of a tvm-ffi value.
     TypeIndex,
     /// An index: the index, and the extent of its axis.
@@ -45,10 +39,10 @@ impl Failure {
 
     fn params(self) -> Vec<Type> {
         let words: &[Type] = match self {
-            Failure::Value | Failure::Type => &[],
-            Failure::ValueInt | Failure::TypeInt | Failure::Digits => &[types::I64],
+            Failure::Type => &[],
+            Failure::TypeInt | Failure::Digits => &[types::I64],
             Failure::Expected | Failure::Index => &[types::I64, types::I64],
-            Failure::DataType | Failure::TypeIndex => &[types::I32],
+            Failure::TypeIndex => &[types::I32],
         };
         [&[POINTER], words].concat()
     }
@@ -66,20 +60,14 @@ impl Emitter<'_, '_, '_> {
     }
 
     fn failure(&mut self, failure: Failure) -> Result<FuncId> {
-        let name = failure.name();
-        if let Some(known) = self.unit.shared.get(&name) {
-            return Ok(*known);
-        }
         let signature = Unit::signature(&failure.params(), &[failure.returns()]);
-        let id = define(self.unit, &name, Linkage::Local, signature, |e, params| {
+        self.unit.shared(&failure.name(), signature, |e, params| {
             let text = params[0];
             match failure {
-                Failure::Value => e.raise("ValueError", &[text]),
                 Failure::Type => e.raise("TypeError", &[text]),
-                Failure::ValueInt | Failure::TypeInt => {
+                Failure::TypeInt => {
                     let got = e.digits(params[1])?;
-                    let is_type = failure == Failure::TypeInt;
-                    e.raise(if is_type { "TypeError" } else { "ValueError" }, &[text, got])
+                    e.raise("TypeError", &[text, got])
                 }
                 Failure::Expected => {
                     let (expected, got) = (e.digits(params[1])?, e.digits(params[2])?);
@@ -91,17 +79,14 @@ impl Emitter<'_, '_, '_> {
                     let between = e.text(" is out of range for an axis of ")?;
                     e.raise("IndexError", &[text, index, between, bound])
                 }
-                Failure::DataType => e.raise_data_type(text, params[1]),
-                Failure::TypeIndex => e.raise_type_index(text, params[1]),
+                Failure::TypeIndex => e.raise_type_index(&[text], params[1]),
                 Failure::Digits => e.decimal(text, params[1]),
             }
-        })?;
-        self.unit.shared.insert(name, id);
-        Ok(id)
+        })
     }
 
     /// Sets the error to the parts of a message, and returns -1.
-    fn raise(&mut self, kind: &str, parts: &[Value]) -> Result<()> {
+    pub(super) fn raise(&mut self, kind: &str, parts: &[Value]) -> Result<()> {
         let kind = self.text(kind)?;
         let array = self.stack_memory(parts.len() as u32 * 8);
         for (part, at) in parts.iter().zip(0..) {
@@ -115,8 +100,8 @@ impl Emitter<'_, '_, '_> {
         Ok(())
     }
 
-    /// The name of a `DLDataType`.
-    fn raise_data_type(&mut self, text: Value, dtype: Value) -> Result<()> {
+    /// The name of a `DLDataType`, by its first word, behind other parts.
+    pub(super) fn raise_data_type(&mut self, lead: &[Value], dtype: Value) -> Result<()> {
         let field = |e: &mut Self, shift: i64, mask: i64| {
             let (shift, mask) = (e.i32(shift as i32), e.i32(mask as i32));
             let down = e.b.ins().ushr(dtype, shift);
@@ -145,11 +130,11 @@ impl Emitter<'_, '_, '_> {
         let (times, count) = (self.text("x")?, self.digits(lanes)?);
         let times = self.b.ins().select(scalar, none, times);
         let count = self.b.ins().select(scalar, none, count);
-        self.raise("TypeError", &[text, name, width, times, count])
+        self.raise("TypeError", &[lead, &[name, width, times, count]].concat())
     }
 
-    /// The kind of a tvm-ffi value.
-    fn raise_type_index(&mut self, text: Value, index: Value) -> Result<()> {
+    /// The kind of a tvm-ffi value, behind other parts.
+    pub(super) fn raise_type_index(&mut self, lead: &[Value], index: Value) -> Result<()> {
         let names = [
             (type_index::NONE, "None"),
             (type_index::INT, "int"),
@@ -169,7 +154,7 @@ impl Emitter<'_, '_, '_> {
         let (digits, none) = (self.digits(wide)?, self.text("")?);
         let unknown = self.b.ins().icmp(IntCC::Equal, name, other);
         let digits = self.b.ins().select(unknown, digits, none);
-        self.raise("TypeError", &[text, name, digits])
+        self.raise("TypeError", &[lead, &[name, digits]].concat())
     }
 
     /// The text of a number.
@@ -184,7 +169,7 @@ impl Emitter<'_, '_, '_> {
     }
 
     /// The decimal digits of a number, NUL-terminated, in memory of this function.
-    fn digits(&mut self, value: Value) -> Result<Value> {
+    pub(super) fn digits(&mut self, value: Value) -> Result<Value> {
         let buffer = self.stack_memory(DECIMAL);
         self.fail(Failure::Digits, &[buffer, value])
     }

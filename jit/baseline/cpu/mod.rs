@@ -6,6 +6,7 @@ mod packed_call;
 mod packed_entry;
 mod parallel;
 mod raw_entry;
+mod tensor_checks;
 mod workspace;
 
 use cranelift_codegen::ir::{InstBuilder, Value};

@@ -1,16 +1,18 @@
 //! The packed entry: checks every argument, then calls the raw entry.
 //!
-//! Messages read `<func>: argument <i> (<name>): expected ..., got ...`, as LLVM's kernels have
-//! them. A symbolic dimension takes the first dimension it meets; later ones, and expressions over
-//! symbols, must agree.
+//! Tensors are checked by one function that all kernels have ([`super::tensor_checks`]), from a description of
+//! them. Messages read `<func>: argument <i> (<name>): expected ..., got ...`, as LLVM's kernels have them. A
+//! symbolic dimension takes the first dimension it meets; later ones, and expressions over symbols, must
+//! agree.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
-use cranelift_module::{FuncId, Linkage};
-use reflex_runtime::abi::{self, DLDevice, type_index};
+use cranelift_module::{FuncId, Linkage, Module};
+use reflex_runtime::abi::{self, type_index};
 use reflex_tir::{Buffer, DType, Expr, Param, Var};
 
 use crate::cpu::failure::Failure;
+use crate::cpu::tensor_checks::{Dim, Repeated, TensorParam, WORD, describe};
 use crate::emit::value::LaneValue;
 use crate::emit::{Emitter, define};
 use crate::error::{BaselineError, Result};
@@ -21,7 +23,7 @@ pub fn build(unit: &mut Unit<'_>, raw: FuncId) -> Result<()> {
     let signature = Unit::signature(&[POINTER, POINTER, types::I32, POINTER], &[types::I32]);
     let name = format!("{}{}", reflex_tir::abi::PACKED_PREFIX, unit.func.name);
     define(unit, &name, Linkage::Export, signature, |e, params| {
-        let mut packed = Packed { e, words: vec![], data: vec![], shapes: vec![] };
+        let mut packed = Packed { e, words: vec![], data: vec![] };
         packed.emit(raw, params[1], params[2])
     })?;
     Ok(())
@@ -33,8 +35,19 @@ struct Packed<'e, 'u, 'b, 'f> {
     words: Vec<Value>,
     /// Data pointers.
     data: Vec<Value>,
-    /// The shape of each tensor argument, with its position.
-    shapes: Vec<(Buffer, usize, Vec<Value>)>,
+}
+
+/// The tensors of a kernel, as far as their checks go.
+#[derive(Default)]
+struct Tensors {
+    params: Vec<TensorParam>,
+    repeated: Vec<Repeated>,
+    /// Symbols, and the word with the extent of each.
+    symbols: Vec<(Var, usize)>,
+    /// Dimensions that are expressions, with the word of the extent and the text in front of a message.
+    derived: Vec<(Expr, usize, String)>,
+    /// Words that the checks write.
+    words: usize,
 }
 
 impl Packed<'_, '_, '_, '_> {
@@ -44,13 +57,12 @@ impl Packed<'_, '_, '_, '_> {
         let message = format!("{}: expected {} arguments, got ", func.name, func.params.len());
         self.require_eq(count, expected, |p| p.fail_int(Failure::TypeInt, &message, count))?;
         for (i, param) in func.params.iter().enumerate() {
-            let any = self.at(args, i * abi::ANY_SIZE);
-            match param {
-                Param::Scalar(var) => self.scalar(i, any, *var)?,
-                Param::Buffer(buffer) => self.tensor(i, any, *buffer)?,
+            if let Param::Scalar(var) = param {
+                let any = self.at(args, i * abi::ANY_SIZE);
+                self.scalar(i, any, *var)?;
             }
         }
-        self.check_shapes()?;
+        self.tensors(args)?;
         let mut operands = self.data.clone();
         operands.extend(&self.words);
         for var in reflex_tir::abi::scalar_vars(func).iter().skip(self.words.len()) {
@@ -62,6 +74,79 @@ impl Packed<'_, '_, '_, '_> {
         let status = self.e.call(raw, &operands)[0];
         self.e.b.ins().return_(&[status]);
         Ok(())
+    }
+
+    /// Checks the tensors, and binds symbolic dimensions.
+    fn tensors(&mut self, args: Value) -> Result<()> {
+        let tensors = self.describe();
+        if tensors.params.is_empty() {
+            return Ok(());
+        }
+        let words = describe(&tensors.params, &tensors.repeated);
+        let description = self.e.unit.words(&words)?;
+        let description = self.e.unit.module.declare_data_in_func(description, self.e.b.func);
+        let description = self.e.b.ins().symbol_value(POINTER, description);
+        let written = self.e.stack_memory(tensors.words as u32 * WORD as u32);
+        let check = self.e.tensor_checks()?;
+        let status = self.e.call(check, &[args, description, written])[0];
+        self.require_zero(status);
+        let read = |p: &mut Self, at: usize| p.e.load_at(types::I64, written, at as i32 * WORD);
+        for at in 0..tensors.params.len() {
+            let data = read(self, at);
+            self.data.push(data);
+        }
+        for (var, at) in tensors.symbols {
+            let extent = read(self, at);
+            self.e.vars.insert(var, LaneValue::Uniform(extent));
+        }
+        for (extent, at, message) in tensors.derived {
+            let given = read(self, at);
+            let expected = self.e.uniform_int(&extent, "an extent")?;
+            self.require_eq(given, expected, |p| p.fail_expected(&message, expected, given))?;
+        }
+        Ok(())
+    }
+
+    fn describe(&self) -> Tensors {
+        let func = self.e.func;
+        let params = func.params.iter().enumerate().filter_map(|(i, param)| match param {
+            Param::Buffer(buffer) => Some((i, *buffer)),
+            Param::Scalar(_) => None,
+        });
+        let params: Vec<(usize, Buffer)> = params.collect();
+        let mut found = Tensors { words: params.len(), ..Tensors::default() };
+        for (at, (position, buffer)) in params.into_iter().enumerate() {
+            let data = &func.buffers[buffer];
+            let prefix = self.prefix(position, &data.name);
+            let dims = data.shape.iter().enumerate().map(|(number, extent)| {
+                if let Some(constant) = extent.as_int() {
+                    return Dim::Extent(constant);
+                }
+                let place = found.words;
+                found.words += 1;
+                let symbol = extent.as_var().filter(|var| !self.e.vars.contains_key(var));
+                let known = |var: Var| found.symbols.iter().find(|(known, _)| *known == var);
+                match symbol.map(|var| (var, known(var))) {
+                    Some((_, Some((_, expected)))) => {
+                        let (places, dim) = ([place, *expected], [at, number]);
+                        found.repeated.push(Repeated { places, dim });
+                    }
+                    Some((var, None)) => found.symbols.push((var, place)),
+                    None => {
+                        let message = format!("{prefix}dimension {number}: expected ");
+                        found.derived.push((extent.clone(), place, message));
+                    }
+                }
+                Dim::Place(place)
+            });
+            let dims = dims.collect();
+            let dtype = u32::from(data.dtype.code)
+                | u32::from(data.dtype.bits) << 8
+                | u32::from(data.dtype.lanes) << 16;
+            let dtype_text = format!("expected dtype {}, got ", data.dtype);
+            found.params.push(TensorParam { position, dtype, dtype_text, prefix, dims });
+        }
+        found
     }
 
     fn scalar(&mut self, i: usize, any: Value, var: Var) -> Result<()> {
@@ -89,137 +174,6 @@ impl Packed<'_, '_, '_, '_> {
         self.words.push(word);
         Ok(())
     }
-
-    fn tensor(&mut self, i: usize, any: Value, buffer: Buffer) -> Result<()> {
-        let func = self.e.func;
-        let data = &func.buffers[buffer];
-        let prefix = self.prefix(i, &data.name);
-        let tensor = self.dl_tensor(any, &prefix)?;
-
-        let ndim = self.e.load_at(types::I32, tensor, abi::DLTENSOR_NDIM as i32);
-        let rank = self.e.i32(data.shape.len() as i32);
-        let message = format!("{prefix}expected {} dimensions, got ", data.shape.len());
-        self.require_eq(ndim, rank, |p| p.fail_int(Failure::ValueInt, &message, ndim))?;
-
-        let dtype = self.e.load_at(types::I32, tensor, abi::DLTENSOR_DTYPE as i32);
-        let expected = u32::from(data.dtype.code)
-            | u32::from(data.dtype.bits) << 8
-            | u32::from(data.dtype.lanes) << 16;
-        let expected = self.e.i32(expected as i32);
-        let message = format!("{prefix}expected dtype {}, got ", data.dtype);
-        self.require_eq(dtype, expected, |p| p.fail_word(Failure::DataType, &message, dtype))?;
-
-        let device = self.e.load_at(types::I32, tensor, abi::DLTENSOR_DEVICE as i32);
-        let cpu = self.e.i32(DLDevice::KIND_CPU);
-        let message = format!("{prefix}expected a tensor on the CPU, got device type ");
-        self.require_eq(device, cpu, |p| p.fail_int(Failure::ValueInt, &message, device))?;
-
-        let extents = self.extents(tensor, &prefix, &data.shape)?;
-        let count = self.check_strides(tensor, &prefix, &extents)?;
-        let base = self.e.load_at(POINTER, tensor, abi::DLTENSOR_DATA as i32);
-        let offset = self.e.load_at(types::I64, tensor, abi::DLTENSOR_BYTE_OFFSET as i32);
-        let zero = self.e.i64(0);
-        let present = self.e.b.ins().icmp(IntCC::NotEqual, base, zero);
-        let none = self.equal(count, zero);
-        let usable = self.e.b.ins().bor(present, none);
-        let message = format!("{prefix}the data pointer is null");
-        self.require(usable, |p| p.fail_text(Failure::Value, &message))?;
-        self.data.push(self.e.b.ins().iadd(base, offset));
-        self.shapes.push((buffer, i, extents));
-        Ok(())
-    }
-
-    /// The `DLTensor*` in an argument: a tensor object or a bare pointer.
-    fn dl_tensor(&mut self, any: Value, prefix: &str) -> Result<Value> {
-        let index = self.e.load_at(types::I32, any, 0);
-        let object = self.is(index, type_index::TENSOR);
-        let bare = self.is(index, type_index::DL_TENSOR_PTR);
-        let accepted = self.e.b.ins().bor(object, bare);
-        let message = format!("{prefix}expected a tensor, got ");
-        self.require(accepted, |p| p.fail_word(Failure::TypeIndex, &message, index))?;
-        let pointer = self.e.load_at(POINTER, any, abi::ANY_PAYLOAD as i32);
-        let zero = self.e.i64(0);
-        let present = self.e.b.ins().icmp(IntCC::NotEqual, pointer, zero);
-        let message = format!("{prefix}expected a tensor, got a null pointer");
-        self.require(present, |p| p.fail_text(Failure::Type, &message))?;
-        let inner = self.at(pointer, abi::TENSOR_DLTENSOR);
-        Ok(self.e.b.ins().select(object, inner, pointer))
-    }
-
-    /// Reads the shapes and binds symbolic dimensions at their first appearance.
-    fn extents(&mut self, tensor: Value, prefix: &str, shape: &[Expr]) -> Result<Vec<Value>> {
-        let pointer = self.e.load_at(POINTER, tensor, abi::DLTENSOR_SHAPE as i32);
-        let mut extents = vec![];
-        for (d, extent) in shape.iter().enumerate() {
-            let given = self.e.load_at(types::I64, pointer, d as i32 * 8);
-            if let Some(constant) = extent.as_int() {
-                let expected = self.e.i64(constant);
-                let message = format!("{prefix}dimension {d}: expected ");
-                self.require_eq(given, expected, |p| p.fail_expected(&message, expected, given))?;
-            } else {
-                let zero = self.e.i64(0);
-                let valid = self.e.b.ins().icmp(IntCC::SignedGreaterThanOrEqual, given, zero);
-                let message = format!("{prefix}dimension {d}: expected an extent, got ");
-                self.require(valid, |p| p.fail_int(Failure::ValueInt, &message, given))?;
-            }
-            if let Some(var) = extent.as_var() {
-                self.e.vars.entry(var).or_insert(LaneValue::Uniform(given));
-            }
-            extents.push(given);
-        }
-        Ok(extents)
-    }
-
-    /// Strides are absent or row-major, not counting dimensions of one element or empty
-    /// tensors. Returns the number of elements.
-    fn check_strides(&mut self, tensor: Value, prefix: &str, extents: &[Value]) -> Result<Value> {
-        let mut count = self.e.i64(1);
-        let mut compact = vec![count; extents.len()];
-        for (d, extent) in extents.iter().enumerate().rev() {
-            compact[d] = count;
-            count = self.e.b.ins().imul(count, *extent);
-        }
-        if extents.is_empty() {
-            return Ok(count);
-        }
-        let strides = self.e.load_at(POINTER, tensor, abi::DLTENSOR_STRIDES as i32);
-        let (check, after) = (self.e.b.create_block(), self.e.b.create_block());
-        let (zero, one) = (self.e.i64(0), self.e.i64(1));
-        let absent = self.equal(strides, zero);
-        let empty = self.equal(count, zero);
-        let skip = self.e.b.ins().bor(absent, empty);
-        self.e.b.ins().brif(skip, after, &[], check, &[]);
-        self.e.b.switch_to_block(check);
-        for (d, (extent, expected)) in extents.iter().zip(&compact).enumerate() {
-            let given = self.e.load_at(types::I64, strides, d as i32 * 8);
-            let single = self.equal(*extent, one);
-            let same = self.equal(given, *expected);
-            let fits = self.e.b.ins().bor(single, same);
-            let message = format!("{prefix}stride of dimension {d}: expected ");
-            self.require(fits, |p| p.fail_expected(&message, *expected, given))?;
-        }
-        self.e.b.ins().jump(after, &[]);
-        self.e.b.switch_to_block(after);
-        Ok(count)
-    }
-
-    /// Dimensions that repeat a symbol or are expressions over symbols.
-    fn check_shapes(&mut self) -> Result<()> {
-        let func = self.e.func;
-        for (buffer, i, extents) in std::mem::take(&mut self.shapes) {
-            let data = &func.buffers[buffer];
-            let prefix = self.prefix(i, &data.name);
-            for (d, (extent, given)) in data.shape.iter().zip(extents).enumerate() {
-                if extent.as_int().is_some() {
-                    continue;
-                }
-                let expected = self.e.uniform_int(extent, "an extent")?;
-                let message = format!("{prefix}dimension {d}: expected ");
-                self.require_eq(given, expected, |p| p.fail_expected(&message, expected, given))?;
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Checks and their failures.
@@ -242,6 +196,16 @@ impl Packed<'_, '_, '_, '_> {
         self.e.b.ins().return_(&[status]);
         self.e.b.switch_to_block(ok);
         Ok(())
+    }
+
+    /// Leaves with a status that is not zero.
+    fn require_zero(&mut self, status: Value) {
+        let failed = self.e.cold_block();
+        let ok = self.e.b.create_block();
+        self.e.b.ins().brif(status, failed, &[], ok, &[]);
+        self.e.b.switch_to_block(failed);
+        self.e.b.ins().return_(&[status]);
+        self.e.b.switch_to_block(ok);
     }
 
     fn require_eq(
@@ -270,11 +234,6 @@ impl Packed<'_, '_, '_, '_> {
     fn at(&mut self, pointer: Value, bytes: usize) -> Value {
         let bytes = self.e.i64(bytes as i64);
         self.e.b.ins().iadd(pointer, bytes)
-    }
-
-    fn fail_text(&mut self, failure: Failure, message: &str) -> Result<Value> {
-        let text = self.e.text(message)?;
-        self.e.fail(failure, &[text])
     }
 
     fn fail_word(&mut self, failure: Failure, message: &str, word: Value) -> Result<Value> {

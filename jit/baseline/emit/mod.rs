@@ -68,6 +68,19 @@ pub fn define<'f>(
     signature: Signature,
     build: impl FnOnce(&mut Emitter<'_, '_, 'f>, &[Value]) -> Result<()>,
 ) -> Result<FuncId> {
+    let (id, function) = emitted(unit, name, linkage, signature, build)?;
+    unit.define(name, id, function)?;
+    Ok(id)
+}
+
+/// Declares a function and emits its body, which is not compiled yet.
+pub fn emitted<'f>(
+    unit: &mut Unit<'f>,
+    name: &str,
+    linkage: Linkage,
+    signature: Signature,
+    build: impl FnOnce(&mut Emitter<'_, '_, 'f>, &[Value]) -> Result<()>,
+) -> Result<(FuncId, Function)> {
     let id = unit.declare(name, linkage, &signature)?;
     let mut function = Function::with_name_signature(UserFuncName::user(0, id.as_u32()), signature);
     let mut scratch = FunctionBuilderContext::new();
@@ -75,8 +88,7 @@ pub fn define<'f>(
     let params = e.enter();
     build(&mut e, &params)?;
     e.finish();
-    unit.define(name, id, function)?;
-    Ok(id)
+    Ok((id, function))
 }
 
 impl<'u, 'b, 'f> Emitter<'u, 'b, 'f> {
