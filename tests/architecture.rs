@@ -332,7 +332,7 @@ const LAYOUTS: [Layout; 21] = [
     Layout {
         dir: "src/rpc",
         layers: &[
-            "fault limits names",
+            "content fault limits names",
             "handshake secure store wire",
             "handles",
             "client serve tracker",

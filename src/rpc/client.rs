@@ -14,10 +14,12 @@ use reflex_runtime::dtype::DType;
 use reflex_runtime::error::Error;
 use reflex_runtime::tensor::{self, Tensor};
 
+use crate::content;
 use crate::fault::{self, Fault};
 use crate::handshake::{self, Greeting};
 use crate::limits::Limits;
 use crate::secure::ClientTls;
+use crate::wire::body::Body;
 use crate::wire::item::{Item, TensorRef};
 use crate::wire::{self, Answer, Code, Packet};
 
@@ -49,12 +51,6 @@ struct Connection {
     released: Vec<(Code, Vec<Item>)>,
     /// The fault that ended the connection.
     broken: Option<Error>,
-}
-
-/// The server's reply.
-enum Reply {
-    Items(Vec<Item>),
-    Bytes(Vec<u8>),
 }
 
 impl RemoteSession {
@@ -168,11 +164,7 @@ impl RemoteSession {
             replies.push(connection.receive(Code::CallFunc)?);
         }
         drop(connection);
-        let value = |reply| match reply {
-            Ok(Reply::Items(items)) => RemoteValue::of(self, items),
-            Ok(Reply::Bytes(_)) => Err(unexpected(&[])),
-            Err(error) => Err(error),
-        };
+        let value = |reply: Result<_, _>| reply.and_then(|items| RemoteValue::of(self, items));
         Ok(replies.into_iter().map(value).collect())
     }
 
@@ -189,18 +181,33 @@ impl RemoteSession {
     }
 
     fn ask(&self, code: Code, items: &[Item]) -> Result<Vec<Item>, Error> {
-        match self.0.lock().request(code, Packet::of(code, items), &[])? {
-            Reply::Items(items) => Ok(items),
-            Reply::Bytes(_) => Err(unexpected(&[])),
-        }
+        self.0.lock().request(code, Packet::of(code, items), &[])
     }
 }
 
 impl Connection {
-    fn request(&mut self, code: Code, packet: Packet, tail: &[u8]) -> Result<Reply, Error> {
+    fn request(&mut self, code: Code, packet: Packet, tail: &[u8]) -> Result<Vec<Item>, Error> {
         self.free_released()?;
         self.send(packet, tail)?;
         self.receive(code)?
+    }
+
+    /// Reads the `size` bytes that a packet asks for into the tensor that `target` gives, which is not asked
+    /// before the server has as many.
+    fn copy(
+        &mut self,
+        packet: Packet,
+        size: usize,
+        target: impl FnOnce() -> Result<Tensor, Error>,
+    ) -> Result<Tensor, Error> {
+        self.free_released()?;
+        self.send(packet, &[])?;
+        let copied = read_reply(&mut self.input, &self.limits, Code::CopyFromRemote, |body| {
+            let copied = read_bytes(body, size, target)?;
+            body.skip()?;
+            Ok(copied)
+        });
+        copied.map_err(|fault| self.fail(fault))?
     }
 
     /// Frees what is no longer used, in one round trip.
@@ -235,8 +242,12 @@ impl Connection {
     }
 
     /// Reads the answer to a request: the outer error ends the connection.
-    fn receive(&mut self, code: Code) -> Result<Result<Reply, Error>, Error> {
-        let reply = read_reply(&mut self.input, &self.limits, code);
+    fn receive(&mut self, code: Code) -> Result<Result<Vec<Item>, Error>, Error> {
+        let reply = read_reply(&mut self.input, &self.limits, code, |body| {
+            let items = body.seq()?;
+            body.finish()?;
+            Ok(Ok(items))
+        });
         reply.map_err(|fault| self.fail(fault))
     }
 }
@@ -252,20 +263,17 @@ pub fn connect(address: &str) -> Result<TcpStream, Error> {
     Ok(stream)
 }
 
-fn read_reply(
+/// What `read` makes of the answer to a request, or the server's error.
+fn read_reply<T>(
     input: &mut Input,
     limits: &Limits,
     code: Code,
-) -> Result<Result<Reply, Error>, Fault> {
+    read: impl FnOnce(&mut Body<'_, Input>) -> Result<Result<T, Error>, Fault>,
+) -> Result<Result<T, Error>, Fault> {
     let ended = || std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "the server is gone");
     let (got, mut body) = wire::next(input, limits)?.ok_or_else(ended)?;
     Ok(match (got, code.answer()) {
-        (Code::Return, Answer::Return) => {
-            let items = body.seq()?;
-            body.finish()?;
-            Ok(Reply::Items(items))
-        }
-        (Code::CopyAck, Answer::Copy) => Ok(Reply::Bytes(body.rest()?)),
+        (Code::Return, Answer::Return) | (Code::CopyAck, Answer::Copy) => read(&mut body)?,
         (Code::Exception, _) => {
             let items = body.seq()?;
             match items.first() {
@@ -278,6 +286,30 @@ fn read_reply(
             return Err(Fault::Stream(Error::new("RPCError", text)));
         }
     })
+}
+
+/// Reads a packet's bytes into the tensor that `target` gives, if there are `size`.
+fn read_bytes(
+    body: &mut Body<'_, Input>,
+    size: usize,
+    target: impl FnOnce() -> Result<Tensor, Error>,
+) -> Result<Result<Tensor, Error>, Fault> {
+    if body.left() != size as u64 {
+        let text = format!("the server has {} bytes for a tensor of {size}", body.left());
+        return Ok(Err(Error::value_error(text)));
+    }
+    let tensor = match target() {
+        Ok(tensor) if tensor.nbytes() == size => tensor,
+        Ok(tensor) => {
+            let text = format!("a copy of {size} bytes to a tensor of {}", tensor.nbytes());
+            return Ok(Err(Error::value_error(text)));
+        }
+        Err(error) => return Ok(Err(error)),
+    };
+    match content::with_bytes_mut(&tensor, |bytes| body.read_into(bytes)) {
+        Ok(read) => read.map(|()| Ok(tensor)),
+        Err(error) => Ok(Err(error)),
+    }
 }
 
 /// The error for an answer of another form.

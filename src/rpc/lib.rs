@@ -11,6 +11,7 @@
 //! Decision: docs/decisions/0055-rpc.md
 
 pub mod client;
+mod content;
 pub mod fault;
 pub mod handles;
 pub mod handshake;

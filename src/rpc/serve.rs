@@ -13,6 +13,7 @@ use reflex_runtime::function::Function;
 use reflex_runtime::tensor::{self, Tensor};
 use reflex_runtime::value::AnyView;
 
+use crate::content;
 use crate::fault::{self, Fault};
 use crate::handles::{Handles, Held, check_cpu};
 use crate::limits::{Limits, check};
@@ -21,7 +22,6 @@ use crate::wire::item::{Item, TensorRef};
 use crate::wire::{self, Code, Packet};
 
 pub mod builtins;
-mod content;
 mod convert;
 mod random;
 pub mod timing;

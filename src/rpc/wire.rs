@@ -2,7 +2,7 @@
 //!
 //! Decision: docs/decisions/0055-rpc.md
 
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 
 use reflex_runtime::error::Error;
 
@@ -158,9 +158,17 @@ impl Packet {
     pub fn send(mut self, tail: &[u8], out: &mut impl Write) -> io::Result<()> {
         let length = (self.0.len() - LENGTH + tail.len()) as u64;
         self.0[..LENGTH].copy_from_slice(&length.to_le_bytes());
-        out.write_all(&self.0)?;
-        if !tail.is_empty() {
-            out.write_all(tail)?;
+        // One call for both: a small tail is not a packet of its own on the network.
+        let mut parts = [IoSlice::new(&self.0), IoSlice::new(tail)];
+        let mut left = &mut parts[..];
+        IoSlice::advance_slices(&mut left, 0);
+        while !left.is_empty() {
+            match out.write_vectored(left) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => IoSlice::advance_slices(&mut left, written),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
         }
         out.flush()
     }

@@ -10,9 +10,7 @@ use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 
 use super::value::RemoteObject;
-use super::{
-    Handle, RemoteModule, RemoteSession, RemoteTensor, RemoteValue, Reply, Results, unexpected,
-};
+use super::{Handle, RemoteModule, RemoteSession, RemoteTensor, RemoteValue, Results};
 use crate::wire::item::Item;
 use crate::wire::{Code, Packet};
 
@@ -60,11 +58,8 @@ impl RemoteFunction {
     /// Calls the function on what travels and on handles.
     pub fn call(&self, args: &[Item]) -> Result<RemoteValue, Error> {
         let session = self.handle.session();
-        let reply = session.0.lock().request(Code::CallFunc, self.packet(args), &[])?;
-        match reply {
-            Reply::Items(items) => RemoteValue::of(session, items),
-            Reply::Bytes(_) => Err(unexpected(&[])),
-        }
+        let items = session.0.lock().request(Code::CallFunc, self.packet(args), &[])?;
+        RemoteValue::of(session, items)
     }
 
     /// The function as an ordinary one, on local values: tensors among its arguments are copied to
@@ -97,24 +92,11 @@ impl RemoteFunction {
         let result = self.call(&items)?.value(results)?;
         if let Copies::Last(count) = copies {
             for (local, remote) in tensors.iter().rev().take(count).flatten() {
-                overwrite(local, &remote.to_local()?)?;
+                remote.read_into(local)?;
             }
         }
         Ok(result)
     }
-}
-
-/// Overwrites the elements of `to`.
-fn overwrite(to: &Tensor, from: &Tensor) -> Result<(), Error> {
-    if !to.is_compact() || to.is_read_only() {
-        return Err(Error::value_error("a result's tensor must be compact and may be written"));
-    }
-    let bytes = from.to_bytes()?;
-    let view = to.view(0, &[to.nbytes() as i64], reflex_runtime::dtype::DType::U8)?;
-    // SAFETY: the caller of a packed function promises that no other thread reads or writes its
-    // output tensors meanwhile, and nothing here does.
-    unsafe { view.as_mut_slice::<u8>() }?.copy_from_slice(&bytes);
-    Ok(())
 }
 
 /// A value that is at the server of a session already.

@@ -10,11 +10,12 @@ use reflex_runtime::function::Function;
 use reflex_runtime::module::{Functions, Module};
 use reflex_runtime::object::{self, RustObject};
 use reflex_runtime::string::Bytes;
-use reflex_runtime::tensor::Tensor;
+use reflex_runtime::tensor::{self, Tensor};
 use reflex_runtime::timing::TimingOptions;
 use reflex_runtime::value::Any;
 
-use super::{Copies, RemoteFunction, RemoteSession, Reply, unexpected};
+use super::{Copies, RemoteFunction, RemoteSession, unexpected};
+use crate::content;
 use crate::names;
 use crate::wire::item::{Item, TensorRef};
 use crate::wire::{Code, Packet};
@@ -96,23 +97,32 @@ impl RemoteTensor {
 
     /// Overwrites the elements with those of a tensor of as many bytes.
     pub fn write(&self, tensor: &Tensor) -> Result<(), Error> {
-        let bytes = tensor.to_compact()?.to_bytes()?;
+        let tensor = tensor.to_compact()?;
         let mut packet = Packet::new(Code::CopyToRemote);
-        packet.tensor(&self.at).u64(bytes.len() as u64);
+        packet.tensor(&self.at).u64(tensor.nbytes() as u64);
         let mut connection = self.handle.session.0.lock();
-        connection.request(Code::CopyToRemote, packet, &bytes).map(drop)
+        let send = |bytes: &[u8]| connection.request(Code::CopyToRemote, packet, bytes).map(drop);
+        content::with_bytes(&tensor, send)?
     }
 
     /// A copy of the tensor here.
     pub fn to_local(&self) -> Result<Tensor, Error> {
-        let size = reflex_runtime::tensor::byte_size(&self.at.shape, self.at.dtype)?;
+        self.copy(|| Tensor::empty(&self.at.shape, self.at.dtype))
+    }
+
+    /// Overwrites a compact tensor of as many bytes with the elements.
+    pub(super) fn read_into(&self, tensor: &Tensor) -> Result<(), Error> {
+        if !tensor.is_compact() || tensor.is_read_only() {
+            return Err(Error::value_error("a result's tensor must be compact and may be written"));
+        }
+        self.copy(|| Ok(tensor.clone())).map(drop)
+    }
+
+    fn copy(&self, target: impl FnOnce() -> Result<Tensor, Error>) -> Result<Tensor, Error> {
+        let size = tensor::byte_size(&self.at.shape, self.at.dtype)?;
         let mut packet = Packet::new(Code::CopyFromRemote);
         packet.tensor(&self.at).u64(size as u64);
-        let reply = self.handle.session.0.lock().request(Code::CopyFromRemote, packet, &[])?;
-        match reply {
-            Reply::Bytes(bytes) => Tensor::from_bytes(&self.at.shape, self.at.dtype, &bytes),
-            Reply::Items(items) => Err(unexpected(&items)),
-        }
+        self.handle.session.0.lock().copy(packet, size, target)
     }
 }
 

@@ -10,7 +10,7 @@ use reflex_runtime::split_mix::split_mix;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 
-use super::content::with_bytes_mut;
+use crate::content::with_bytes_mut;
 
 /// Calls so far, so that two tensors get different values.
 static CALLS: AtomicU64 = AtomicU64::new(0);

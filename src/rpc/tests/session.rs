@@ -1,8 +1,9 @@
 //! A client and a server over a pair of sockets, and hostile bytes into the server's state machine.
 
+use std::io::{self, IoSlice, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use arbtest::arbtest;
@@ -89,6 +90,115 @@ fn pair(folder: &Path) -> (RemoteSession, JoinHandle<Served>) {
     });
     let output = Box::new(here.try_clone().unwrap());
     (RemoteSession::over(Box::new(here), output).unwrap(), server)
+}
+
+/// The addresses that bytes are read to, or written from, and their numbers.
+type Places = Arc<Mutex<Vec<(usize, usize)>>>;
+
+/// A socket that notes where bytes come from and go to.
+struct Watched(UnixStream, Places);
+
+impl Read for Watched {
+    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
+        let read = self.0.read(target)?;
+        self.1.lock().unwrap().push((target.as_ptr().addr(), read));
+        Ok(read)
+    }
+}
+
+impl Write for Watched {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let written = self.0.write_vectored(parts)?;
+        let mut left = written;
+        for part in parts {
+            let count = part.len().min(left);
+            self.1.lock().unwrap().push((part.as_ptr().addr(), count));
+            left -= count;
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Bytes among those noted that are the tensor's own.
+fn in_place(places: &Places, tensor: &Tensor) -> usize {
+    let data = tensor.data_ptr().addr();
+    let own = data..data + tensor.nbytes();
+    let places = std::mem::take(&mut *places.lock().unwrap());
+    places.iter().filter(|(at, _)| own.contains(at)).map(|(_, count)| count).sum()
+}
+
+#[test]
+fn copies_have_no_buffer_between_the_connection_and_the_tensors() {
+    const BYTES: usize = 1 << 20;
+    /// The most that a reader takes at once with the head of a packet.
+    const BUFFER: usize = 64 << 10;
+    let folder = tempfile::tempdir().unwrap();
+    let (here, there) = UnixStream::pair().unwrap();
+    let [to, from, to_server, from_server]: [Places; 4] = Default::default();
+    let tensor = Tensor::zeros(&[BYTES as i64 / 4], DType::F32).unwrap();
+    let (input, output) = (
+        Watched(there.try_clone().unwrap(), to_server.clone()),
+        Watched(there, from_server.clone()),
+    );
+    let host = TestHost(store(folder.path()));
+    let server = thread::spawn(move || {
+        let mut output = output;
+        Server::new(host, Limits::default()).run(input, &mut output)
+    });
+    let input = Box::new(Watched(here.try_clone().unwrap(), from.clone()));
+    let session = RemoteSession::over(input, Box::new(Watched(here, to.clone()))).unwrap();
+    let remote = session.to_remote(&tensor).unwrap();
+    assert_eq!(in_place(&to, &tensor), BYTES);
+    let back = remote.to_local().unwrap();
+    assert!(in_place(&from, &back) >= BYTES - BUFFER);
+    // The server's tensor is of this process too, and its address is what most bytes went to.
+    let places = |of: &Places| -> usize {
+        let places = std::mem::take(&mut *of.lock().unwrap());
+        let large = places.iter().max_by_key(|(_, count)| *count).unwrap().0;
+        places
+            .iter()
+            .filter(|(at, _)| (large - BYTES..large + BYTES).contains(at))
+            .map(|p| p.1)
+            .sum()
+    };
+    assert!(places(&to_server) >= BYTES - BUFFER && places(&from_server) >= BYTES);
+    session.shut_down();
+    assert_eq!(server.join().unwrap().unwrap(), End::Shutdown);
+}
+
+#[test]
+fn copies_of_another_size_than_the_tensor_are_refused() {
+    let (here, mut there) = UnixStream::pair().unwrap();
+    let server = thread::spawn(move || {
+        let answer = |code, items: &[Item], tail: &[u8], there: &mut UnixStream| {
+            let mut packet = Packet::new(code);
+            if code == Code::Return {
+                packet.seq(items);
+            }
+            packet.send(tail, there).unwrap();
+        };
+        // To InitServer, the allocation, and two copies.
+        answer(Code::Return, &[Item::None], &[], &mut there);
+        answer(Code::Return, &[Item::Handle(7)], &[], &mut there);
+        answer(Code::CopyAck, &[], &[1; 12], &mut there);
+        answer(Code::CopyAck, &[], &[1; 8], &mut there);
+        there
+    });
+    let session = RemoteSession::over(Box::new(here.try_clone().unwrap()), Box::new(here)).unwrap();
+    let remote = session.empty(&[8], DType::U8).unwrap();
+    let error = remote.to_local().unwrap_err();
+    assert!(error.message().contains("12 bytes for a tensor of 8"), "{error}");
+    // The connection is still of use.
+    assert_eq!(remote.to_local().unwrap().to_vec::<u8>().unwrap(), [1; 8]);
+    drop(server.join().unwrap());
 }
 
 #[test]

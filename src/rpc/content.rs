@@ -1,4 +1,4 @@
-//! The bytes of a session's tensors, in place.
+//! The bytes of tensors in place, for copies between them and a connection.
 
 use reflex_runtime::dtype::DType;
 use reflex_runtime::error::Error;
@@ -10,15 +10,16 @@ fn as_bytes(tensor: &Tensor) -> Result<Tensor, Error> {
 }
 
 /// Runs `body` on the bytes of a compact tensor.
-pub(super) fn with_bytes<T>(tensor: &Tensor, body: impl FnOnce(&[u8]) -> T) -> Result<T, Error> {
+pub(crate) fn with_bytes<T>(tensor: &Tensor, body: impl FnOnce(&[u8]) -> T) -> Result<T, Error> {
     let view = as_bytes(tensor)?;
-    // SAFETY: a session serves one request at a time, and no call is in progress: nothing writes
-    // the data before `body` returns, which gets no tensor.
+    // SAFETY: nothing writes the data before `body` returns, which gets no tensor: a session's server
+    // serves one request at a time, with no call in progress, and who passes a tensor to a client's
+    // copy or call promises that no thread writes it meanwhile.
     Ok(body(unsafe { view.as_slice::<u8>() }?))
 }
 
 /// Runs `body` on the bytes of a compact tensor, which it may write.
-pub(super) fn with_bytes_mut<T>(
+pub(crate) fn with_bytes_mut<T>(
     tensor: &Tensor,
     body: impl FnOnce(&mut [u8]) -> T,
 ) -> Result<T, Error> {
@@ -26,6 +27,7 @@ pub(super) fn with_bytes_mut<T>(
         return Err(Error::value_error("the tensor's data may not be written"));
     }
     let view = as_bytes(tensor)?;
-    // SAFETY: as for `with_bytes`: nothing else reads or writes the data before `body` returns.
+    // SAFETY: nothing else reads or writes the data before `body` returns: at a server as for `with_bytes`;
+    // a client's tensor is a new one, or a result that the caller of a function lets no thread use meanwhile.
     Ok(body(unsafe { view.as_mut_slice::<u8>() }?))
 }
