@@ -17,8 +17,8 @@ class Module:
         gv6: R.Tensor((n, 3), dtype="float32") = R.subtract(b, d)
         return (gv6, b, f)
 # case
-# in float32 (3,3) 0 3 2 -1 -1 -1 1 -0 1
-# in float32 (3,3) -4 3 -0 1 -0 -1 1 2 -0
-# out float32 (3,3) 8 19 8 3 -8 0 -1 4 0
-# out float32 (3,3) 5 4 -3 2 -5 1 -3 5 0
-# out float32 (3,3) 9 69 47 -1 -16 -11 -5 -9 -9
+# in float32 (3,3) 1 -4 1 -3 -3 -1 -1 1 1
+# in float32 (3,3) 1 -2 1 -0 2 -2 -6 -1 4
+# out float32 (3,3) -11 -14 9 7 9 3 0 -28 2
+# out float32 (3,3) -5 -11 13 3 1 -1 -7 3 1
+# out float32 (3,3) 7 50 11 6 -78 -6 -60 114 -24

@@ -16,8 +16,8 @@ class Module:
         gv8: R.Tensor((9,), dtype="float32") = R.add(b, f)
         return (gv7, gv8, d)
 # case
-# in float32 (3,3) 0 3 2 -1 -1 -1 1 -0 1
-# in float32 (3,3) -4 3 -0 1 -0 -1 1 2 -0
-# out float32 (9) 8 19 8 3 -8 0 -1 4 0
-# out float32 (9) 24 -8 -6 -3 -4 1 -5 8 -2
-# out float32 (9) -3 -15 -11 -1 3 1 -2 1 0
+# in float32 (3,3) 1 -4 1 -3 -3 -1 -1 1 1
+# in float32 (3,3) 1 -2 1 -0 2 -2 -6 -1 4
+# out float32 (9) -11 -14 9 7 9 3 0 -28 2
+# out float32 (9) -10 -18 22 15 7 -13 -37 9 13
+# out float32 (9) 6 3 4 -4 -8 -4 -7 31 -1
