@@ -41,12 +41,14 @@ __all__ = [
     "Pattern",
     "find",
     "find_together",
+    "function",
     "function_module",
     "has_attr",
     "has_dtype",
     "is_call_packed",
     "is_call_tir",
     "is_const",
+    "is_gv",
     "is_op",
     "is_shape",
     "is_tuple",
@@ -82,8 +84,10 @@ class Pattern:
         >>> is_op("relax.nn.relu")(wildcard())
         <reflex.dpl.Pattern op>
         """
+        if self._kind in ("function", "global_var"):
+            return Pattern("call_function", function=self, args=list(args), more=varg_default_wildcard)
         if "args" not in self._fields:
-            raise TypeError(f"only patterns of calls have operands, not {self!r}")
+            raise TypeError(f"only patterns of calls and functions have operands, not {self!r}")
         return Pattern(self._kind, **{**self._fields, "args": list(args), "more": varg_default_wildcard})
 
     def __or__(self, other: Pattern) -> Pattern:
@@ -227,6 +231,40 @@ def is_call_tir(name: str = "", args: Sequence[Pattern] | None = None) -> Patter
     <reflex.dpl.Pattern call_tir>
     """
     return Pattern("call_tir", name=name, args=None if args is None else list(args), more=False)
+
+
+def is_gv(name: str = "") -> Pattern:
+    """Matches functions of the module as values: that of a name, or all; calling the pattern matches their calls.
+
+    >>> is_gv("square")(wildcard())
+    <reflex.dpl.Pattern call_function>
+    """
+    return Pattern("global_var", name=name)
+
+
+def function(params: Sequence[Pattern] | None, body: Pattern) -> Pattern:
+    """Matches functions of the module by patterns of their parameters, or None for any, and of their result, as TVM's
+    `FunctionPattern` does; calling the pattern matches their calls. The parts stand for values of the function, which `find` does
+    not show.
+
+    >>> script = '''
+    ... @I.ir_module
+    ... class Module:
+    ...     @R.function(private=True)
+    ...     def square(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+    ...         return R.multiply(x, x)
+    ...     @R.function
+    ...     def main(x: R.Tensor((2,), "float32")):
+    ...         cls = Module
+    ...         y = cls.square(x)
+    ...         return R.exp(y)
+    ... '''
+    >>> x = wildcard()
+    >>> square = function([x], is_op("relax.multiply")(x, x))
+    >>> [match["value"] for match in find(script, square(is_var("x")))]
+    ['y']
+    """
+    return Pattern("function", params=None if params is None else list(params), body=body)
 
 
 def is_tuple(fields: Sequence[Pattern]) -> Pattern:

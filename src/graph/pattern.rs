@@ -94,17 +94,23 @@ pub(crate) enum PatternKind {
     SameShape(Pattern, Vec<Pattern>),
     /// A shape operand, as that of `reshape`.
     ShapeOperand(Vec<Option<i64>>),
+    /// A function of the module; any where the name is empty.
+    GlobalVar(String),
+    /// A function by its parameters, whatever they are without patterns of them, and its result.
+    Function(Option<Vec<Pattern>>, Pattern),
     /// Each is used by the next one; the last one is what matches.
     Chain(Vec<Pattern>, Vec<Link>),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Callee {
     /// With `relax.` before it.
     Op(String),
     Packed(String),
     /// Any kernel where the name is empty.
     Kernel(String),
+    /// A function of the module that the pattern matches.
+    Function(Pattern),
 }
 
 fn pattern(kind: PatternKind) -> Pattern {
@@ -176,6 +182,27 @@ pub fn is_shape(dims: impl IntoIterator<Item = Option<i64>>) -> Pattern {
     pattern(PatternKind::ShapeOperand(dims.into_iter().collect()))
 }
 
+/// Matches functions of the module as values: that of a name, or all for an empty one. [`Pattern::call`] makes it
+/// calls of these.
+pub fn is_gv(name: &str) -> Pattern {
+    pattern(PatternKind::GlobalVar(name.to_owned()))
+}
+
+/// Matches functions whose parameters and result match (TVM: `FunctionPattern`), as values; [`Pattern::call`]
+/// makes it calls of these. The parts are matched in the function's own body, so a [`Match`] has no values of them, and
+/// one that is also outside stands for another value there.
+///
+/// ```
+/// use reflex_graph::pattern::{function, is_op, wildcard};
+///
+/// let x = wildcard();
+/// let square = function(Some(vec![x.clone()]), is_op("relax.multiply").call([x.clone(), x]));
+/// let square_of_sum = square.call([is_op("relax.add")]);
+/// ```
+pub fn function(params: Option<Vec<Pattern>>, body: Pattern) -> Pattern {
+    pattern(PatternKind::Function(params, body))
+}
+
 /// A product with or without a bias and an activation: `activation(op(x, w) + bias)`.
 pub fn make_fused_bias_activation_pattern(
     op: &str,
@@ -202,10 +229,10 @@ impl Pattern {
         Arc::as_ptr(&self.0).addr()
     }
 
-    /// The same call with patterns of its operands, of which there are no others.
+    /// The same call with patterns of its operands, of which there are no others, or calls of the function.
     ///
     /// # Panics
-    /// When the pattern is no call.
+    /// When the pattern is no call and no function.
     #[must_use]
     pub fn call(&self, args: impl IntoIterator<Item = Pattern>) -> Pattern {
         self.with_args(args, false)
@@ -214,18 +241,20 @@ impl Pattern {
     /// The same call with patterns of its first operands (TVM: `varg_default_wildcard`).
     ///
     /// # Panics
-    /// When the pattern is no call.
+    /// When the pattern is no call and no function.
     #[must_use]
     pub fn call_with_more(&self, args: impl IntoIterator<Item = Pattern>) -> Pattern {
         self.with_args(args, true)
     }
 
     fn with_args(&self, args: impl IntoIterator<Item = Pattern>, more: bool) -> Pattern {
-        let PatternKind::Call { callee, .. } = self.kind() else {
-            panic!("only patterns of calls have operands: {self:?}");
+        let callee = match self.kind() {
+            PatternKind::Call { callee, .. } => callee.clone(),
+            PatternKind::Function(..) | PatternKind::GlobalVar(_) => Callee::Function(self.clone()),
+            _ => panic!("only patterns of calls and functions have operands: {self:?}"),
         };
         let args = Some(args.into_iter().collect());
-        pattern(PatternKind::Call { callee: callee.clone(), args, more })
+        pattern(PatternKind::Call { callee, args, more })
     }
 
     /// Matches what this matches, of an element type.

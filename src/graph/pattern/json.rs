@@ -58,6 +58,21 @@ enum NodeText {
         #[serde(default)]
         more: bool,
     },
+    /// Calls of a `function` or `global_var`.
+    CallFunction {
+        function: usize,
+        args: Option<Vec<usize>>,
+        #[serde(default)]
+        more: bool,
+    },
+    GlobalVar {
+        name: String,
+    },
+    /// Without `params`, whatever they are.
+    Function {
+        params: Option<Vec<usize>>,
+        body: usize,
+    },
     Tuple {
         fields: Vec<usize>,
     },
@@ -172,6 +187,17 @@ fn read(node: NodeText, made: &[Pattern]) -> Result<Pattern, String> {
         NodeText::Op { name, args, more } => call(op_callee(&name), args, more)?,
         NodeText::CallPacked { name, args, more } => call(Callee::Packed(name), args, more)?,
         NodeText::CallTir { name, args, more } => call(Callee::Kernel(name), args, more)?,
+        NodeText::CallFunction { function, args, more } => {
+            let function = of(function)?;
+            if !matches!(function.kind(), PatternKind::Function(..) | PatternKind::GlobalVar(_)) {
+                return Err("what it calls is no pattern of a function".to_owned());
+            }
+            call(Callee::Function(function), args, more)?
+        }
+        NodeText::GlobalVar { name } => PatternKind::GlobalVar(name),
+        NodeText::Function { params, body } => {
+            PatternKind::Function(params.map(list).transpose()?, of(body)?)
+        }
         NodeText::Tuple { fields } => PatternKind::Tuple(list(fields)?),
         NodeText::UnorderedTuple { fields } if fields.len() > MAX_UNORDERED => {
             return Err(format!("more than {MAX_UNORDERED} fields in any order"));

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use super::call_view::{CallView, Operand, views};
 use super::{Callee, Link, Pattern, PatternKind};
 use crate::registered::AttrValue;
-use crate::{Body, Func, FuncData, Module, Node, TensorType, Value};
+use crate::{Body, Func, FuncData, FuncId, LeafExpr, Module, Node, TensorType, Value};
 
 /// Deepest nesting of patterns that is matched.
 const MAX_DEPTH: usize = 256;
@@ -314,6 +314,13 @@ impl Search<'_, '_> {
                     && self.value(inner, value)
             }
             PatternKind::ShapeOperand(_) => false,
+            PatternKind::GlobalVar(_) | PatternKind::Function(..) => {
+                let Some(at) = cx.definition(value) else { return false };
+                match cx.body.bindings[at].node {
+                    Node::Leaf(LeafExpr::Func(func)) => self.function(pattern, func),
+                    _ => false,
+                }
+            }
             PatternKind::Chain(patterns, links) => {
                 let Some((last, before)) = patterns.split_last() else { return false };
                 self.value(last, value) && self.chain(before, links, value)
@@ -356,6 +363,11 @@ impl Search<'_, '_> {
                 }
                 of_values(args)
             }
+            (Callee::Function(function), Node::CallFunc { func, args })
+                if self.function(function, *func) =>
+            {
+                of_values(args)
+            }
             _ => return false,
         };
         if let Some(args) = args {
@@ -368,6 +380,40 @@ impl Search<'_, '_> {
         }
         self.found.bindings.insert(at);
         true
+    }
+
+    /// Whether a function of the module is one that the pattern is of. Its body has values of its own.
+    fn function(&self, pattern: &Pattern, func: FuncId) -> bool {
+        let cx = self.cx;
+        match pattern.kind() {
+            PatternKind::GlobalVar(name) => {
+                let called = cx.module.funcs.get(func).map(FuncData::name);
+                name.is_empty() || called == Some(name)
+            }
+            PatternKind::Function(params, result) => {
+                let Some(FuncData::Graph(inner)) = cx.module.funcs.get(func) else { return false };
+                if self.depth == MAX_DEPTH {
+                    return false;
+                }
+                let matcher = Matcher::new(cx.module, inner, &inner.body);
+                let (found, depth) = (Match::default(), self.depth + 1);
+                let mut search = Search { cx: &matcher, found, depth };
+                let mut all = |patterns: &[Pattern], values: &[Value]| {
+                    patterns.len() == values.len()
+                        && patterns.iter().zip(values).all(|(p, value)| search.value(p, *value))
+                };
+                if !params.as_ref().is_none_or(|params| all(params, &inner.params)) {
+                    return false;
+                }
+                match (result.kind(), &inner.body.results[..]) {
+                    (_, [_]) => all(std::slice::from_ref(result), &inner.body.results),
+                    (PatternKind::Tuple(fields), results) => all(fields, results),
+                    (PatternKind::Wildcard, _) => true,
+                    _ => false,
+                }
+            }
+            _ => false,
+        }
     }
 
     fn operand(&mut self, pattern: &Pattern, operand: &Operand) -> bool {

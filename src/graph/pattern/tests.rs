@@ -229,3 +229,68 @@ fn patterns_match_together_where_they_share_a_part() {
     let never = [&adds[..], &[is_op("relax.exp")]].concat();
     assert!(matcher.find_together(&never).unwrap_err().contains("too many ways"));
 }
+
+#[test]
+fn functions_match_by_parameters_and_result() {
+    let text = r#"
+@I.ir_module
+class Module:
+    @R.function
+    def square(a: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+        return R.multiply(a, a)
+
+    @R.function
+    def product(a: R.Tensor((2,), "float32"), b: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+        return R.multiply(a, b)
+
+    @R.function
+    def again(f: R.Callable((R.Tensor((2,), "float32"),), R.Tensor((2,), "float32")), a: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+        r: R.Tensor((2,), "float32") = f(a)
+        return r
+
+    @R.function
+    def main(x: R.Tensor((2,), "float32")):
+        cls = Module
+        y = cls.square(x)
+        z = cls.product(x, y)
+        w = cls.again(cls.square, z)
+        return R.exp(w)
+"#;
+    let module = script::parse(text, "test.py").unwrap();
+    let (x, any) = (wildcard(), wildcard);
+    let product = |a: &Pattern, b: &Pattern| is_op("relax.multiply").call([a.clone(), b.clone()]);
+    let of_one = function(Some(vec![x.clone()]), product(&x, &x));
+    let of_any = function(None, product(&any(), &any()));
+    let nested = is_gv("again");
+    let inside = |call: Pattern| is_op("relax.exp").call([call]);
+    let cases = [
+        // As values: `square` is an argument.
+        (of_one.clone(), 1),
+        (is_gv("square"), 1),
+        (is_gv("product"), 0),
+        // As calls.
+        (of_one.call([any()]), 1),
+        (of_one.call([any(), any()]), 0),
+        (of_one.call([is_var("x")]), 1),
+        (of_any.call([any(), of_one.call([is_var("x")])]), 1),
+        (of_any.call_with_more([is_var("x")]), 2),
+        (function(Some(vec![any(), any()]), product(&x, &x)).call([any(), any()]), 0),
+        (function(None, is_op("relax.add")).call_with_more([]), 0),
+        (is_gv("").call_with_more([]), 3),
+        (is_gv("product").call([any(), any()]), 1),
+        (inside(nested.call([of_one.clone(), any()])), 1),
+        (inside(nested.call([is_gv("product"), any()])), 0),
+    ];
+    for (at, (pattern, expected)) in cases.into_iter().enumerate() {
+        assert_eq!(count(&module, &pattern).0, expected, "case {at}: {pattern:?}");
+    }
+    let json = |nodes: &str, root: usize| {
+        from_json(&format!("{{\"nodes\": [{nodes}], \"root\": {root}}}"))
+    };
+    let nodes = r#"{"kind": "wildcard"}, {"kind": "op", "name": "relax.multiply", "args": [0, 0]},
+        {"kind": "function", "params": [0], "body": 1}, {"kind": "wildcard"},
+        {"kind": "call_function", "function": 2, "args": [3]}"#;
+    assert_eq!(count(&module, &json(nodes, 4).unwrap().0).0, 1);
+    let wrong = r#"{"kind": "wildcard"}, {"kind": "call_function", "function": 0, "args": null}"#;
+    assert!(json(wrong, 1).unwrap_err().contains("no pattern of a function"));
+}
