@@ -273,7 +273,7 @@ const LAYOUTS: [Layout; 21] = [
             "half_float thread",
             "mma",
             "abi arith builder expr flops launch packed_call tile uses visit",
-            "codegen eval func lower verify",
+            "body_copy codegen eval func lower verify",
             "host level schedule script tensor_intrin",
             "fuzzgen schedule_trace",
         ],

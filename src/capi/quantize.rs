@@ -3,7 +3,7 @@
 use reflex_runtime::array::Array as Tuple;
 use reflex_runtime::error::Error as Raised;
 use reflex_runtime::function::arg;
-use reflex_runtime::map::{Dict, Map};
+use reflex_runtime::map::entries_of;
 use reflex_runtime::string::Bytes;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
@@ -60,11 +60,7 @@ fn texts(list: &Tuple) -> FfiResult<Vec<String>> {
 }
 
 fn feed(value: &Any) -> FfiResult<Feed> {
-    let entries = match (value.downcast_ref::<Map>(), value.downcast_ref::<Dict>()) {
-        (Some(map), _) => map.entries(),
-        (_, Some(dict)) => dict.entries(),
-        _ => return Err(value.view().mismatch("ffi.Map")),
-    };
+    let entries = entries_of(&value.view())?;
     let entry = |(name, value): (Any, Any)| {
         let view = name.view();
         let name = view.as_str().ok_or_else(|| view.mismatch("ffi.String"))?.to_owned();

@@ -138,6 +138,24 @@ impl Key {
     }
 }
 
+/// The entries of a value that is a map or a dict.
+///
+/// ```
+/// use reflex_runtime::map::{Dict, entries_of};
+/// use reflex_runtime::value::Any;
+/// let dict = Any::from(Dict::new([(Any::from("a"), Any::from(1_i64))]).unwrap());
+/// assert_eq!(entries_of(&dict.view()).unwrap().len(), 1);
+/// assert!(entries_of(&Any::from(1_i64).view()).is_err());
+/// ```
+pub fn entries_of(value: &AnyView<'_>) -> Result<Vec<(Any, Any)>, Error> {
+    let owned = value.to_owned_copy()?;
+    match (owned.downcast_ref::<Map>(), owned.downcast_ref::<Dict>()) {
+        (Some(map), _) => Ok(map.entries()),
+        (_, Some(dict)) => Ok(dict.entries()),
+        _ => Err(Error::type_error(format!("{owned:?} in the place of a map"))),
+    }
+}
+
 /// The entries, of those with one key the last at the place of the first.
 fn unique(entries: impl IntoIterator<Item = Pair>) -> Vec<Pair> {
     let mut places: HashMap<Key, usize> = HashMap::new();

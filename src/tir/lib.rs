@@ -53,6 +53,7 @@
 
 pub mod abi;
 pub mod arith;
+mod body_copy;
 pub mod builder;
 pub mod codegen;
 pub mod eval;

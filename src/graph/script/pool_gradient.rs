@@ -4,9 +4,9 @@ use reflex_tir::{DType, Expr};
 use ruff_python_ast as ast;
 use ruff_text_size::{Ranged, TextSize};
 
-use super::args::Args;
 use super::parser::{FuncParser, ParsedValue};
 use super::source::Result;
+use super::spatial::POOL_ARGS;
 use crate::{
     ArgReduceKind, Binary, GatherKind, Op, OutOfRange, PadMode, PoolAttrs, PoolKind, ReduceKind,
     ScatterKind, ScatterReduce, Value,
@@ -57,21 +57,7 @@ impl FuncParser<'_, '_> {
     /// The gradient by what was pooled, to maxima or averages.
     fn pool_backward(&mut self, call: &ast::ExprCall, maxima: bool) -> Result<ParsedValue> {
         let at = call.start();
-        let names = &[
-            "output_grad",
-            "data",
-            "pool_size",
-            "strides",
-            "padding",
-            "dilation",
-            "ceil_mode",
-            "count_include_pad",
-            "layout",
-            "out_layout",
-        ];
-        let args = Args::bind(self.source, call, names)?;
-        args.only("layout", &["NCHW"])?;
-        args.only("out_layout", &["NCHW", ""])?;
+        let args = self.pool_args(call, &POOL_ARGS, 2)?;
         let operands = self.operands(&args, &["output_grad", "data"])?;
         let count_pads = args.boolean("count_include_pad", false)?;
         let kind = match maxima {

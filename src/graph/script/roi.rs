@@ -147,33 +147,26 @@ impl FuncParser<'_, '_> {
         rows: &AlongAxis,
         columns: &AlongAxis,
     ) -> Result<Value> {
-        let one = self.number(at, self.dtype_of(rows.weight), 1.0)?;
-        let mut sum: Option<Value> = None;
-        for (below, right) in [(false, false), (false, true), (true, false), (true, true)] {
-            let side = |p: &mut Self, along: &AlongAxis, next: bool| -> Result<(Value, Value)> {
-                Ok(match next {
-                    true => (along.high, along.weight),
-                    false => (along.low, p.emit_binary(at, Binary::Sub, one, along.weight)?),
-                })
-            };
-            let (row, of_row) = side(self, rows, below)?;
-            let (column, of_column) = side(self, columns, right)?;
-            let row = self.emit_binary_const(at, Binary::Mul, row, width as f64)?;
-            let (row, column) = (self.axes_of(at, row, 2, 3)?, self.axes_of(at, column, 1, 3)?);
-            let index = self.emit_binary(at, Binary::Add, row, column)?;
-            let index = self.emit_binary(at, Binary::Add, index, first)?;
-            let op = Op::Gather { kind: GatherKind::Axis(0), out_of_range: OutOfRange::Clamp };
-            let taken = self.emit_value(at, op, &[image, index])?;
-            let (of_row, of_column) =
-                (self.axes_of(at, of_row, 2, 4)?, self.axes_of(at, of_column, 1, 4)?);
-            let weight = self.emit_binary(at, Binary::Mul, of_row, of_column)?;
-            let part = self.emit_binary(at, Binary::Mul, taken, weight)?;
-            sum = Some(match sum {
-                Some(sum) => self.emit_binary(at, Binary::Add, sum, part)?,
-                None => part,
-            });
+        let mut sides = vec![];
+        for (along, inserted) in [(rows, 2), (columns, 1)] {
+            let one = self.number(at, self.dtype_of(along.weight), 1.0)?;
+            let rest = self.emit_binary(at, Binary::Sub, one, along.weight)?;
+            let mut both = vec![];
+            for (mut place, weight) in [(along.low, rest), (along.high, along.weight)] {
+                if inserted == 2 {
+                    place = self.emit_binary_const(at, Binary::Mul, place, width as f64)?;
+                }
+                let place = self.axes_of(at, place, inserted, 3)?;
+                both.push((place, self.axes_of(at, weight, inserted, 4)?));
+            }
+            sides.push([both[0], both[1]]);
         }
-        let sum = sum.ok_or_else(|| self.source.refuse(at, "no element"))?;
+        let sum = self.weighted(at, [sides[0], sides[1]], |p, row, column| {
+            let index = p.emit_binary(at, Binary::Add, row, column)?;
+            let index = p.emit_binary(at, Binary::Add, index, first)?;
+            let op = Op::Gather { kind: GatherKind::Axis(0), out_of_range: OutOfRange::Clamp };
+            p.emit_value(at, op, &[image, index])
+        })?;
         let (of_row, of_column) =
             (self.axes_of(at, rows.valid, 2, 4)?, self.axes_of(at, columns.valid, 1, 4)?);
         let valid = self.emit_binary(at, Binary::And, of_row, of_column)?;

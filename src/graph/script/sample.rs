@@ -117,32 +117,37 @@ impl FuncParser<'_, '_> {
         column: Value,
     ) -> Result<Value> {
         let at = image.at;
-        let (row, column) = (self.between(at, row)?, self.between(at, column)?);
-        let one = self.number(at, self.dtype_of(row.before), 1.0)?;
-        let mut sum: Option<Value> = None;
-        for (below, right) in [(false, false), (false, true), (true, false), (true, true)] {
-            let side = |p: &mut Self, between: Between, next: bool| -> Result<(Value, Value)> {
-                Ok(match next {
-                    true => {
-                        (p.emit_binary(at, Binary::Add, between.before, one)?, between.distance)
-                    }
-                    false => {
-                        let weight = p.emit_binary(at, Binary::Sub, one, between.distance)?;
-                        (between.before, weight)
-                    }
-                })
-            };
-            let (y, of_row) = side(self, row, below)?;
-            let (x, of_column) = side(self, column, right)?;
-            let weight = self.emit_binary(at, Binary::Mul, of_row, of_column)?;
-            let tap = self.tap(call, image, y, x)?;
-            let part = self.emit_binary(at, Binary::Mul, tap, weight)?;
-            sum = Some(match sum {
-                Some(sum) => self.emit_binary(at, Binary::Add, sum, part)?,
-                None => part,
-            });
+        let mut sides = vec![];
+        for place in [row, column] {
+            let Between { before, distance } = self.between(at, place)?;
+            let one = self.number(at, self.dtype_of(before), 1.0)?;
+            let after = self.emit_binary(at, Binary::Add, before, one)?;
+            let rest = self.emit_binary(at, Binary::Sub, one, distance)?;
+            sides.push([(before, rest), (after, distance)]);
         }
-        sum.ok_or_else(|| self.source.unsupported(call))
+        self.weighted(at, [sides[0], sides[1]], |p, y, x| p.tap(call, image, y, x))
+    }
+
+    /// The sum of four samples: each at a row and a column, and times the weights of both.
+    pub(super) fn weighted(
+        &mut self,
+        at: TextSize,
+        [rows, columns]: [[(Value, Value); 2]; 2],
+        mut sample: impl FnMut(&mut Self, Value, Value) -> Result<Value>,
+    ) -> Result<Value> {
+        let mut parts = vec![];
+        for (row, of_row) in rows {
+            for (column, of_column) in columns {
+                let weight = self.emit_binary(at, Binary::Mul, of_row, of_column)?;
+                let taken = sample(self, row, column)?;
+                parts.push(self.emit_binary(at, Binary::Mul, taken, weight)?);
+            }
+        }
+        let mut sum = parts[0];
+        for part in &parts[1..] {
+            sum = self.emit_binary(at, Binary::Add, sum, *part)?;
+        }
+        Ok(sum)
     }
 
     /// The samples at whole coordinates; outside of the image zero.

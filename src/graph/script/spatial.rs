@@ -11,6 +11,20 @@ use crate::{Op, PoolKind, ReduceKind, ResizeAttrs, ResizeCoord, ResizeMode, Resi
 
 const CHANNELS_FIRST: [&str; 3] = ["NCW", "NCHW", "NCDHW"];
 
+/// The arguments of a gradient of pooling, of which all but the first are those of pooling itself.
+pub(super) static POOL_ARGS: [&str; 10] = [
+    "output_grad",
+    "data",
+    "pool_size",
+    "strides",
+    "padding",
+    "dilation",
+    "ceil_mode",
+    "count_include_pad",
+    "layout",
+    "out_layout",
+];
+
 impl<'s> FuncParser<'s, '_> {
     /// One entry per spatial axis; a single number stands for all.
     pub(super) fn per_axis(
@@ -108,7 +122,7 @@ impl<'s> FuncParser<'s, '_> {
 
     /// `max_pool1d` to `max_pool3d`.
     pub(super) fn max_pool(&mut self, call: &ast::ExprCall, spatial: usize) -> Result<ParsedValue> {
-        let args = self.pool_args(call, spatial)?;
+        let args = self.pool_args(call, &POOL_ARGS[1..], spatial)?;
         // Read for its type; a maximum counts nothing.
         args.boolean("count_include_pad", false)?;
         self.pool(&args, spatial, PoolKind::Max { indices: false })
@@ -116,27 +130,22 @@ impl<'s> FuncParser<'s, '_> {
 
     /// `avg_pool1d` to `avg_pool3d`.
     pub(super) fn avg_pool(&mut self, call: &ast::ExprCall, spatial: usize) -> Result<ParsedValue> {
-        let args = self.pool_args(call, spatial)?;
+        let args = self.pool_args(call, &POOL_ARGS[1..], spatial)?;
         // TVM's own default, which is not the same for all ranks.
         let count_pads = args.boolean("count_include_pad", spatial != 2)?;
         self.pool(&args, spatial, PoolKind::Average { count_pads })
     }
 
-    fn pool_args<'a>(&self, call: &'a ast::ExprCall, spatial: usize) -> Result<Args<'a>>
+    /// The arguments of a pooling operator, by these names of [`POOL_ARGS`].
+    pub(super) fn pool_args<'a>(
+        &self,
+        call: &'a ast::ExprCall,
+        names: &'static [&'static str],
+        spatial: usize,
+    ) -> Result<Args<'a>>
     where
         's: 'a,
     {
-        let names = &[
-            "data",
-            "pool_size",
-            "strides",
-            "padding",
-            "dilation",
-            "ceil_mode",
-            "count_include_pad",
-            "layout",
-            "out_layout",
-        ];
         let args = Args::bind(self.source, call, names)?;
         args.only("layout", &[CHANNELS_FIRST[spatial - 1]])?;
         args.only("out_layout", &[CHANNELS_FIRST[spatial - 1], ""])?;

@@ -8,7 +8,7 @@ use crate::abi::type_index;
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::function::{arg_ref, check_arity};
-use crate::map::{Dict, Map};
+use crate::map::{Map, entries_of};
 use crate::tensor::Tensor;
 use crate::text::text;
 use crate::value::{Any, AnyView};
@@ -16,20 +16,10 @@ use crate::value::{Any, AnyView};
 /// A result has no more bytes.
 const MAX_BYTES: usize = 1 << 30;
 
-/// The entries of a map or a dict.
-fn entries(args: &[AnyView<'_>]) -> Result<Vec<(Any, Any)>, Error> {
-    let given = args[0].to_owned_copy()?;
-    match (given.downcast_ref::<Map>(), given.downcast_ref::<Dict>()) {
-        (Some(map), _) => Ok(map.entries()),
-        (_, Some(dict)) => Ok(dict.entries()),
-        _ => Err(Error::type_error(format!("{given:?} in the place of a map"))),
-    }
-}
-
 /// `at_keys(map, keys, default)`: a row with the value of each key: int64 numbers, or strings as rows of bytes.
 pub(super) fn at_keys(args: &[AnyView<'_>]) -> Result<Any, Error> {
     check_arity("reflex.map.at_keys", args, 3)?;
-    let map = Map::new(entries(args)?)?;
+    let map = Map::new(entries_of(&args[0])?)?;
     let keys = arg_ref::<Tensor>(args, 1)?.to_host()?;
     let keys: Vec<Any> = match keys.shape() {
         [_] => keys.to_vec::<i64>()?.into_iter().map(Any::from).collect(),
@@ -57,7 +47,7 @@ pub(super) fn at_keys(args: &[AnyView<'_>]) -> Result<Any, Error> {
 pub(super) fn in_order(args: &[AnyView<'_>]) -> Result<Any, Error> {
     check_arity("reflex.map.in_order", args, 3)?;
     let mut values = vec![];
-    for (key, value) in entries(args)? {
+    for (key, value) in entries_of(&args[0])? {
         let key = key.view().as_int().filter(|_| is_int(&key));
         let key = key.ok_or_else(|| Error::type_error("a key that is no integer"))?;
         values.push((key, value));

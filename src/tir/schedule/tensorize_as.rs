@@ -7,6 +7,7 @@ use super::state::{Schedule, ScheduleError, shape_facts};
 use super::tensorize::{Element, Matching};
 use super::tree;
 use crate::arith::Analyzer;
+use crate::body_copy::BodyCopy;
 use crate::tensor_intrin::registered::RegisteredIntrin;
 use crate::{Block, Buffer, Expr, ExprKind, For, ForKind, PrimFunc, Stmt, Var, lower};
 
@@ -55,14 +56,12 @@ impl Schedule {
         let name = s.blockize(at).map_err(|refused| refuse(self, refused.why))?;
         let block = s.get_block(&name)?.clone();
         let bindings = s.operands(&block, intrinsic).map_err(|why| refuse(self, why))?;
-        let mut copy = Copy {
-            of: &intrinsic.implementation,
-            func: &mut s.func,
-            bindings: &bindings,
-            vars: HashMap::new(),
-            buffers: HashMap::new(),
+        let place = |operand: usize, at: Vec<Expr>| {
+            let binding = &bindings[operand];
+            (binding.buffer, binding.place(&at))
         };
-        let body = copy.function();
+        let vars = HashMap::new();
+        let body = BodyCopy::new(&intrinsic.implementation, &mut s.func, &place, vars).body();
         let mut made = Block { body, ..block };
         s.refresh_regions(&mut made);
         let body =
@@ -209,92 +208,4 @@ fn linear(
         first.push(rest);
     }
     Ok(Binding { buffer, first, steps })
-}
-
-/// An implementation being written into a function.
-struct Copy<'a> {
-    of: &'a PrimFunc,
-    func: &'a mut PrimFunc,
-    bindings: &'a [Binding],
-    vars: HashMap<Var, Expr>,
-    buffers: HashMap<Buffer, Buffer>,
-}
-
-impl Copy<'_> {
-    fn function(&mut self) -> Stmt {
-        let of = self.of;
-        let allocs: Vec<Buffer> = of.allocs.iter().map(|b| self.local(*b)).collect();
-        let body = self.stmt(&of.body);
-        allocs
-            .into_iter()
-            .fold(body, |body, buffer| Stmt::Allocate { buffer, body: Box::new(body) })
-    }
-
-    fn local(&mut self, buffer: Buffer) -> Buffer {
-        let new = self.func.buffers.push(self.of.buffers[buffer].clone());
-        self.buffers.insert(buffer, new);
-        new
-    }
-
-    fn binder(&mut self, var: Var) -> Var {
-        let data = self.of.vars[var].clone();
-        let dtype = data.dtype;
-        let new = self.func.vars.push(data);
-        self.vars.insert(var, Expr::new(ExprKind::Var { var: new, dtype }));
-        new
-    }
-
-    fn access(&self, buffer: Buffer, indices: &[Expr]) -> (Buffer, Vec<Expr>) {
-        let at: Vec<Expr> = indices.iter().map(|i| self.expr(i)).collect();
-        match self.of.buffer_params().position(|b| b == buffer) {
-            Some(n) => (self.bindings[n].buffer, self.bindings[n].place(&at)),
-            None => (self.buffers.get(&buffer).copied().unwrap_or(buffer), at),
-        }
-    }
-
-    fn expr(&self, e: &Expr) -> Expr {
-        match e.kind() {
-            ExprKind::Var { var, .. } => self.vars.get(var).unwrap_or(e).clone(),
-            ExprKind::Load { buffer, indices, dtype } => {
-                let (buffer, at) = self.access(*buffer, indices);
-                Expr::load(buffer, at, *dtype)
-            }
-            _ => e.map_children(&mut |c| self.expr(c)),
-        }
-    }
-
-    fn stmt(&mut self, s: &Stmt) -> Stmt {
-        match s {
-            Stmt::For(l) => {
-                let (min, extent) = (self.expr(&l.min), self.expr(&l.extent));
-                let var = self.binder(l.var);
-                let body = self.stmt(&l.body);
-                Stmt::For(Box::new(For { var, min, extent, ..l.with_body(body) }))
-            }
-            Stmt::Let { var, value, body } => {
-                let value = self.expr(value);
-                let var = self.binder(*var);
-                Stmt::Let { var, value, body: Box::new(self.stmt(body)) }
-            }
-            Stmt::Allocate { buffer, body } => {
-                let buffer = self.local(*buffer);
-                Stmt::Allocate { buffer, body: Box::new(self.stmt(body)) }
-            }
-            Stmt::Store { buffer, indices, value } => {
-                let (buffer, at) = self.access(*buffer, indices);
-                Stmt::store(buffer, at, self.expr(value))
-            }
-            Stmt::If { cond, then, otherwise } => Stmt::If {
-                cond: self.expr(cond),
-                then: Box::new(self.stmt(then)),
-                otherwise: otherwise.as_ref().map(|s| Box::new(self.stmt(s))),
-            },
-            Stmt::Seq(list) => Stmt::Seq(list.iter().map(|s| self.stmt(s)).collect()),
-            Stmt::Block(_)
-            | Stmt::Tile(_)
-            | Stmt::CallPacked(_)
-            | Stmt::Barrier(_)
-            | Stmt::While { .. } => unreachable!("refused when it was registered"),
-        }
-    }
 }
