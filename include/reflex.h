@@ -468,9 +468,14 @@ typedef struct ReflexSessionOptions {
    */
   int32_t allocator;
   /**
-   * Where the session computes, such as `cpu`; null is `cpu`.
+   * Where the session computes, such as `cpu`; null is `cpu`. A program for several CPUs takes a list, such as
+   * `cpu:0,cpu:1`, or `cpu` for all.
    */
   const char *device;
+  /**
+   * The allocators of CPUs with others than `allocator`, such as `cpu:1=naive`; null is none.
+   */
+  const char *allocators;
 } ReflexSessionOptions;
 
 /**
@@ -902,6 +907,12 @@ enum ReflexStatus reflex_session_new(const struct ReflexProgram *program,
  *     ReflexSession *other;
  *     CHECK_OK(reflex_session_open(program, &options, &other));
  *     reflex_session_free(other);
+ *     options.device = "cpu";
+ *     options.allocators = "cpu:0=naive,cpu:1=pooled";
+ *     CHECK_OK(reflex_session_open(program, &options, &other));
+ *     reflex_session_free(other);
+ *     options.allocators = "cuda:0=naive";
+ *     CHECK(reflex_session_open(program, &options, &other) == REFLEX_STATUS_INPUT);
  *
  * Requires:
  * Pointers are null or valid.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use reflex_runtime::abi::TVMFFIAny;
 use reflex_runtime::value::Any;
+use reflex_vm::devices::CpuAllocators;
 use reflex_vm::session::{Canceller, SavedResult};
 
 use super::program::{ReflexProgram, free};
@@ -68,8 +69,11 @@ pub struct ReflexSessionOptions {
     pub mode: i32,
     /// A `ReflexAllocator`.
     pub allocator: i32,
-    /// Where the session computes, such as `cpu`; null is `cpu`.
+    /// Where the session computes, such as `cpu`; null is `cpu`. A program for several CPUs takes a list, such as
+    /// `cpu:0,cpu:1`, or `cpu` for all.
     pub device: *const c_char,
+    /// The allocators of CPUs with others than `allocator`, such as `cpu:1=naive`; null is none.
+    pub allocators: *const c_char,
 }
 
 /// The allocator of tensors: the use of memory that a run releases.
@@ -84,7 +88,7 @@ pub enum ReflexAllocator {
 
 impl ReflexSessionOptions {
     /// # Safety
-    /// `device` is null or a string.
+    /// `device` and `allocators` are null or strings.
     unsafe fn checked(&self) -> Result<SessionOptions> {
         let known = [
             (ReflexAllocator::Pooled, AllocatorKind::Pooled),
@@ -93,7 +97,13 @@ impl ReflexSessionOptions {
         let kind = known.into_iter().find(|(c, _)| *c as i32 == self.allocator);
         let unknown = || Error::input(format!("there is no allocator {}", self.allocator));
         let (_, kind) = kind.ok_or_else(unknown)?;
-        let options = SessionOptions::new(ReflexMode::of(self.mode)?).allocator(kind);
+        let mut options = SessionOptions::new(ReflexMode::of(self.mode)?).allocator(kind);
+        if !self.allocators.is_null() {
+            // SAFETY: the caller passes strings that are null or end in NUL.
+            let own = unsafe { text(self.allocators, "the allocators") }?;
+            let own = CpuAllocators::from(kind).and(own).map_err(Error::input)?;
+            options = options.with_allocators(own);
+        }
         if self.device.is_null() {
             return Ok(options);
         }
@@ -118,8 +128,9 @@ pub unsafe extern "C" fn reflex_session_new(
     mode: i32,
     out: *mut *mut ReflexSession,
 ) -> ReflexStatus {
-    let device = std::ptr::null();
-    let options = ReflexSessionOptions { mode, allocator: ReflexAllocator::Pooled as i32, device };
+    let (allocator, device, allocators) =
+        (ReflexAllocator::Pooled as i32, std::ptr::null(), std::ptr::null());
+    let options = ReflexSessionOptions { mode, allocator, device, allocators };
     // SAFETY: the caller passes pointers that are null or valid.
     unsafe { reflex_session_open(program, &options, out) }
 }
@@ -132,6 +143,12 @@ pub unsafe extern "C" fn reflex_session_new(
 /// ReflexSession *other;
 /// CHECK_OK(reflex_session_open(program, &options, &other));
 /// reflex_session_free(other);
+/// options.device = "cpu";
+/// options.allocators = "cpu:0=naive,cpu:1=pooled";
+/// CHECK_OK(reflex_session_open(program, &options, &other));
+/// reflex_session_free(other);
+/// options.allocators = "cuda:0=naive";
+/// CHECK(reflex_session_open(program, &options, &other) == REFLEX_STATUS_INPUT);
 /// ```
 ///
 /// # Safety

@@ -96,6 +96,25 @@ impl CpuAllocators {
         self.own.insert(0, (cpu, kind));
     }
 
+    /// The same with what a text says of single CPUs, or of the others.
+    pub fn and(mut self, text: &str) -> Result<CpuAllocators, String> {
+        for part in text.split(',') {
+            let Some((device, kind)) = part.split_once('=') else {
+                self.general = part.trim().parse()?;
+                continue;
+            };
+            let number = device.trim().strip_prefix("cpu").map(|n| n.trim_start_matches(':'));
+            let number = match number {
+                Some("") => Some(0),
+                Some(number) => number.parse().ok().filter(|number| *number >= 0),
+                None => None,
+            };
+            let number = number.ok_or_else(|| format!("{device:?} is no CPU"))?;
+            self.set(number, kind.trim().parse()?);
+        }
+        Ok(self)
+    }
+
     /// The kind of a CPU's allocator.
     #[inline]
     pub fn of(&self, cpu: i32) -> AllocatorKind {
@@ -114,21 +133,6 @@ impl FromStr for CpuAllocators {
     type Err = String;
 
     fn from_str(text: &str) -> Result<CpuAllocators, String> {
-        let mut allocators = CpuAllocators::default();
-        for part in text.split(',') {
-            let Some((device, kind)) = part.split_once('=') else {
-                allocators.general = part.trim().parse()?;
-                continue;
-            };
-            let number = device.trim().strip_prefix("cpu").map(|n| n.trim_start_matches(':'));
-            let number = match number {
-                Some("") => Some(0),
-                Some(number) => number.parse().ok().filter(|number| *number >= 0),
-                None => None,
-            };
-            let number = number.ok_or_else(|| format!("{device:?} is no CPU"))?;
-            allocators.set(number, kind.trim().parse()?);
-        }
-        Ok(allocators)
+        CpuAllocators::default().and(text)
     }
 }
