@@ -263,7 +263,7 @@ pub fn connect(address: &str) -> Result<TcpStream, Error> {
     Ok(stream)
 }
 
-/// What `read` makes of the answer to a request, or the server's error.
+/// Reads the answer to a request by `read`, or the server's error.
 fn read_reply<T>(
     input: &mut Input,
     limits: &Limits,

@@ -47,7 +47,8 @@ impl<'s> FuncParser<'s, '_> {
         };
         match name {
             "const" => self.constant(call).map(ParsedValue::Value),
-            "call_tir" => self.call_tir(call),
+            // The gradient's kernel is for TVM's pass, which is not there.
+            "call_tir" | "call_tir_with_grad" => self.call_tir(call),
             "call_tir_inplace" => self.call_in_place(call),
             "str" | "dtype" | "null_value" | "prim_value" | "reflex.machine" => {
                 self.leaf_expr(name, call).map(ParsedValue::Value)
@@ -282,7 +283,7 @@ impl<'s> FuncParser<'s, '_> {
     }
 
     fn call_tir(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
-        let names = &["gvar", "args", "out_ty", "out_sinfo"];
+        let names = &["gvar", "args", "out_ty", "out_sinfo", "te_grad_name", "te_grad_kwargs"];
         let args = Args::bind(self.source, call, names)?;
         let callee = args.need("gvar")?;
         let Some((_, GlobalFunc { id, kind: GlobalFuncKind::Kernel })) = self.global_func(callee)

@@ -55,6 +55,15 @@ impl FuncParser<'_, '_> {
         if let Some(item) = self.sample(name, call)? {
             return Ok(item);
         }
+        if let Some(item) = self.selection(name, call)? {
+            return Ok(item);
+        }
+        if let Some(item) = self.detection(name, call)? {
+            return Ok(item);
+        }
+        if let Some(item) = self.suppression(name, call)? {
+            return Ok(item);
+        }
         if let Some(name) = name.strip_prefix("nn.") {
             return self.nn(name, call);
         }

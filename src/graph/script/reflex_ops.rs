@@ -213,7 +213,7 @@ impl FuncParser<'_, '_> {
         self.emit1(call.start(), Op::Resize(ResizeAttrs { mode, coord, shape, scales }), &[x])
     }
 
-    fn floats(&self, e: &Py) -> Result<Vec<f64>> {
+    pub(super) fn floats(&self, e: &Py) -> Result<Vec<f64>> {
         let list = elements(e).ok_or_else(|| self.source.expected("a list", e))?;
         list.iter().map(|e| float(self.source, e)).collect()
     }

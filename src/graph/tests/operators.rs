@@ -28,7 +28,7 @@ const ELSEWHERE: [&str; 8] = [
 const WITHOUT_CASE: [&str; 1] = ["vm.call_tir_dyn"];
 
 /// Operators that are refused, by why.
-const REFUSED: [(&str, &[&str]); 8] = [
+const REFUSED: [(&str, &[&str]); 5] = [
     (
         "more than one process",
         &[
@@ -42,7 +42,6 @@ const REFUSED: [(&str, &[&str]); 8] = [
             "dist.redistribute_replica_to_shard",
         ],
     ),
-    ("gradients that a kernel brings", &["call_tir_with_grad"]),
     (
         "memory and devices, which are planned here",
         &[
@@ -80,17 +79,6 @@ const REFUSED: [(&str, &[&str]); 8] = [
             "invoke_pure_closure",
             "make_closure",
             "print",
-        ],
-    ),
-    ("results whose shape only the data says", &["dynamic_strided_slice", "nonzero", "unique"]),
-    (
-        "detection in images",
-        &[
-            "vision.all_class_non_max_suppression",
-            "vision.get_valid_counts",
-            "vision.multibox_transform_loc",
-            "vision.non_max_suppression",
-            "vision.roi_pool",
         ],
     ),
     ("not composed of what there is", &["nn.attention_var_len"]),

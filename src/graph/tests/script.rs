@@ -93,6 +93,19 @@ fn a_script_prints_as_it_was_written() {
     }
 }
 
+/// The gradient is for TVM's pass that makes gradients.
+#[test]
+fn a_kernel_with_a_gradient_is_called_as_one_without() {
+    let path = corpus().join("with_gradient.py");
+    let text = std::fs::read_to_string(path).expect("the corpus");
+    let plain = text
+        .replace("R.call_tir_with_grad(", "R.call_tir(")
+        .replace(", te_grad_name=\"add1_grad\", te_grad_kwargs={\"k\": 1.0}", "");
+    assert!(plain != text && !plain.contains("grad"), "{plain}");
+    let [one, other] = [text, plain].map(|text| module(&parse(&text, "test").unwrap()));
+    assert_eq!(one, other);
+}
+
 /// Values that are not tensors, functions in functions, and functions as values.
 #[test]
 fn shapes_numbers_and_functions_are_values() {

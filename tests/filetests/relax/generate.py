@@ -294,6 +294,58 @@ def gradients_and_samples():
     ]
 
 
+def selections():
+    """Results with as many elements as the data says, with random numbers of their own."""
+    own = np.random.default_rng(13)
+    x = own.integers(0, 3, (3, 2, 4)).astype("float32")
+    i = own.integers(-2, 4, 9)
+    rows = np.array([[1, 0, 3], [3, 1, 0], [1, 0, 3], [0, 9, 9]])
+    yield "selections", [x, i, rows, np.zeros((2, 2), "int32"), i > 1], lambda x, i, r, z, b: [
+        op.nonzero(x), op.nonzero(i), op.nonzero(z), op.nonzero(b),
+        op.unique(i, True, False, False, False), op.unique(x, False, False, False, False),
+        op.unique(i, True, True, True, True), op.unique(i, False, True, True, True),
+        op.unique(i, True, False, False, True), op.unique(i, False, False, True, False),
+        op.unique(r, True, True, True, True, 0), op.unique(r, True, True, False, True, -1),
+    ]
+
+
+    bounds = [[1, -3], [4, 10], [2, 1]], [[3, 3], [-10, 0], [-2, -1]], [[0, 0], [4, 4], [1, 1]], [[-2, 1], [-1, 1], [1, 1]]
+    yield "dynamic_slices", [own.random((4, 4)).astype("float32"), *(i64(*v) for b in bounds for v in b)], \
+        lambda m, *b: [op.dynamic_strided_slice(m, *b[n : n + 3]) for n in range(0, len(b), 3)]
+
+
+def detections():
+    """Detection in images, with random numbers of their own."""
+    own = np.random.default_rng(14)
+
+    def f32(*shape):
+        return np.round(own.standard_normal(shape), 3).astype("float32")
+
+    rois = np.array([[0, 1, 1, 5, 6], [1, 0, 0, 7, 8], [0, 2, 2, 3, 3], [1, 6.5, -3, 20, 1.5], [0, 30, 2, 40, 3]], "float32")
+    rows = np.concatenate([own.integers(-1, 3, (2, 6, 1)), own.random((2, 6, 5))], -1).astype("float32")
+    corners = np.sort(own.random((1, 6, 2, 2)), 2).reshape(1, 6, 4).astype("float32")
+    yield "detection", [f32(2, 3, 8, 9), rois, rows, f32(2, 3, 6), f32(2, 24), corners], lambda x, r, d, c, e, a: [
+        op.vision.roi_pool(x, r, (2, 3), 1.0), op.vision.roi_pool(x, r, (3, 2), 0.5),
+        op.vision.get_valid_counts(d, 0.4, 0, 1), op.vision.get_valid_counts(d, 0.2, -1, 5),
+        op.vision.multibox_transform_loc(c, e, a, True, 0.3, (0.1, 0.1, 0.2, 0.2)),
+        op.vision.multibox_transform_loc(c, e, a, False, 0.1, (1, 2, 0.5, 0.25), False, False),
+    ]
+    rows = np.concatenate([own.integers(0, 2, (2, 8, 1)), own.random((2, 8, 1)) - 0.1, own.random((2, 8, 4))], -1)
+    rows = np.concatenate([rows, rows + own.random((2, 8, 6)) * 0.05], 1).astype("float32")
+    rows[..., 0] = np.round(rows[..., 0])
+    numbers = np.stack([own.permutation(16), own.permutation(16)]).astype("int32")
+    nms = op.vision.non_max_suppression
+    boxes, scores = own.random((2, 9, 4)).astype("float32"), own.random((2, 3, 9)).astype("float32")
+    number = lambda n, dtype="float32": relax.const(np.array(n, dtype))
+    every = lambda b, s, most, *limits: op.vision.all_class_non_max_suppression(
+        b, s, number(most, "int64"), *map(number, limits))
+    yield "suppression", [rows, np.array([16, 11], "int32"), numbers, boxes, scores], lambda d, v, i, b, s: [
+        nms(d, v, i), nms(d, v, i, 3, 0.3), nms(d, v, i, -1, 0.2, True, 9), nms(d, v, i, 4, 0.4, False, -1, 2, 1, -1),
+        nms(d, v, i, -1, 0.5, return_indices=False), nms(d, v, i, 5, 0.3, return_indices=False, invalid_to_bottom=True),
+        every(b, s, 9, 0.5, 0.1), every(b, s, 2, 0.2, 0.3), every(b, s, 3, 0.0, 0.0),
+    ]
+
+
 def by_numpy(x, y, z, image):
     """What TVM has no code for: `ewise_fma`, `nn.pixel_shuffle` and `builtin.stop_lift_params`."""
     n, c, h, w = image.shape
@@ -461,6 +513,25 @@ class Kernels:
         return (b[0], d)
 
 
+@I.ir_module
+class WithGradient:
+    """A kernel that says what its gradient is, which TVM's own virtual machine refuses."""
+
+    @T.prim_func(s_tir=True)
+    def add1(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+        for i in range(4):
+            with T.sblock("b"):
+                v = T.axis.spatial(4, i)
+                B[v] = A[v] + T.float32(1)
+
+    @R.function
+    def main(x: R.Tensor((4,), "float32")):
+        cls = WithGradient
+        a = R.call_tir_with_grad(
+            cls.add1, (x,), out_ty=R.Tensor((4,), "float32"), te_grad_name="add1_grad", te_grad_kwargs={"k": 1.0})
+        return a
+
+
 def recursive():
     """The loop of TVM's reference workloads: kernels in place, recursion and `if`."""
 
@@ -516,8 +587,9 @@ def main():
     beyond = build(arrays, lambda x, y, z, image: [
         op.ewise_fma(x, y, z), op.nn.pixel_shuffle(image, 2), op.builtin.stop_lift_params(x)])
     write(out, "beyond", beyond, [arrays], by_numpy)
-    for name, arrays, body in gradients_and_samples():
+    for name, arrays, body in [*gradients_and_samples(), *selections(), *detections()]:
         write(out, name, build(arrays, body), [arrays])
+    write(out, "with_gradient", WithGradient, [])
     names = sorted(n for n in tvm.ir.Op.list_op_names() if n.startswith("relax."))
     with open(f"{out}/operators.txt", "w") as file:
         file.write("\n".join(names) + "\n")
