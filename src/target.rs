@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use reflex_tir::codegen::GpuTarget;
+use reflex_tir::codegen::{CpuTarget, GpuTarget};
 use reflex_tir::level::Level;
 use reflex_tir::thread::WARP;
 use serde_json::{Map, Value, json};
@@ -152,6 +152,37 @@ impl Target {
         if self.gpu.is_some() { "cuda" } else { "llvm" }
     }
 
+    /// Returns what is known of the target, as JSON: its attributes, and what its kind and its processor bring, by
+    /// which a caller may choose a pipeline. Of a CPU these are `features`, `vector_bytes`, `l1d_bytes` and `l2_bytes`, of a
+    /// GPU what TVM has of one (`max_threads_per_block`, `max_shared_memory_per_block`, ...).
+    ///
+    /// ```
+    /// use reflex::{Engine, Pipeline, Target};
+    ///
+    /// let target: Target = "llvm -mcpu=haswell".parse()?;
+    /// let narrow = target.attributes()["vector_bytes"] == 32;
+    /// let pipeline = if narrow { "fuse_operators.max_operators=8" } else { "default" };
+    /// Engine::builder().target(&target).pipeline(pipeline.parse()?).build()?;
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn attributes(&self) -> Value {
+        let mut known = self.to_json();
+        match self.gpu.as_ref().and_then(|gpu| gpu.parse().ok()) {
+            Some(gpu) => {
+                limits(&gpu).into_iter().for_each(|(name, most)| known[name] = json!(most))
+            }
+            None => {
+                let cpu = self.cpu.level.map_or_else(CpuTarget::host, Level::target);
+                known["features"] = json!(cpu.features);
+                known["vector_bytes"] = json!(cpu.vector_bytes);
+                known["l1d_bytes"] = json!(cpu.l1d_bytes);
+                known["l2_bytes"] = json!(cpu.l2_bytes);
+                known["num-cores"] = json!(self.cpu.threads.unwrap_or(1));
+            }
+        }
+        known
+    }
+
     fn llvm(cpu: CpuAttributes) -> Target {
         Target { cpu, gpu: None, tag: None }
     }
@@ -268,17 +299,21 @@ impl Target {
     }
 }
 
-/// Checks that a GPU has what TVM says of it.
-fn check_gpu(fields: &Map<String, Value>, gpu: &GpuTarget) -> Result<()> {
-    let has = [
+/// The limits of a GPU, by TVM's names.
+fn limits(gpu: &GpuTarget) -> [(&'static str, u64); 6] {
+    [
         ("max_num_threads", GpuTarget::MAX_THREADS.unsigned_abs()),
         ("max_threads_per_block", GpuTarget::MAX_THREADS.unsigned_abs()),
         ("thread_warp_size", WARP.unsigned_abs()),
         ("registers_per_block", u64::from(gpu.registers)),
         ("max_shared_memory_per_block", u64::from(gpu.shared_bytes)),
         ("l2_cache_size_bytes", gpu.l2_bytes),
-    ];
-    for (name, most) in has {
+    ]
+}
+
+/// Checks that a GPU has what TVM says of it.
+fn check_gpu(fields: &Map<String, Value>, gpu: &GpuTarget) -> Result<()> {
+    for (name, most) in limits(gpu) {
         let Some(said) = fields.get(name) else { continue };
         if said.as_u64().is_none_or(|said| said > most) {
             return Err(unsupported(format!("{name} is {said}, where {} has {most}", gpu.name)));
@@ -391,6 +426,18 @@ mod tests {
 
     fn json(text: &str) -> String {
         text.parse::<Target>().unwrap_or_else(|e| panic!("{text}: {e}")).to_string()
+    }
+
+    #[test]
+    fn attributes_are_those_of_the_processor() {
+        let of = |text: &str| text.parse::<Target>().unwrap().attributes();
+        let cpu = of("llvm -mcpu=skylake-avx512 -num-cores=3");
+        assert_eq!((&cpu["vector_bytes"], &cpu["num-cores"]), (&json!(64), &json!(3)));
+        assert!(cpu["features"].as_array().unwrap().contains(&json!("avx512f")));
+        assert!(of("llvm")["l2_bytes"].as_u64().unwrap() > 0);
+        let gpu = of("nvidia/nvidia-h100");
+        assert_eq!((&gpu["arch"], &gpu["thread_warp_size"]), (&json!("sm_90a"), &json!(32)));
+        assert_eq!(gpu["max_threads_per_block"], json!(1024));
     }
 
     #[test]

@@ -185,6 +185,16 @@ class Module:
     assert why == 'no target kind "opencl"; there are llvm and cuda', why
     # Compiled for a GPU, to be saved: nothing here runs it.
     assert reflex.compile(script, target=tvm.target.Target("nvidia/nvidia-a100")).functions == ["main"]
+    # A pipeline by the attributes of the target.
+    asked = []
+    def chosen(known):
+        asked.append(known)
+        return "-simplify" if known.get("vector_bytes") == 32 else "default"
+    answer = reflex.compile(script, target=haswell, pipeline=chosen).session()["main"](X).numpy()
+    np.testing.assert_array_equal(answer, native)
+    reflex.compile(script, target=tvm.target.Target("nvidia/nvidia-a100"), pipeline=chosen)
+    assert [known["kind"] for known in asked] == ["llvm", "cuda"] and asked[1]["thread_warp_size"] == 32
+    assert "chosen by the target" in raises(ValueError, reflex.compile, script, device="cuda:0", pipeline=chosen)
 
 
 PATTERNS = """

@@ -4,7 +4,7 @@ import tvm
 from tvm.relax.frontend import nn as tvm_nn
 
 import reflex
-from reflex import nn
+from reflex import nn, te
 from common.expect import raises
 
 RANDOM = np.random.default_rng(7)
@@ -116,6 +116,52 @@ def tvm_reads_the_text():
     again = reflex.load(module.script().encode(), format="py").session()
     ours = exported.compile().session()
     np.testing.assert_array_equal(again["main"](**args).numpy(), ours["main"](**args).numpy())
+
+
+def branches_and_kernels():
+    """Branches in branches, with parameters, tuples and kernels inside, against NumPy; TVM reads the text."""
+    a = te.placeholder((2, 4), name="A")
+    halved = te.create_prim_func([a, te.compute((2, 4), lambda i, j: a[i, j] * 0.5, name="B")], "halved")
+
+    class Net(nn.Module):
+        def __init__(self):
+            self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, p, q, x):
+            inner = lambda: nn.cond(q, lambda: self.second(x), lambda: nn.call_tir(halved, x, shape=(2, 4)))
+            y = nn.cond(p, lambda: self.first(x), inner)
+            first, second = nn.cond(q, lambda: (x, y), lambda: (y, -x))
+            return first + 1, second
+
+    net = filled(Net())
+    flag = nn.Input((), "bool")
+    exported = net.export(p=flag, q=flag, x=nn.Input((2, 4)))
+    text = net.export(p=flag, q=flag, x=nn.Input((2, 4)), parameters="inputs").text
+    tvm.relax.analysis.well_formed(tvm.script.from_source(text))
+    state, x = net.state_dict(), array(2, 4)
+    for p in (True, False):
+        for q in (True, False):
+            layer = "first" if p else "second"
+            y = x @ state[f"{layer}.weight"].T + state[f"{layer}.bias"] if p or q else x * 0.5
+            expected = (x + 1, y) if q else (y + 1, -x)
+            for found, wanted in zip(run(exported, np.array(p), np.array(q), x), expected):
+                np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-4, atol=1e-5)
+
+    class Wrong(nn.Module):
+        def forward(self, p, x):
+            return self.body(p, x)
+
+    for body, kind, text in [
+        (lambda p, x: nn.cond(p, lambda: 1.0, lambda: x), TypeError, "a side gives 1.0"),
+        (lambda p, x: nn.cond(p, lambda: (x, x), lambda: x), TypeError, "more tensors than the other"),
+        (lambda p, x: nn.call_tir("x = 1", x, shape=(4,)), ValueError, "one function under @T.prim_func"),
+        (lambda p, x: nn.call_tir(halved, x, shape=("k",)), ValueError, "no input has the dimension 'k'"),
+        (lambda p, x: nn.call_tir(halved.replace("halved", "main"), x, shape=(4,)), ValueError,
+         "a kernel and a function are called 'main'"),
+    ]:
+        wrong = Wrong()
+        wrong.body = body
+        assert text in raises(kind, wrong.export, p=flag, x=nn.Input((2, 4))), text
 
 
 def convolutions_and_embeddings():
@@ -236,6 +282,7 @@ def refusals():
 def main():
     a_block_agrees_with_tvm()
     tvm_reads_the_text()
+    branches_and_kernels()
     convolutions_and_embeddings()
     methods_and_shared_parameters()
     half_precision_parameters()

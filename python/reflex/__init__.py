@@ -95,6 +95,7 @@ __all__ = [
     "register_tensor_intrin",
     "run_pass",
     "set_memory_limit",
+    "target_attributes",
 ]
 
 #: The version of the library, as in `Cargo.toml`.
@@ -104,6 +105,8 @@ _Path = str | os.PathLike[str]
 _Bytes = bytes | bytearray | memoryview
 #: A function that gives a module as TVMScript.
 Script = Callable[[], str]
+#: The name of a pipeline with edits, or a function of what is known of the target that gives one.
+_Pipeline = str | Callable[[dict[str, Any]], str] | None
 #: `(when, pass, script)`: "before" or "after", the name of a pass, and the module.
 Instrument = Callable[[str, str, Script], Any]
 
@@ -119,7 +122,7 @@ def load(
     format: str | None = None,
     kernels: _Path | None = None,
     params: _Path | None = None,
-    pipeline: str | None = None,
+    pipeline: _Pipeline = None,
     passes: Mapping[str, Callable[[str], str] | ir.NodePass] | None = None,
     instrument: Instrument | None = None,
     dispatch: Sequence[Dispatch] | None = None,
@@ -138,8 +141,8 @@ def load(
     `params` the file of its late-bound constants.
 
     `pipeline` names the passes of a model that is compiled: "default" (None) or "minimal", and edits such
-    as "-simplify,fuse_operators.max_operators=8"; `list_passes` has them. `passes` puts in passes of the
-    caller's: a place such as "after:fold_constants" and a function that takes the module as TVMScript and
+    as "-simplify,fuse_operators.max_operators=8"; `list_passes` has them. A function chooses by what `target_attributes` says of
+    the target. `passes` puts in passes of the caller's: a place such as "after:fold_constants" and a function that takes the module as TVMScript and
     gives one. `instrument` is called with "before" or "after", the name of a pass, and a function that
     gives the module; False before a pass leaves it out. Neither is called after `load` has returned. `dispatch`
     replaces what patterns match by calls, before all passes (`reflex.dpl`). `schedules` has schedules of
@@ -200,7 +203,7 @@ def _load_arguments(
     format: str | None = None,
     kernels: _Path | None = None,
     params: _Path | None = None,
-    pipeline: str | None = None,
+    pipeline: _Pipeline = None,
     passes: Mapping[str, Callable[[str], str] | ir.NodePass] | None = None,
     instrument: Instrument | None = None,
     dispatch: Sequence[Dispatch] | None = None,
@@ -218,7 +221,32 @@ def _load_arguments(
     beside = (_text(kernels), _text(params))
     options = (device, threads, _text(kernel_cache), tier, precision, optimize_for, format, *beside)
     traces = tuple(item if isinstance(item, str) else item.trace for item in schedules or ())
-    return data, options, (pipeline, passes, instrument, tuple(dispatch or ()), traces, _target_text(target))
+    named = _chosen(pipeline, device, target)
+    return data, options, (named, passes, instrument, tuple(dispatch or ()), traces, _target_text(target))
+
+
+def target_attributes(target: Any) -> dict[str, Any]:
+    """Returns what is known of a target: its attributes, and what its kind and its processor bring (`features`, `vector_bytes`,
+    `max_threads_per_block`, ...). A function as `pipeline` of `load` gets this.
+
+    >>> reflex.target_attributes("nvidia/nvidia-h100")["max_threads_per_block"]
+    1024
+    >>> def chosen(target):
+    ...     return "fuse_operators.max_operators=8" if target["vector_bytes"] == 32 else "default"
+    >>> reflex.compile(script, target="llvm -mcpu=haswell", pipeline=chosen).functions
+    ['main']
+    """
+    known: dict[str, Any] = json.loads(str(_reflex["target_attributes"](_target_text(target))))
+    return known
+
+
+def _chosen(pipeline: _Pipeline, device: str, target: Any) -> str | None:
+    """The pipeline for a target."""
+    if not callable(pipeline):
+        return pipeline
+    if target is None and device != "cpu":
+        raise ValueError(f"a pipeline that is chosen by the target needs `target` for the device {device!r}")
+    return pipeline(target_attributes("llvm" if target is None else target))
 
 
 def _target_text(target: Any) -> str | None:

@@ -5,7 +5,8 @@ import ast
 import json
 import keyword
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, cast
@@ -252,12 +253,17 @@ _CURRENT: ContextVar[Trace | None] = ContextVar("reflex.nn", default=None)
 class Trace:
     """A function that is being written."""
 
-    def __init__(self, inputs: Mapping[str, Input], table: Table) -> None:
+    def __init__(self, inputs: Mapping[str, Input], table: Table, kernels: dict[str, str]) -> None:
         self._table = table
         self._dims = {d for i in inputs.values() for d in i.shape if isinstance(d, str)}
         self._used = set(inputs) | self._dims
         self._lines: list[str] = []
+        self._bound = 0
+        self._branches = False
         self._parameters: dict[int, str] = {}
+        #: Kernels of the module, by name.
+        self._kernels = kernels
+        self._calls_kernels = False
         for name in inputs:
             if not _is_name(name) or name in self._dims:
                 raise ValueError(f"an input cannot be called {name!r}")
@@ -298,9 +304,48 @@ class Trace:
 
     def bind(self, expression: str, dtype: str | None) -> Tensor:
         """Binds a value to a new name."""
-        name = self._fresh(f"lv{len(self._lines)}")
+        name = self._fresh(f"lv{self._bound}")
+        self._bound += 1
         self._lines.append(f"{name} = {expression}")
         return Tensor(name, dtype, self)
+
+    def branch(self, condition: Tensor, sides: Sequence[Callable[[], Any]]) -> Any:
+        """Binds what one of two sides gives."""
+        chosen, written = self.value(condition), []
+        for side in sides:
+            outside, self._lines = self._lines, []
+            try:
+                result = side()
+                results = result if isinstance(result, tuple) else (result,)
+                if not results or not all(isinstance(value, Tensor) for value in results):
+                    raise TypeError(f"a side gives {result!r}; it gives a tensor or a tuple of tensors")
+                written.append((self._lines, results, self.value(result)))
+            finally:
+                self._lines = outside
+        dtypes = [
+            first.dtype if first.dtype == second.dtype else None
+            for first, second in zip(written[0][1], written[1][1])
+        ]
+        if any(len(results) != len(dtypes) for _, results, _ in written):
+            raise TypeError("one side gives more tensors than the other")
+        name = self._fresh(f"lv{self._bound}")
+        self._bound += 1
+        self._branches = True
+        for head, (lines, _, given) in zip((f"if {chosen}:", "else:"), written):
+            self._lines += [head, *(f"    {line}" for line in lines), f"    {name} = {given}"]
+        if not written[0][2].startswith("("):
+            return Tensor(name, dtypes[0], self)
+        return tuple(self.bind(f"{name}[{at}]", dtype) for at, dtype in enumerate(dtypes))
+
+    def kernel(self, text: str) -> str:
+        """The name of a kernel that the module has from then on."""
+        names = re.findall(r"^def (\w+)\(", text, re.MULTILINE)
+        if len(names) != 1 or "@T.prim_func" not in text:
+            raise ValueError("a kernel is the text of one function under @T.prim_func")
+        if self._kernels.setdefault(names[0], text) != text:
+            raise ValueError(f"there are two kernels `{names[0]}`")
+        self._calls_kernels = True
+        return str(names[0])
 
     def parameter(self, parameter: Parameter) -> str:
         """The name of a parameter: an input of its own, or an entry of the table of constants."""
@@ -356,8 +401,15 @@ class Trace:
         if isinstance(result, tuple) and len(bound) == 1:
             given = f"({bound[0]},)"
         head = ", ".join(f"{name}: {annotation}" for name, annotation in self._annotated.items())
-        lines = ["    @R.function", f"    def {name}({head}):", "        with R.dataflow():"]
-        return "\n".join([*lines, *(f"            {line}" for line in body), f"        return {given}"])
+        lines = ["    @R.function", f"    def {name}({head}):"]
+        if self._calls_kernels:
+            lines.append("        cls = Module")
+        if self._branches:
+            # A block of dataflow has no branches.
+            lines += [f"        {line}" for line in body[:-1]]
+        else:
+            lines += ["        with R.dataflow():", *(f"            {line}" for line in body)]
+        return "\n".join([*lines, f"        return {given}"])
 
 
 def write(
@@ -391,6 +443,49 @@ def const(value: Any, dtype: str = "float32") -> Tensor:
     return trace.bind(f"R.const({trace.value(value)}, {json.dumps(dtype)})", dtype)
 
 
+def cond(condition: Tensor, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
+    """Takes what one of two functions writes: the first one where the condition, a tensor of one `bool`, holds in a call. Both
+    give a tensor, or as many tensors in a tuple, of the same types.
+
+    >>> class Clipped(reflex.nn.Module):
+    ...     def forward(self, on, x):
+    ...         return reflex.nn.cond(on, lambda: reflex.nn.op.clip(x, 0, 1), lambda: x * 2.0)
+    >>> net = Clipped().export(on=reflex.nn.Input((), "bool"), x=reflex.nn.Input(("n",)))
+    >>> main = net.compile().session()["main"]
+    >>> [main(np.array(on), np.array([-1, 3], "float32")).numpy().tolist() for on in (True, False)]
+    [[0.0, 1.0], [-2.0, 6.0]]
+    """
+    return Trace.current().branch(condition, (then, otherwise))
+
+
+def call_tir(kernel: str, *args: Tensor, shape: Sequence[Dim], dtype: str = "float32") -> Tensor:
+    """Calls a kernel, the text of which `reflex.te.create_prim_func` or a person wrote, on tensors. It gives a tensor of this
+    shape and type.
+
+    >>> from reflex import te
+    >>> a = te.placeholder((4,), name="A")
+    >>> b = te.compute((4,), lambda i: a[i] * a[i] + 1.0, name="B")
+    >>> class Squared(reflex.nn.Module):
+    ...     def forward(self, x):
+    ...         return reflex.nn.call_tir(te.create_prim_func([a, b], "squared"), -x, shape=(4,))
+    >>> program = Squared().export(x=reflex.nn.Input((4,))).compile()
+    >>> program.session()["main"](np.arange(4, dtype="float32")).numpy().tolist()
+    [1.0, 2.0, 5.0, 10.0]
+    """
+    trace = Trace.current()
+    name, result = trace.kernel(kernel), _result(trace, shape, dtype)
+    texts = "".join(f"{trace.value(arg)}, " for arg in args)
+    return trace.bind(f"R.call_tir(cls.{name}, ({texts}), out_ty={result})", dtype)
+
+
+def _result(trace: Trace, shape: Sequence[Dim], dtype: str) -> str:
+    """The type of a result, over dimensions of the inputs."""
+    names = {n for dim in shape if isinstance(dim, str) for n in names_of(dim)}
+    if names - trace.dims:
+        raise ValueError(f"no input has the dimension {sorted(names - trace.dims)[0]!r}")
+    return tensor_type(_dims(shape), dtype)
+
+
 def call_packed(name: str, *args: Any, shape: Sequence[Dim], dtype: str = "float32") -> Tensor:
     """Calls a packed function that is registered where the program runs, without side effects. It gives
     a tensor of this shape and type.
@@ -402,9 +497,6 @@ def call_packed(name: str, *args: Any, shape: Sequence[Dim], dtype: str = "float
     >>> program = Packed().export(x=reflex.nn.Input(("n", 8))).compile()
     """
     trace = Trace.current()
-    names = {n for dim in shape if isinstance(dim, str) for n in names_of(dim)}
-    if names - trace.dims:
-        raise ValueError(f"no input has the dimension {sorted(names - trace.dims)[0]!r}")
+    result = _result(trace, shape, dtype)
     texts = [json.dumps(name), *(trace.value(arg) for arg in args)]
-    result = tensor_type(_dims(shape), dtype)
     return trace.bind(f"R.call_pure_packed({', '.join(texts)}, ty_args=({result},))", dtype)

@@ -22,6 +22,7 @@ an error of `compile`, which names the line. Tuples are shapes, or tuples of ten
 """
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
@@ -30,7 +31,7 @@ import numpy as np
 
 from . import Program, load
 from ._constants import Table
-from ._trace import Input, Parameter, Tensor, Trace, call_packed, const, write
+from ._trace import Input, Parameter, Tensor, Trace, call_packed, call_tir, cond, const, write
 
 __all__ = [
     "Conv2d",
@@ -49,6 +50,8 @@ __all__ = [
     "SiLU",
     "Tensor",
     "call_packed",
+    "call_tir",
+    "cond",
     "const",
     "op",
 ]
@@ -181,17 +184,21 @@ class Module:
             paths.setdefault(id(parameter), path)
         table = Table(paths, parameters == "inputs")
         functions, dims, added = [], set(), {}
+        kernels: dict[str, str] = {}
         for method, specs in (methods or {"forward": inputs}).items():
             name = "main" if method == "forward" else method
             if not name.isidentifier():
                 raise ValueError(f"no method {method!r}")
-            trace = Trace(specs, table)
+            trace = Trace(specs, table, kernels)
             with trace.active():
                 functions.append(trace.text(name, getattr(self, method)(*trace.inputs)))
             dims |= trace.dims
             added[name] = dict(trace.added)
+        for kernel in set(kernels) & set(added):
+            raise ValueError(f"a kernel and a function are called {kernel!r}")
         head = "".join(f'{dim} = TypeVar("{dim}")\n' for dim in sorted(dims))
-        body = "\n\n".join(functions)
+        written = [textwrap.indent(text.strip("\n"), "    ") for text in kernels.values()]
+        body = "\n\n".join([*written, *functions])
         return Exported(f"{table.text()}{head}@I.ir_module\nclass Module:\n{body}\n", added)
 
 

@@ -169,6 +169,12 @@ fn engine(args: &[AnyView<'_>]) -> FfiResult<Engine> {
     builder.pipeline(pipeline(args)?).build().map_err(raise)
 }
 
+/// `(target)`: what is known of it, as JSON.
+fn target_attributes(args: &[AnyView<'_>]) -> FfiResult {
+    let target: Target = string(args, 0)?.parse().map_err(raise)?;
+    Ok(Any::from(target.attributes().to_string().as_str()))
+}
+
 /// The target among the passes of [`engine`].
 fn target(args: &[AnyView<'_>]) -> FfiResult<Option<Target>> {
     if args.get(11).is_none_or(|value| value.is_none()) {
@@ -743,6 +749,7 @@ exports! {
     __tvm_ffi_load_module = load_module;
     __tvm_ffi_inspect = inspect;
     __tvm_ffi_passes = passes;
+    __tvm_ffi_target_attributes = target_attributes;
     __tvm_ffi_quantize = quantize;
     __tvm_ffi_schedule = schedule;
     __tvm_ffi_schedule_primitives = schedule_primitives;
