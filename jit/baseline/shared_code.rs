@@ -61,7 +61,8 @@ impl<'f> Unit<'f> {
             return Ok(*known);
         }
         let key = self.key(name);
-        if !known().contains_key(&key) {
+        let is_known = known().contains_key(&key);
+        if !is_known {
             // In an object of its own, so that all copies are the same.
             let mut alone = Unit::new(self.func, self.cpu, self.effort, true)?;
             let code = alone.compile_shared(name, signature, build)?;
@@ -149,4 +150,35 @@ impl<'f> Unit<'f> {
 /// The functions compiled so far. A panic while one was added leaves the others as they are.
 fn known() -> MutexGuard<'static, HashMap<Key, Arc<SharedCode>>> {
     CODE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use reflex_tir::builder::FuncBuilder;
+    use reflex_tir::codegen::CpuTarget;
+    use reflex_tir::{DType, PrimFunc, lower};
+
+    use super::known;
+    use crate::{compile, compile_with_asm};
+
+    fn kernel(name: &str, extent: i64) -> PrimFunc {
+        let mut f = FuncBuilder::new(name);
+        let x = f.input("x", DType::F32, vec![extent.into()]);
+        f.output("compute", "y", DType::F32, vec![extent.into()], |f, i| f.at(x, i) + f.at(x, i));
+        lower::lower(&f.finish())
+    }
+
+    #[test]
+    fn kernels_have_copies_of_what_was_compiled_once() {
+        let cpu = CpuTarget::host();
+        let first = compile(&kernel("f", 4), &cpu).unwrap();
+        let functions = known().len();
+        compile(&kernel("g", 7), &cpu).unwrap();
+        assert_eq!(known().len(), functions, "nothing was compiled for g but what is its own");
+        assert_eq!(compile(&kernel("f", 4), &cpu).unwrap().elf, first.elf);
+        let asm = compile_with_asm(&kernel("f", 4), &cpu).unwrap().asm.unwrap_or_default();
+        for function in ["reflex.check_tensors:", "reflex.fail.Digits:", "__tvm_ffi_f:"] {
+            assert_eq!(asm.matches(function).count(), 1, "{function}");
+        }
+    }
 }

@@ -5,6 +5,7 @@
 //! emits the executable; kernel passes run on each kernel alone, so they run in parallel. A
 //! verifier runs after every graph pass.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -390,17 +391,17 @@ pub fn is_scheduled(kernel: &PrimFunc) -> bool {
 /// One kernel through the kernel passes of a target.
 pub fn run_kernel(kernel: &PrimFunc, target: &Target, observer: &dyn Observer) -> PrimFunc {
     let unscheduled = is_scheduled(kernel);
-    let mut func = kernel.clone();
+    let mut func = Cow::Borrowed(kernel);
     let passes = match target {
         Target::Cpu(_) => KERNEL_PASSES,
         Target::Gpu(_) => GPU_KERNEL_PASSES,
     };
     for (name, pass) in passes.iter().filter(|(name, _)| !unscheduled || *name != "schedule") {
         let start = Instant::now();
-        func = pass(&func, target);
+        func = Cow::Owned(pass(&func, target));
         observer.after(name, start.elapsed(), StageOutput::Kernel(&func));
     }
-    func
+    func.into_owned()
 }
 
 fn check(module: &Module, after: &str) -> Result<(), LowerError> {

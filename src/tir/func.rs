@@ -335,6 +335,23 @@ impl Stmt {
 }
 
 impl PrimFunc {
+    /// A copy of all but the body, which is empty: passes make a new one.
+    pub(crate) fn without_body(&self) -> PrimFunc {
+        let PrimFunc { name, vars, buffers, params, num_outputs, allocs, checks, body: _, attrs } =
+            self;
+        PrimFunc {
+            name: name.clone(),
+            vars: vars.clone(),
+            buffers: buffers.clone(),
+            params: params.clone(),
+            num_outputs: *num_outputs,
+            allocs: allocs.clone(),
+            checks: checks.clone(),
+            body: Stmt::nop(),
+            attrs: attrs.clone(),
+        }
+    }
+
     /// An empty function.
     pub fn new(name: impl Into<String>) -> PrimFunc {
         PrimFunc {

@@ -22,7 +22,7 @@ impl Uses {
             if let Stmt::Allocate { buffer, .. } = s {
                 uses.buffers.insert(*buffer);
             }
-            s.exprs().into_iter().for_each(|e| uses.add(e));
+            s.for_each_expr(&mut |e| uses.add(e));
         });
         for buffer in uses.buffers.clone() {
             func.buffers[buffer].shape.iter().for_each(|extent| uses.add(extent));
@@ -33,7 +33,7 @@ impl Uses {
     /// The uses of a statement's own expressions.
     pub fn of_exprs(s: &Stmt) -> Uses {
         let mut uses = Uses::default();
-        s.exprs().into_iter().for_each(|e| uses.add(e));
+        s.for_each_expr(&mut |e| uses.add(e));
         uses
     }
 

@@ -34,6 +34,26 @@ impl Stmt {
         }
     }
 
+    /// Calls `f` on the statements directly inside, in execution order.
+    pub fn for_each_child<'a>(&'a self, f: &mut dyn FnMut(&'a Stmt)) {
+        match self {
+            Stmt::For(l) => f(&l.body),
+            Stmt::Block(b) => {
+                b.init.iter().for_each(&mut *f);
+                f(&b.body);
+            }
+            Stmt::Store { .. } | Stmt::Tile(_) | Stmt::CallPacked(_) | Stmt::Barrier(_) => {}
+            Stmt::If { then, otherwise, .. } => {
+                f(then);
+                otherwise.as_deref().into_iter().for_each(f);
+            }
+            Stmt::Let { body, .. } | Stmt::Allocate { body, .. } | Stmt::While { body, .. } => {
+                f(body);
+            }
+            Stmt::Seq(list) => list.iter().for_each(f),
+        }
+    }
+
     /// Rebuilds the node with `f` applied to each statement directly inside.
     pub fn map_children(&self, f: &mut dyn FnMut(&Stmt) -> Stmt) -> Stmt {
         match self {
@@ -74,9 +94,7 @@ impl Stmt {
     /// Calls `f` on this statement and every one below, parents first, in execution order.
     pub fn visit<'a>(&'a self, f: &mut dyn FnMut(&'a Stmt)) {
         f(self);
-        for child in self.children() {
-            child.visit(f);
-        }
+        self.for_each_child(&mut |child| child.visit(f));
     }
 
     /// The buffer that this node itself writes.
@@ -118,13 +136,30 @@ impl Stmt {
         }
     }
 
+    /// Calls `f` on the expressions of this node itself, as [`Stmt::exprs`] lists them.
+    pub fn for_each_expr<'a>(&'a self, f: &mut dyn FnMut(&'a Expr)) {
+        match self {
+            Stmt::For(l) => {
+                f(&l.min);
+                f(&l.extent);
+            }
+            Stmt::Store { indices, value, .. } => {
+                indices.iter().for_each(&mut *f);
+                f(value);
+            }
+            Stmt::If { cond: e, .. } | Stmt::While { cond: e, .. } | Stmt::Let { value: e, .. } => {
+                f(e);
+            }
+            Stmt::Allocate { .. } | Stmt::Barrier(_) | Stmt::Seq(_) => {}
+            Stmt::Block(_) | Stmt::Tile(_) | Stmt::CallPacked(_) => {
+                self.exprs().into_iter().for_each(f);
+            }
+        }
+    }
+
     /// Calls `f` on every expression node of this statement and every one below.
     pub fn visit_exprs(&self, f: &mut dyn FnMut(&Expr)) {
-        self.visit(&mut |s| {
-            for expr in s.exprs() {
-                expr.visit(f);
-            }
-        });
+        self.visit(&mut |s| s.for_each_expr(&mut |expr| expr.visit(f)));
     }
 
     /// Applies `f` to each whole expression of this statement and every one below, block

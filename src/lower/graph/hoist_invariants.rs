@@ -67,6 +67,7 @@ impl InvariantHoister<'_> {
     /// `visible` are the symbolic dimensions bound before the body.
     fn body(&mut self, body: &mut Body, mut visible: HashSet<Var>) {
         for mut binding in std::mem::take(&mut body.bindings) {
+            let known = body.bindings.len();
             for nested in binding.node.bodies_mut() {
                 self.body(nested, visible.clone());
             }
@@ -78,7 +79,7 @@ impl InvariantHoister<'_> {
             }
             body.bindings.push(binding);
             body.bindings.extend(after);
-            let outputs = body.bindings.iter().flat_map(|b| &b.outputs);
+            let outputs = body.bindings[known..].iter().flat_map(|b| &b.outputs);
             outputs.for_each(|v| note_dims(&self.func.values[*v].ty, &mut visible));
         }
     }

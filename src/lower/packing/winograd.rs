@@ -7,6 +7,9 @@ use crate::packing::panels::Packing;
 use crate::packing::share::for_each_part;
 use crate::winograd::{WinogradTile, sides};
 
+/// Rows that are transformed at once.
+const LANES: usize = 8;
+
 /// `G w Gᵀ` of every kernel of `[n, k, h, w]`, as `[positions in a tile, ceil(n / width), k,
 /// width]`; with phases, `k` counts them with the channels.
 pub fn pack(packing: &Packing, tile: WinogradTile, value: &Literal) -> Option<AlignedBytes> {
@@ -22,38 +25,50 @@ pub fn pack(packing: &Packing, tile: WinogradTile, value: &Literal) -> Option<Al
     let plane = wide.len() * panels * k * width * 4;
     for_each_part(packed.as_mut(), plane, |a, out| {
         let left = &high[a];
-        let (mut sums, mut taps) = (vec![0.0; columns], vec![0.0; rows * columns]);
+        let (mut sums, mut taps) =
+            (vec![[0.0; LANES]; columns], vec![[0.0; LANES]; rows * columns]);
         // Panel by panel, so that what is written is written in order.
         for (panel, depth) in (0..panels).flat_map(|p| (0..k).map(move |d| (p, d))) {
-            for row in panel * width..((panel + 1) * width).min(n) {
-                let at = row * k + depth;
-                let (window, phase) = (at / (step * step), at % (step * step));
-                let source = &words[window * h * w..(window + 1) * h * w];
-                for (i, taps) in taps.chunks_exact_mut(columns).enumerate() {
-                    let i = i * step + phase / step;
-                    for (j, tap) in taps.iter_mut().enumerate() {
-                        let j = j * step + phase % step;
-                        let inside = i < h && j < w;
-                        *tap = match inside {
-                            true => f64::from(f32::from_le_bytes(source[i * w + j])),
-                            false => 0.0,
-                        };
+            let end = ((panel + 1) * width).min(n);
+            for first in (panel * width..end).step_by(LANES) {
+                let lanes = LANES.min(end - first);
+                for lane in 0..lanes {
+                    let at = (first + lane) * k + depth;
+                    let (window, phase) = (at / (step * step), at % (step * step));
+                    let source = &words[window * h * w..(window + 1) * h * w];
+                    for (i, taps) in taps.chunks_exact_mut(columns).enumerate() {
+                        let i = i * step + phase / step;
+                        for (j, tap) in taps.iter_mut().enumerate() {
+                            let j = j * step + phase % step;
+                            let inside = i < h && j < w;
+                            tap[lane] = match inside {
+                                true => f64::from(f32::from_le_bytes(source[i * w + j])),
+                                false => 0.0,
+                            };
+                        }
                     }
                 }
                 for (j, sum) in sums.iter_mut().enumerate() {
-                    *sum = left
-                        .iter()
-                        .zip(taps[j..].iter().step_by(columns))
-                        .map(|(l, t)| l * t)
-                        .sum();
+                    *sum = weighted(left.iter().zip(taps[j..].iter().step_by(columns)));
                 }
                 for (b, right) in wide.iter().enumerate() {
-                    let sum: f64 = sums.iter().zip(right).map(|(l, g)| l * g).sum();
-                    let to = (((b * panels + panel) * k + depth) * width + row % width) * 4;
-                    out[to..to + 4].copy_from_slice(&(sum as f32).to_le_bytes());
+                    let sum = weighted(right.iter().zip(&sums));
+                    let to = (((b * panels + panel) * k + depth) * width + first % width) * 4;
+                    let out = out[to..to + lanes * 4].as_chunks_mut::<4>().0;
+                    out.iter_mut()
+                        .zip(sum)
+                        .for_each(|(out, sum)| *out = (sum as f32).to_le_bytes());
                 }
             }
         }
     });
     Some(packed)
+}
+
+/// The sum of weighted terms, in their order.
+fn weighted<'t>(terms: impl Iterator<Item = (&'t f64, &'t [f64; LANES])>) -> [f64; LANES] {
+    terms.fold([-0.0; LANES], |mut sum, (weight, term)| {
+        sum.iter_mut().zip(term).for_each(|(sum, term)| *sum += weight * term);
+        sum
+    })
 }

@@ -10,10 +10,9 @@ use crate::{PrimFunc, Stmt, Var};
 
 /// Gives every loop and `Let` that reuses a variable one of its own.
 pub fn convert_ssa(func: &PrimFunc) -> PrimFunc {
-    let mut func = func.clone();
-    let body = func.body.clone();
-    func.body = stmt(&mut func, &body, &mut HashSet::new());
-    func
+    let mut converted = func.without_body();
+    converted.body = stmt(&mut converted, &func.body, &mut HashSet::new());
+    converted
 }
 
 fn stmt(func: &mut PrimFunc, s: &Stmt, bound: &mut HashSet<Var>) -> Stmt {

@@ -18,13 +18,12 @@ use crate::{Block, Buffer, Expr, ExprKind, For, IterKind, PrimFunc, Stmt, Var};
 
 /// Replaces every block of `func`.
 pub fn lower_blocks(func: &PrimFunc) -> PrimFunc {
-    let mut func = func.clone();
-    let body = func.body.clone();
-    let mut pass = LowerBlocks { func: &mut func, path: vec![] };
-    let (body, pending) = pass.stmt(&body);
+    let mut lowered = func.without_body();
+    let mut pass = LowerBlocks { func: &mut lowered, path: vec![] };
+    let (body, pending) = pass.stmt(&func.body);
     debug_assert!(pending.is_empty(), "an init left the loops of its reduction");
-    func.body = body;
-    func
+    lowered.body = body;
+    lowered
 }
 
 /// A statement between the root and the one being lowered.

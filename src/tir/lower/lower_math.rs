@@ -43,10 +43,9 @@ enum Expansion {
 }
 
 fn expand(func: &PrimFunc, kind: Expansion) -> PrimFunc {
-    let mut func = func.clone();
-    let body = func.body.clone();
-    func.body = stmt(&mut func, &body, kind);
-    func
+    let mut expanded = func.without_body();
+    expanded.body = stmt(&mut expanded, &func.body, kind);
+    expanded
 }
 
 fn stmt(func: &mut PrimFunc, s: &Stmt, kind: Expansion) -> Stmt {

@@ -35,16 +35,18 @@ fn binds_threads(s: &Stmt) -> bool {
 
 /// Partitions the loops of `func`, outermost first.
 pub fn partition_loops(func: &PrimFunc) -> PrimFunc {
-    let mut func = func.clone();
-    let (body, facts) = (func.body.clone(), parameter_facts(&func));
-    let mut pass = Partition { func: &mut func, found: false };
-    let body = pass.stmt(&body, &facts);
+    let (mut partitioned, facts) = (func.without_body(), parameter_facts(func));
+    let mut pass = Partition { func: &mut partitioned, found: false };
+    let body = pass.stmt(&func.body, &facts);
     match pass.found {
         true => {
-            func.body = body;
-            simplify(&func)
+            partitioned.body = body;
+            simplify(&partitioned)
         }
-        false => func,
+        false => {
+            partitioned.body = func.body.clone();
+            partitioned
+        }
     }
 }
 
@@ -146,6 +148,9 @@ impl Partition<'_> {
 
 /// The conditions in the body of `l` to partition by.
 fn limits(l: &For, facts: &Analyzer) -> Option<Vec<Limit>> {
+    if !has_conditions(&l.body) {
+        return None;
+    }
     let size = nodes(&l.body);
     if size > MAX_COPIED {
         return None;
@@ -164,6 +169,20 @@ fn limits(l: &For, facts: &Analyzer) -> Option<Vec<Limit>> {
         search.found.retain(|c| c.site == Site::Statement);
     }
     (!search.found.is_empty()).then_some(search.found)
+}
+
+/// Whether anything in `s` depends on a condition.
+fn has_conditions(s: &Stmt) -> bool {
+    let mut found = false;
+    s.visit(&mut |s| {
+        found |= matches!(s, Stmt::If { .. });
+        if !found {
+            let chooses =
+                |e: &Expr| matches!(e.kind(), ExprKind::Call { op: Intrin::IfThenElse, .. });
+            s.for_each_expr(&mut |e| e.visit(&mut |e| found |= chooses(e)));
+        }
+    });
+    found
 }
 
 /// The buffers that a statement stores to.
@@ -239,16 +258,19 @@ struct Search {
 
 impl Search {
     fn stmt(&mut self, s: &Stmt, facts: &Analyzer, inner: &BTreeSet<Var>) {
-        for e in s.exprs() {
+        s.for_each_expr(&mut |e| {
             e.visit(&mut |e| {
                 if let ExprKind::Call { op: Intrin::IfThenElse, args, .. } = e.kind() {
                     self.conditions(&args[0], Site::Expression, facts, inner);
                 }
             });
-        }
+        });
         match s {
             Stmt::For(l) => {
                 self.has_loop = true;
+                if !has_conditions(&l.body) {
+                    return;
+                }
                 let (mut facts, mut inner) = (facts.clone(), inner.clone());
                 facts.bind_loop(l);
                 inner.insert(l.var);
@@ -261,14 +283,14 @@ impl Search {
             }
             Stmt::If { cond, .. } => {
                 self.conditions(cond, Site::Statement, facts, inner);
-                s.children().into_iter().for_each(|s| self.stmt(s, facts, inner));
+                s.for_each_child(&mut |s| self.stmt(s, facts, inner));
             }
             Stmt::Let { var, body, .. } => {
                 let mut inner = inner.clone();
                 inner.insert(*var);
                 self.stmt(body, facts, &inner);
             }
-            _ => s.children().into_iter().for_each(|s| self.stmt(s, facts, inner)),
+            _ => s.for_each_child(&mut |s| self.stmt(s, facts, inner)),
         }
     }
 

@@ -28,7 +28,7 @@ pub fn plan_allocations(func: &PrimFunc) -> PrimFunc {
         let mut loops = vec![];
         home(&func, buffer, &func.body, &mut loops);
         let facts = parameter_facts(&func);
-        let body = func.body.clone();
+        let body = std::mem::replace(&mut func.body, Stmt::nop());
         func.body = place(&mut func, buffer, &body, &loops, facts);
     }
     func

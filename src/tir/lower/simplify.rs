@@ -10,16 +10,16 @@ use super::lower_blocks::seq;
 
 /// Simplifies every statement and expression of `func`.
 pub fn simplify(func: &PrimFunc) -> PrimFunc {
-    let mut func = func.clone();
-    let facts = parameter_facts(&func);
-    func.body = stmt(&func.body, &facts);
+    let mut simplified = func.without_body();
+    let facts = parameter_facts(func);
+    simplified.body = stmt(&func.body, &facts);
     let buffers: Vec<Buffer> = func.buffers.keys().collect();
     for buffer in buffers {
-        for extent in &mut func.buffers[buffer].shape {
+        for extent in &mut simplified.buffers[buffer].shape {
             *extent = facts.simplify(extent);
         }
     }
-    func
+    simplified
 }
 
 /// Extents of parameters are not negative: the packed entry refuses others.

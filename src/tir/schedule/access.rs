@@ -116,12 +116,8 @@ impl Accesses {
             }
             Stmt::If { .. } | Stmt::While { .. } | Stmt::Barrier(_) | Stmt::Seq(_) => {}
         }
-        for expr in stmt.exprs() {
-            self.reads(expr, iters);
-        }
-        for child in stmt.children() {
-            self.enter(child, iters, facts);
-        }
+        stmt.for_each_expr(&mut |expr| self.reads(expr, iters));
+        stmt.for_each_child(&mut |child| self.enter(child, iters, facts));
     }
 }
 

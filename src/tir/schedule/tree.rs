@@ -18,10 +18,15 @@ fn path<'a>(root: &'a Stmt, is: &dyn Fn(&Stmt) -> bool) -> Option<Vec<&'a Stmt>>
     if is(root) {
         return Some(vec![root]);
     }
-    root.children().into_iter().find_map(|child| {
-        let mut rest = path(child, is)?;
+    let mut found = None;
+    root.for_each_child(&mut |child| {
+        if found.is_none() {
+            found = path(child, is);
+        }
+    });
+    found.map(|mut rest| {
         rest.insert(0, root);
-        Some(rest)
+        rest
     })
 }
 
@@ -179,7 +184,9 @@ pub(super) fn labels(func: &PrimFunc) -> HashMap<Var, String> {
         }
     });
     let hint = |l: &For| &func.vars[l.var].name;
-    let shared = |l: &&&For| loops.iter().filter(|o| hint(o) == hint(l)).count() > 1;
+    let mut times: HashMap<&str, usize> = HashMap::new();
+    loops.iter().for_each(|l| *times.entry(hint(l)).or_default() += 1);
+    let shared = |l: &&&For| times[hint(l).as_str()] > 1;
     let mut seen: HashMap<String, usize> = HashMap::new();
     let label = |l: &&For| {
         let of = blocks(&l.body).first().map_or(String::new(), |b| format!(" of {}", b.name));
