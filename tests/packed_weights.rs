@@ -9,12 +9,14 @@ use reflex::{Array, Engine, Feed, Level, Mode, Program};
 use reflex_onnx::proto::*;
 
 /// The extents of weights.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Extents {
     depth: i64,
     columns: i64,
     bits: i64,
     block: i64,
+    /// The `accuracy_level`.
+    level: i64,
 }
 
 impl Extents {
@@ -54,7 +56,13 @@ fn model(e: Extents, constant: bool) -> Vec<u8> {
         r#type: attribute_type::INT,
         ..AttributeProto::default()
     };
-    let sizes = [("K", e.depth), ("N", e.columns), ("bits", e.bits), ("block_size", e.block)];
+    let sizes = [
+        ("K", e.depth),
+        ("N", e.columns),
+        ("bits", e.bits),
+        ("block_size", e.block),
+        ("accuracy_level", e.level),
+    ];
     let product = NodeProto {
         input: ["a", "b", "s", "z"].map(String::from).to_vec(),
         output: vec!["p".into()],
@@ -135,8 +143,8 @@ fn answer(program: &Program, e: Extents, rows: i64, constant: bool) -> Vec<u32> 
 #[test]
 fn all_code_generators_and_levels_agree() {
     let folder = tempfile::tempdir().expect("a folder");
-    for bits in [2, 4, 8] {
-        let e = Extents { depth: 96, columns: 40, bits, block: 32 };
+    for (bits, level) in [2, 4, 8].into_iter().flat_map(|bits| [(bits, 0), (bits, 4)]) {
+        let e = Extents { depth: 96, columns: 40, bits, block: 32, level };
         let (packed, plain) = (folder.path().join("packed.onnx"), folder.path().join("plain.onnx"));
         std::fs::write(&packed, model(e, true)).expect("writable");
         std::fs::write(&plain, model(e, false)).expect("writable");
@@ -145,12 +153,12 @@ fn all_code_generators_and_levels_agree() {
         // One row, some rows, and rows for several tiles.
         let rows = [1, 3, 8, 40];
         let expected = rows.map(|m| answer(&operators, e, m, false));
-        let levels = [Level::V3, Level::V4].into_iter().filter(|level| level.runs_on_host());
-        for level in levels.map(Some).chain([None]) {
+        let cpus = [Level::V3, Level::V4].into_iter().filter(|level| level.runs_on_host());
+        for cpu in cpus.map(Some).chain([None]) {
             for kernels in ["cranelift", "llvm"] {
-                let program = load(&packed, kernels, level, &cache);
+                let program = load(&packed, kernels, cpu, &cache);
                 let got = rows.map(|m| answer(&program, e, m, true));
-                assert!(got == expected, "{bits} bits, {kernels}, {level:?}");
+                assert!(got == expected, "{e:?}, {kernels}, {cpu:?}");
             }
         }
     }
@@ -160,7 +168,7 @@ fn all_code_generators_and_levels_agree() {
 fn an_artifact_is_as_large_as_its_codes() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("model.onnx");
-    let e = Extents { depth: 1024, columns: 1024, bits: 4, block: 32 };
+    let e = Extents { depth: 1024, columns: 1024, bits: 4, block: 32, level: 0 };
     std::fs::write(&path, model(e, true)).expect("writable");
     let program = load(&path, "cranelift", Some(Level::V3), &folder.path().join("cache"));
     let saved = folder.path().join("model.so");

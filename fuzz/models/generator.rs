@@ -171,8 +171,15 @@ impl<'g, 'a> Generator<'g, 'a> {
                 let codes = self.constant(data_type::UINT8, &[WIDTH, 1, 8], bytes);
                 let scales =
                     self.constant(data_type::FLOAT, &[WIDTH], scale.repeat(WIDTH as usize));
-                let sizes = [("K", WIDTH), ("N", WIDTH), ("bits", 4), ("block_size", 16)]
-                    .map(|(k, v)| int(k, v));
+                let level = *self.u.choose(&[0, 4])?;
+                let sizes = [
+                    ("K", WIDTH),
+                    ("N", WIDTH),
+                    ("bits", 4),
+                    ("block_size", 16),
+                    ("accuracy_level", level),
+                ]
+                .map(|(k, v)| int(k, v));
                 let product = self.one("MatMulNBits", &[&x, &codes, &scales], sizes.to_vec());
                 self.smaller(&product, 1.0 / 16.0);
             }

@@ -13,6 +13,7 @@ mod func;
 mod index;
 mod linear;
 mod movement;
+mod nbits;
 mod op;
 mod packed;
 mod pool;

@@ -125,6 +125,7 @@ impl<'a> Inference<'a> {
             Op::Scan { axis, .. } => self.scan(*axis),
             Op::MatMul => self.matmul(same_number),
             Op::MatMulInteger => self.matmul(sum_of_bytes),
+            Op::MatMulNBits(codes) => self.matmul_nbits(*codes),
             Op::Conv(conv) => self.conv(conv, same_number),
             Op::ConvInteger(conv) => self.conv(conv, sum_of_bytes),
             Op::ConvTranspose { conv, output_padding } => self.conv_transpose(conv, output_padding),

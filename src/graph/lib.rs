@@ -83,7 +83,7 @@ pub use ir::{
 };
 pub use literal::Literal;
 pub use op::{
-    ArgReduceKind, Binary, ConvAttrs, GatherKind, Op, OutOfRange, PadMode, PoolAttrs, PoolKind,
-    ReduceKind, ResizeAttrs, ResizeCoord, ResizeMode, ResizeNearest, RnnActivation, RnnAttrs,
-    RnnCell, RnnDir, ScanKind, ScatterKind, ScatterReduce, Unary,
+    ArgReduceKind, Binary, ConvAttrs, GatherKind, NBits, Op, OutOfRange, PadMode, PoolAttrs,
+    PoolKind, ReduceKind, ResizeAttrs, ResizeCoord, ResizeMode, ResizeNearest, RnnActivation,
+    RnnAttrs, RnnCell, RnnDir, ScanKind, ScatterKind, ScatterReduce, Unary,
 };

@@ -78,6 +78,11 @@ pub enum Op {
     MatMul,
     /// [`Op::MatMul`] of 8-bit integers, each operand uint8 or int8, in int32 that wraps: `(a, b)`.
     MatMulInteger,
+    /// `(x, codes, scales, zeros?)`: x `[.., k]` of float32 by weights of codes (ONNX Runtime's
+    /// `MatMulNBits` with an `accuracy_level` of 4). Every block of x is rounded to int8 by the scale
+    /// that makes its greatest magnitude 127; its products with codes less their zero point are summed
+    /// in int32, and the sums of blocks, scaled, in float32 in order.
+    MatMulNBits(NBits),
     /// [`Op::Conv`] of 8-bit integers, each operand uint8 or int8, in int32 that wraps: `(x, w)`.
     ConvInteger(ConvAttrs),
     /// `(x, w, bias?)`: x `[n, c, spatial...]`, w `[o, c / groups, kernel...]`.
@@ -212,6 +217,7 @@ impl Op {
             | Op::Gather { .. } => (2, 2),
             Op::LayerNorm { .. } | Op::Conv(_) | Op::ConvTranspose { .. } => (2, 3),
             Op::Where | Op::Scatter { .. } => (3, 3),
+            Op::MatMulNBits(_) => (3, 4),
             Op::Rnn(_) => (3, 6),
             Op::Concat { .. } => (1, usize::MAX),
             Op::Registered(op) => (op.operands.len(), op.operands.len()),
@@ -469,6 +475,49 @@ pub struct ResizeAttrs {
     pub shape: Vec<Expr>,
     /// Output size over input size per axis as the model gave it, where it did; else derived.
     pub scales: Option<Vec<f64>>,
+}
+
+/// Weights of codes: codes uint8 `[n, blocks, block * bits / 8]`, the lowest bits first, scales float32
+/// `[n, blocks]`, and zero points uint8 `[n, blocks]`, which are the middle code where there are none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NBits {
+    /// Bits of a code: 2, 4 or 8.
+    pub bits: i64,
+    /// Codes of a block: a multiple of those in 32 bits, [`NBits::MAX_BLOCK`] at most. Those behind the
+    /// last element of a column stand for nothing.
+    pub block: i64,
+}
+
+impl NBits {
+    /// Blocks so long that no sum leaves int32.
+    pub const MAX_BLOCK: i64 = 1 << 15;
+
+    /// Bytes of the codes of a block.
+    pub fn bytes(self) -> i64 {
+        self.block * self.bits / 8
+    }
+
+    /// Words of 32 bits in a block.
+    pub fn words(self) -> i64 {
+        self.block * self.bits / 32
+    }
+
+    /// Groups of four codes in a word.
+    pub fn groups(self) -> i64 {
+        8 / self.bits
+    }
+
+    /// The zero point of blocks that are given none.
+    pub fn middle(self) -> i64 {
+        1 << (self.bits - 1)
+    }
+
+    /// Whether there are such codes, in such blocks.
+    pub fn is_valid(self) -> bool {
+        matches!(self.bits, 2 | 4 | 8)
+            && (1..=Self::MAX_BLOCK).contains(&self.block)
+            && self.block * self.bits % 32 == 0
+    }
 }
 
 /// Recurrent cells.

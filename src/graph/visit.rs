@@ -52,6 +52,7 @@ macro_rules! op_dims {
             | Op::Scan { .. }
             | Op::MatMul
             | Op::MatMulInteger
+            | Op::MatMulNBits(_)
             | Op::ConvInteger(_)
             | Op::Conv(_)
             | Op::ConvTranspose { .. }

@@ -339,6 +339,7 @@ fn cheap(op: &Op) -> bool {
         op,
         Op::MatMul
             | Op::MatMulInteger
+            | Op::MatMulNBits(_)
             | Op::ConvInteger(_)
             | Op::Conv(_)
             | Op::ConvTranspose { .. }

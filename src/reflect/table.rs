@@ -189,6 +189,7 @@ pub(crate) const EXTERNAL: &[(Intrin, &str)] = &[
     (Intrin::DotI8 { a: Sign::Signed, b: Sign::Unsigned }, "dot_s8u8"),
     (Intrin::DotI8 { a: Sign::Signed, b: Sign::Signed }, "dot_s8s8"),
     (Intrin::Pack4x8, "pack_4x8"),
+    (Intrin::Prefetch, "prefetch"),
     (Intrin::Abs, "abs"),
 ];
 

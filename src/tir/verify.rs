@@ -483,7 +483,7 @@ fn signature(op: Intrin) -> Signature {
         Intrin::DotI8 { .. } => of(3, Domain::Integer, Returns::Operand),
         Intrin::Pack4x8 => of(4, Domain::Integer, Returns::Operand),
         Intrin::Pow => of(2, Domain::Float, Returns::Operand),
-        Intrin::Abs => of(1, Domain::Any, Returns::Operand),
+        Intrin::Abs | Intrin::Prefetch => of(1, Domain::Any, Returns::Operand),
         Intrin::IsNan | Intrin::IsInf => of(1, Domain::Float, Returns::Bool),
         Intrin::Reinterpret => of(1, Domain::Any, Returns::SameWidth),
         Intrin::Shl | Intrin::Shr | Intrin::BitAnd | Intrin::BitOr | Intrin::BitXor => {

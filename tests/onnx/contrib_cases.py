@@ -539,11 +539,26 @@ def packed_blocks():
              K=48, N=n, block_size=16, quant_type=kind)
 
 
+def int8_activations():
+    """Products whose activations may be rounded to 8 bits."""
+    for bits, n, k, block in [(4, 40, 64, 32), (4, 17, 72, 16), (4, 64, 256, 128), (8, 40, 64, 32)]:
+        kb = (k + block - 1) // block
+        base = [("B", u8(n, kb, block * bits // 8)), ("S", f32(n, kb, scale=0.1))]
+        zero = ("Z", u8(n, (kb * bits + 7) // 8))
+        sizes = dict(K=k, N=n, bits=bits, block_size=block, accuracy_level=4)
+        for rows in (1, 5, 50):
+            name, a = f"int8_nbits_{bits}_{k}_{rows}", ("a", f32(rows, k))
+            Case(name, "MatMulNBits", [a] + base, **sizes)
+            Case(f"{name}_zero", "MatMulNBits", [a] + base + [zero], **sizes)
+            Case(f"{name}_bias", "MatMulNBits", [a] + base + [zero, None, ("C", f32(n))], **sizes)
+
+
 def main():
     out = sys.argv[1]
     shutil.rmtree(out, ignore_errors=True)
     for make in (activations, norms, embeddings, rotary, products, blocks, multi_head, merged,
-                 group_query, qlinear, quantised_products, quantised_lstm, twins, halves, packed_blocks):
+                 group_query, qlinear, quantised_products, quantised_lstm, twins, halves, packed_blocks,
+                 int8_activations):
         make()
     failed = 0
     for case in CASES:

@@ -19,6 +19,8 @@ impl Emitter<'_, '_, '_> {
             Intrin::BitNot => Ok(self.b.ins().bnot(args[0])),
             Intrin::DotI8 { a, b } => Ok(self.dot_i8([a, b], args)),
             Intrin::Pack4x8 => Ok(self.pack(args)),
+            // Cranelift has no instruction for it.
+            Intrin::Prefetch => Ok(args[0]),
             Intrin::PairBf16 if dtype == DType::BF16 => Ok(self.pair(args)),
             _ if dtype.is_float() => self.float_call(op, args, dtype),
             _ => self.int_call(op, args, dtype),
@@ -97,6 +99,7 @@ impl Emitter<'_, '_, '_> {
             | Intrin::PairBf16
             | Intrin::DotI8 { .. }
             | Intrin::Pack4x8
+            | Intrin::Prefetch
             | Intrin::Shl
             | Intrin::Shr
             | Intrin::BitAnd

@@ -200,6 +200,7 @@ impl Analysis<'_> {
             | Intrin::BitXor
             | Intrin::BitNot
             | Intrin::PairBf16
+            | Intrin::Prefetch
             | Intrin::DotI8 { .. } => self.values(args),
             Intrin::Exp
             | Intrin::Log

@@ -55,6 +55,9 @@ impl<'c> Emitter<'_, 'c> {
                 {
                     return Ok(words);
                 }
+                if *op == Intrin::Prefetch {
+                    self.prefetch(&args[0])?;
+                }
                 let values = args.iter().map(|a| self.expr(a)).collect::<Result<Vec<_>>>()?;
                 let operands = self.same_shape(&values)?;
                 Ok(LaneValue::of(self.call(*op, &operands, args[0].dtype())?))

@@ -17,6 +17,7 @@ mod int8_dot;
 pub mod int8_instructions;
 pub mod ir;
 mod memory;
+mod prefetch;
 pub mod stmt;
 mod tile;
 pub mod value;
@@ -29,7 +30,7 @@ use inkwell::context::Context;
 use inkwell::module::Module;
 use inkwell::types::{BasicType, BasicTypeEnum};
 use inkwell::values::{FunctionValue, PointerValue, VectorValue};
-use reflex_tir::{Buffer, DType, PrimFunc, Var};
+use reflex_tir::{Buffer, DType, Expr, PrimFunc, Var};
 
 use crate::emit::in_flight::{CopyWaits, InFlight};
 use crate::error::{CodegenError, Result};
@@ -81,6 +82,8 @@ pub struct Emitter<'a, 'c> {
     /// Memory that buffers share, and the number of their first element in it. Numbers in a sum of offsets are
     /// added up, and are part of the access.
     pub placed: HashMap<Buffer, (PointerValue<'c>, i64)>,
+    /// The block of instructions that asks for elements ahead, and what it has asked for.
+    pub prefetched: Option<(BasicBlock<'c>, Vec<Expr>)>,
     /// The vector loop around, if any.
     pub lanes: Option<VectorLoop<'c>>,
     /// Matrix registers by number, while some are allocated.
@@ -123,6 +126,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
             vars: HashMap::new(),
             buffers: HashMap::new(),
             placed: HashMap::new(),
+            prefetched: None,
             lanes: None,
             registers: HashMap::new(),
             workspaces: vec![],

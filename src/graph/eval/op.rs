@@ -5,7 +5,7 @@ use reflex_tir::{DType, Expr};
 use super::dim::{DimValues, eval_dim};
 use super::error::{EvalError, Result};
 use super::reduce::{Scan, Ties, TopKOrder};
-use super::{elementwise, index, linear, movement, pool, reduce, registered, resize, rnn};
+use super::{elementwise, index, linear, movement, nbits, pool, reduce, registered, resize, rnn};
 use crate::literal::Literal;
 use crate::op::Op;
 
@@ -40,6 +40,7 @@ pub fn eval_op(op: &Op, args: &[&Literal], dims: DimValues<'_>) -> Result<Vec<Li
             let [a, b] = wide(args)?;
             one(linear::matmul(&a, &b))
         }
+        Op::MatMulNBits(codes) => one(nbits::matmul_nbits(*codes, args)),
         Op::Conv(attrs) => one(linear::conv(attrs, args)),
         Op::ConvInteger(attrs) => {
             let [x, w] = wide(args)?;

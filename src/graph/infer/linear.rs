@@ -1,9 +1,9 @@
 //! Matrix multiplication, normalisation over trailing axes and recurrent layers.
 
-use reflex_tir::Expr;
+use reflex_tir::{DType, Expr};
 
 use super::{Inference, Inferred, at, axis_of, float, same_type};
-use crate::{RnnAttrs, RnnCell, RnnDir, TensorType};
+use crate::{NBits, RnnAttrs, RnnCell, RnnDir, TensorType, dims};
 
 impl Inference<'_> {
     /// Of the element type that `sum` gives for those of the operands.
@@ -30,6 +30,34 @@ impl Inference<'_> {
             shape.push(b.shape[rank_b - 1].clone());
         }
         Ok(vec![TensorType::new(dtype, shape)])
+    }
+
+    pub(super) fn matmul_nbits(&mut self, codes: NBits) -> Inferred {
+        let args = self.expect(3, 4)?;
+        let (x, bytes) = (args[0], args[1]);
+        if !codes.is_valid() {
+            return Err(format!("no codes of {} bits in blocks of {}", codes.bits, codes.block));
+        }
+        let types = [DType::F32, DType::U8, DType::F32, DType::U8];
+        if let Some((n, t)) = args.iter().enumerate().find(|(n, t)| t.dtype != types[*n]) {
+            return Err(format!("argument {n} is {}, not {}", t.dtype, types[n]));
+        }
+        let ranks = args.iter().skip(1).zip([3, 2, 2]).all(|(t, rank)| t.shape.len() == rank);
+        let (Some(depth), true) = (x.shape.last(), ranks) else {
+            return Err("needs rows, codes of rank 3, and scales and zero points of rank 2".into());
+        };
+        let blocks = dims::simplify(&depth.clone().ceildiv(codes.block));
+        self.require(1, 1, &blocks)?;
+        self.require(1, 2, &Expr::i64(codes.bytes()))?;
+        let columns = bytes.shape[0].clone();
+        for arg in 2..args.len() {
+            self.require(arg, 0, &columns)?;
+            self.require(arg, 1, &blocks)?;
+        }
+        let mut shape = x.shape.clone();
+        shape.pop();
+        shape.push(columns);
+        Ok(vec![TensorType::new(DType::F32, shape)])
     }
 
     pub(super) fn layer_norm(&mut self, axis: usize) -> Inferred {

@@ -10,8 +10,8 @@ use super::list::{floats, ints, tuple};
 use crate::registered_op::{AttrValue, RegisteredOp};
 use crate::script::op_names::ScriptName;
 use crate::{
-    Binary, ConvAttrs, GatherKind, Op, OutOfRange, PadMode, PoolAttrs, PoolKind, ResizeAttrs,
-    ResizeMode, RnnAttrs, RnnCell, ScatterKind, ScatterReduce, Unary, Value, dims,
+    Binary, ConvAttrs, GatherKind, NBits, Op, OutOfRange, PadMode, PoolAttrs, PoolKind,
+    ResizeAttrs, ResizeMode, RnnAttrs, RnnCell, ScatterKind, ScatterReduce, Unary, Value, dims,
 };
 
 /// Layout names by number of spatial axes, as Relax gives them.
@@ -51,6 +51,9 @@ impl FuncPrinter<'_, '_> {
             }
             Op::MatMul => format!("R.matmul({all}, out_dtype=None)"),
             Op::MatMulInteger => format!("R.matmul({all}, out_dtype=\"int32\")"),
+            Op::MatMulNBits(NBits { bits, block }) => {
+                format!("R.reflex.matmul_nbits({all}, bits={bits}, block={block})")
+            }
             Op::Conv(attrs) => conv(attrs, &x),
             Op::ConvInteger(attrs) => {
                 let (geometry, groups) = (geometry(attrs), attrs.groups);

@@ -10,8 +10,8 @@ use super::ops::Ties;
 use super::parser::{FuncParser, ParsedValue};
 use super::source::Result;
 use crate::{
-    ArgReduceKind, ConvAttrs, Node, Op, PadMode, PoolAttrs, PoolKind, ResizeAttrs, ResizeCoord,
-    ResizeMode, ResizeNearest, RnnActivation, RnnAttrs, RnnCell, RnnDir, ScanKind,
+    ArgReduceKind, ConvAttrs, NBits, Node, Op, PadMode, PoolAttrs, PoolKind, ResizeAttrs,
+    ResizeCoord, ResizeMode, ResizeNearest, RnnActivation, RnnAttrs, RnnCell, RnnDir, ScanKind,
 };
 
 impl FuncParser<'_, '_> {
@@ -27,6 +27,16 @@ impl FuncParser<'_, '_> {
                 let x = self.value(args.need("x")?)?;
                 let dtype = args.dtype("dtype")?.unwrap_or(self.dtype_of(x));
                 self.emit1(at, Op::Bitcast(dtype), &[x])
+            }
+            "matmul_nbits" => {
+                let names = &["x", "codes", "scales", "zeros", "bits", "block"];
+                let args = Args::bind(self.source, call, names)?;
+                let mut operands = self.operands(&args, &["x", "codes", "scales"])?;
+                if let Some(zeros) = args.get("zeros") {
+                    operands.push(self.value(zeros)?);
+                }
+                let (bits, block) = (args.int("bits", 4)?, args.int("block", 32)?);
+                self.emit1(at, Op::MatMulNBits(NBits { bits, block }), &operands)
             }
             "conv" | "conv_integer" | "conv_transpose" => self.reflex_conv(name, call),
             "max_pool" | "avg_pool" | "lp_pool" => self.reflex_pool(name, call),

@@ -112,7 +112,15 @@ struct GroupKernel {
     /// The name that it would like.
     name: String,
     /// Constants that it reads in packed form.
-    packed: Vec<(Value, Packing)>,
+    packed: Vec<PackedOperand>,
+}
+
+/// Constants that one operand of a kernel is made of.
+struct PackedOperand {
+    value: Value,
+    /// Other constants that the packed form holds.
+    held: Vec<Value>,
+    packing: Packing,
 }
 
 struct FusePass {
@@ -207,7 +215,10 @@ impl FusePass {
                 Some(codes) => vec![codes],
                 None => self.packings(func, consts, op, args, &all_args, sums),
             };
-            packed.extend(packings.iter().map(|p| (args[p.operand], p.clone())));
+            packed.extend(packings.iter().map(|p| {
+                let held = p.holds.iter().map(|n| args[*n]).collect();
+                PackedOperand { value: args[p.operand], held, packing: p.clone() }
+            }));
             let (outputs, source) = (&binding.outputs[..], binding.source.as_str());
             // Without packed weights the sums stay plain; that is right in any layout.
             let sums = sums.filter(|_| !packings.is_empty());
@@ -229,8 +240,9 @@ impl FusePass {
     ) -> Result<Vec<Binding>, LowerError> {
         let mut bindings = vec![];
         let mut packed_values = HashMap::new();
-        for (value, packing) in &group.packed {
-            let constant = self.pack(module, consts[value], packing)?;
+        for PackedOperand { value, held, packing } in &group.packed {
+            let held: Vec<Const> = held.iter().map(|v| consts[v]).collect();
+            let constant = self.pack(module, consts[value], &held, packing)?;
             let ty =
                 TensorType::new(packing.dtype(func.tensor(*value).dtype), packing.packed_shape());
             let name = format!("{}_packed", func.values[*value].name);
@@ -243,7 +255,8 @@ impl FusePass {
             packed_values.insert(*value, fresh);
         }
         // The packed form replaces the original: both would be in memory otherwise.
-        for value in packed_values.keys().filter(|v| self.read_once.contains(v)) {
+        let replaced = group.packed.iter().flat_map(|p| p.held.iter().chain([&p.value]));
+        for value in replaced.filter(|v| self.read_once.contains(v)) {
             release(module, consts[value]);
         }
         bindings.push(self.call(module, group.kernel, group.name, root, &packed_values));
@@ -310,14 +323,18 @@ impl FusePass {
         &mut self,
         module: &mut Module,
         constant: Const,
+        held: &[Const],
         packing: &Packing,
     ) -> Result<Const, LowerError> {
         let elements = packing.elements;
-        let key = (constant, format!("{:?} {} {elements:?}", packing.matrix, packing.width));
+        let key = format!("{:?} {} {elements:?} {held:?}", packing.matrix, packing.width);
+        let key = (constant, key);
         if let Some(found) = self.packed.get(&key) {
             return Ok(*found);
         }
-        let literal: Literal = pack(packing, &module.consts[constant])
+        let parts: Vec<Literal> =
+            [&[constant][..], held].concat().iter().map(|c| module.consts[*c].clone()).collect();
+        let literal: Literal = pack(packing, &parts)
             .ok_or_else(|| LowerError::internal("a weight does not fit its packing"))?;
         module.consts[constant].release();
         let new = module.add_const(literal);

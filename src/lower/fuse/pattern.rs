@@ -38,7 +38,9 @@ pub fn pattern(op: &Op) -> OpPattern {
         Op::Gather { .. } => OpPattern::Injective,
         Op::Concat { .. } => OpPattern::Concat,
         Op::Reduce { .. } => OpPattern::Reduce,
-        Op::MatMul | Op::MatMulInteger | Op::Conv(_) | Op::ConvInteger(_) => OpPattern::Anchor,
+        Op::MatMul | Op::MatMulInteger | Op::MatMulNBits(_) | Op::Conv(_) | Op::ConvInteger(_) => {
+            OpPattern::Anchor
+        }
         Op::Reshape(_) => OpPattern::View,
         Op::Pad { .. }
         | Op::ArgReduce { .. }

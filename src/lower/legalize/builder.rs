@@ -81,6 +81,8 @@ pub type ReadOperand = Box<dyn Fn(&FuncBuilder, &[Expr]) -> Expr>;
 pub enum OperandSource {
     Buffer(Buffer, Option<Packing>),
     Immediate(Expr),
+    /// In the packed form of another one, through which it is read.
+    Held,
 }
 
 impl<'a> OpBuilder<'a> {
@@ -102,8 +104,10 @@ impl<'a> OpBuilder<'a> {
         cx.bind_symbols(operands, &immediates, outs, dims);
         for (n, (operand, value)) in operands.iter().zip(immediates).enumerate() {
             let ty = cx.localized(operand.ty);
+            let held = operands.iter().filter_map(|o| o.packing).any(|p| p.holds.contains(&n));
             let source = match (value, operand.packing) {
                 (Some(value), _) => OperandSource::Immediate(value),
+                (None, _) if held => OperandSource::Held,
                 (None, packing) => {
                     cx.inputs.push(n);
                     let shape = packing.map_or_else(|| ty.shape.clone(), Packing::packed_shape);
@@ -191,8 +195,8 @@ impl<'a> OpBuilder<'a> {
     pub fn buffer(&self, n: usize) -> Buffer {
         match &self.operands[n] {
             OperandSource::Buffer(b, _) => *b,
-            OperandSource::Immediate(_) => {
-                unreachable!("only elementwise operands become immediates")
+            OperandSource::Immediate(_) | OperandSource::Held => {
+                unreachable!("only elementwise operands become immediates, and none holds them")
             }
         }
     }
@@ -204,7 +208,9 @@ impl<'a> OpBuilder<'a> {
                 MatrixView::Winograd(tile) => Some(tile),
                 MatrixView::KByN | MatrixView::NByK | MatrixView::NByRest => None,
             },
-            OperandSource::Buffer(_, None) | OperandSource::Immediate(_) => None,
+            OperandSource::Buffer(_, None) | OperandSource::Immediate(_) | OperandSource::Held => {
+                None
+            }
         }
     }
 
@@ -222,6 +228,7 @@ pub fn at(f: &FuncBuilder, source: &OperandSource, index: &[Expr]) -> Expr {
         OperandSource::Buffer(b, None) => f.at(*b, index),
         OperandSource::Buffer(b, Some(packing)) => packing.element(f, *b, index),
         OperandSource::Immediate(value) => value.clone(),
+        OperandSource::Held => unreachable!("it is read through the operand that holds it"),
     }
 }
 

@@ -23,6 +23,7 @@ mod conv;
 mod elementwise;
 mod index;
 mod matmul;
+mod nbits;
 mod pool;
 mod reduce;
 mod registered;
@@ -71,6 +72,7 @@ pub fn legalize(
         }
         Op::MatMul => matmul::matmul(&mut cx)?,
         Op::MatMulInteger => matmul::matmul_integer(&mut cx)?,
+        Op::MatMulNBits(attrs) => nbits::matmul_nbits(&mut cx, *attrs)?,
         Op::ConvInteger(attrs) => conv::conv_integer(&mut cx, attrs)?,
         Op::Conv(attrs) => match cx.winograd_tile(1) {
             Some(tile) => winograd::conv(&mut cx, attrs, tile),

@@ -12,9 +12,14 @@
 //! An element is `(code - zero point) * scale` in float32, or `table[code] * scale`, as the operators
 //! of the graph compute it, rounded to the type of the constant.
 //!
+//! Where activations are rounded to int8, codes are multiplied as integers, four at a time: byte `t` of a
+//! word holds the codes `t`, `4 + t`, .., so that shifting and masking a word gives four neighbours.
+//!
 //! Decision: docs/decisions/0076-packed-weights.md
 
-use reflex_graph::{BlockQuantized, CodeMeaning, DepthAxis, Literal};
+use std::sync::Arc;
+
+use reflex_graph::{BlockQuantized, CodeMeaning, DepthAxis, Literal, NBits};
 use reflex_tir::{CmpOp, DType, Expr, Intrin};
 use reflex_vm::executable::AlignedBytes;
 
@@ -36,8 +41,19 @@ pub struct BlockCodes {
     pub block: i64,
     /// The type that elements are rounded to.
     pub rounded: DType,
+    /// The order of the codes in a word.
+    pub order: CodeOrder,
     /// The number that a code stands for.
     meaning: Meaning,
+}
+
+/// The order of the codes in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CodeOrder {
+    /// One after the other, the first one lowest.
+    InTurn,
+    /// Neighbours in neighbouring bytes.
+    ByBytes,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +74,7 @@ pub struct CodeIndex {
     pub block: Expr,
     /// The word of codes in it.
     pub word: Expr,
-    /// The code in the word.
+    /// The code in the word; of codes by bytes, four neighbours.
     pub code: Expr,
 }
 
@@ -68,7 +84,8 @@ impl BlockCodes {
         let (matrix, axis) = literal.as_block_quantized()?;
         let (bits, block) = (matrix.bits as i64, matrix.block as i64);
         let meaning = Meaning::ZeroNumbers;
-        let mut codes = BlockCodes { bits, block, rounded: matrix.dtype, meaning };
+        let order = CodeOrder::InTurn;
+        let mut codes = BlockCodes { bits, block, rounded: matrix.dtype, order, meaning };
         codes.meaning = match &matrix.meaning {
             CodeMeaning::Centred(zero) => Meaning::Centred(zero.to_bits()),
             CodeMeaning::CentredByBlock(zeros) if zeros.iter().all(|z| codes.is_code(*z)) => {
@@ -79,6 +96,16 @@ impl BlockCodes {
         };
         let whole = (block * bits) % WORD == 0 && axis == DepthAxis::First;
         whole.then_some(codes)
+    }
+
+    /// The same codes for products of integers; `None` where a zero point is no code.
+    pub fn by_bytes(self) -> Option<BlockCodes> {
+        let whole = match self.meaning {
+            Meaning::Centred(zero) => self.is_code(f32::from_bits(zero)),
+            Meaning::ZeroCodes => true,
+            Meaning::ZeroNumbers | Meaning::Table(_) => false,
+        };
+        whole.then_some(BlockCodes { order: CodeOrder::ByBytes, ..self })
     }
 
     /// Codes in a word.
@@ -117,9 +144,42 @@ impl BlockCodes {
         self.numbers() + self.words()
     }
 
+    /// Four neighbours of a word whose codes are by bytes, each in a byte; the word's first four are
+    /// `group` 0.
+    pub fn neighbours(&self, k: i64, at: &CodeIndex, line: &dyn Fn(Expr) -> Expr) -> Expr {
+        let word = line(self.first_line(k, &at.block) + self.numbers() + at.word.clone());
+        if self.bits == 8 {
+            return word;
+        }
+        let mask = Expr::int(((1i64 << self.bits) - 1) * 0x0101_0101, DType::U32);
+        Expr::call(Intrin::BitAnd, vec![self.shifted(word, &at.code), mask])
+    }
+
+    /// The scale of a block.
+    pub fn scale(&self, k: i64, block: &Expr, line: &dyn Fn(Expr) -> Expr) -> Expr {
+        line(self.first_line(k, block)).reinterpret(DType::F32)
+    }
+
+    /// The zero point of a block as int32.
+    pub fn zero(&self, block: &Expr, line: &dyn Fn(Expr) -> Expr) -> Expr {
+        match &self.meaning {
+            Meaning::Centred(zero) => Expr::int(f32::from_bits(*zero) as i64, DType::I32),
+            _ => {
+                let word = line(block.clone().floordiv(self.per_word()));
+                let word = self.shifted(word, &block.clone().floormod(self.per_word()));
+                let mask = Expr::int((1i64 << self.bits) - 1, DType::U32);
+                Expr::call(Intrin::BitAnd, vec![word, mask]).reinterpret(DType::I32)
+            }
+        }
+    }
+
+    fn first_line(&self, k: i64, block: &Expr) -> Expr {
+        block.clone() * self.lines_of_block() + self.zero_lines(k)
+    }
+
     /// An element of a column of `k` elements; `line` reads a word of it.
     pub fn element(&self, k: i64, at: &CodeIndex, line: &dyn Fn(Expr) -> Expr) -> Expr {
-        let first = at.block.clone() * self.lines_of_block() + self.zero_lines(k);
+        let first = self.first_line(k, &at.block);
         let number = |n: i64| line(first.clone() + n).reinterpret(DType::F32);
         let word = line(first.clone() + self.numbers() + at.word.clone());
         let value = match &self.meaning {
@@ -178,6 +238,17 @@ impl BlockCodes {
         code.reinterpret(DType::I32).cast(DType::F32)
     }
 
+    /// A word of codes in turn, in this order.
+    fn in_order(&self, word: u32) -> u32 {
+        if self.order == CodeOrder::InTurn || self.bits == 8 {
+            return word;
+        }
+        let (bits, mask) = (self.bits as u32, (1u32 << self.bits) - 1);
+        let code = |n: u32| (word >> (n * bits)) & mask;
+        let places = (0..32 / bits).map(|n| code(n) << (n % 4 * 8 + n / 4 * bits));
+        places.fold(0, |word, code| word | code)
+    }
+
     fn shifted(&self, word: Expr, code: &Expr) -> Expr {
         let by = code.clone() * self.bits;
         match by.as_int() {
@@ -203,6 +274,27 @@ impl BlockCodes {
 
 fn float(bits: u32) -> Expr {
     Expr::float(f64::from(f32::from_bits(bits)), DType::F32)
+}
+
+/// The matrix whose codes, scales and zero points are constants of their own; `None` where they do not
+/// fit. The zero points are the middle code where there are none.
+pub fn joined(attrs: NBits, depth: i64, parts: &[Literal]) -> Option<Literal> {
+    let [codes, scales, zeros @ ..] = parts else { return None };
+    let &[columns, _, _] = codes.shape() else { return None };
+    let [bits, block, depth, columns] =
+        [attrs.bits, attrs.block, depth, columns].map(|n| usize::try_from(n).ok());
+    let (bits, block, depth, columns) = (bits?, block?, depth?, columns?);
+    let scales = scales.bytes().as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+    let meaning = match zeros.first().map(Literal::bytes) {
+        None => CodeMeaning::Centred(attrs.middle() as f32),
+        Some([first, rest @ ..]) if rest.iter().all(|zero| zero == first) => {
+            CodeMeaning::Centred(f32::from(*first))
+        }
+        Some(zeros) => CodeMeaning::CentredByBlock(zeros.iter().map(|z| f32::from(*z)).collect()),
+    };
+    let (dtype, codes) = (DType::F32, codes.clone());
+    let matrix = BlockQuantized { dtype, columns, depth, bits, block, codes, scales, meaning };
+    Literal::block_quantized(Arc::new(matrix), DepthAxis::First)
 }
 
 /// The bytes of the packed form of a matrix of codes, in panels of so many columns.
@@ -256,7 +348,7 @@ fn pack_column(
         let bytes = &from[(column * blocks + block) * row..][..row];
         // The lowest bits are first in both forms.
         for (n, word) in bytes.as_chunks::<4>().0.iter().enumerate() {
-            set(line + numbers + n, u32::from_le_bytes(*word));
+            set(line + numbers + n, codes.in_order(u32::from_le_bytes(*word)));
         }
     }
 }

@@ -4,7 +4,7 @@ use reflex_graph::{ConvAttrs, Literal, Op, TensorType};
 use reflex_tir::{DType, Expr};
 
 use crate::layout::{LAYOUT_LANES, conv_panel_rows, panel_width};
-use crate::packing::blocks::BlockCodes;
+use crate::packing::blocks::{BlockCodes, joined};
 use crate::packing::panels::{MatrixView, PackedElements, Packing, PanelRole};
 use crate::precision::Precision;
 use crate::winograd::{winograd_phases_tile, winograd_tile};
@@ -66,18 +66,28 @@ pub fn packings(
     }
 }
 
-/// The packing of the right operand of a matmul that is a constant of codes, which stay codes.
+/// The packing of the right operand of a matmul that is a constant of codes, which stay codes; that of
+/// codes, scales and zero points that are operands of their own holds them all.
 pub fn block_packing(
     op: &Op,
     types: &[TensorType],
     constant: &dyn Fn(usize) -> Option<Literal>,
     precision: Precision,
 ) -> Option<Packing> {
-    if !matches!(op, Op::MatMul) || precision == Precision::Bf16 || types[0].shape.is_empty() {
+    let (value, holds) = match op {
+        Op::MatMul if precision != Precision::Bf16 => (constant(1)?, vec![]),
+        Op::MatMulNBits(attrs) => {
+            let parts: Option<Vec<Literal>> = (1..types.len()).map(constant).collect();
+            let depth = types[0].shape.last()?.as_int()?;
+            (joined(*attrs, depth, &parts?)?, (2..types.len()).collect())
+        }
+        _ => return None,
+    };
+    if types[0].shape.is_empty() {
         return None;
     }
-    let value = constant(1)?;
     let codes = BlockCodes::of(&value)?;
+    let codes = if holds.is_empty() { codes } else { codes.by_bytes()? };
     let (shape, matrix) = (value.shape().to_vec(), MatrixView::KByN);
     let (_, k, n) = matrix.extents(&shape)?;
     let (width, role) = (panel_width(n), PanelRole::Columns);
@@ -89,6 +99,7 @@ pub fn block_packing(
         matrix,
         role,
         elements,
+        holds,
     })
 }
 
@@ -176,7 +187,8 @@ fn packing(
     }
     let (_, _, n) = matrix.extents(&shape)?;
     let elements = PackedElements::AsStored;
-    Some(Packing { operand, width: width(n), shape, matrix, role: PanelRole::Columns, elements })
+    let (role, holds) = (PanelRole::Columns, vec![]);
+    Some(Packing { operand, width: width(n), shape, matrix, role, elements, holds })
 }
 
 /// Positions per feature map of a convolution's result, where known.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use reflex_graph::Literal;
+use reflex_graph::{Literal, NBits};
 use reflex_tir::{DType, Expr};
 use reflex_vm::executable::AlignedBytes;
 
@@ -13,8 +13,17 @@ use crate::packing::{blocks, vnni, winograd};
 /// Panels of so many bytes are worth a system call that frees the memory of their source.
 const LARGE: usize = 64 << 10;
 
-/// The packed form of a constant; `None` when it is not the tensor the packing is for.
-pub fn pack(packing: &Packing, value: &Literal) -> Option<Literal> {
+/// The packed form of a constant, and of those that it [holds](Packing::holds) as well; `None` when they
+/// are not the tensors the packing is for.
+pub fn pack(packing: &Packing, parts: &[Literal]) -> Option<Literal> {
+    let value = match (packing.elements, parts) {
+        (PackedElements::Blocks(codes), parts) if !packing.holds.is_empty() => {
+            let attrs = NBits { bits: codes.bits, block: codes.block };
+            &blocks::joined(attrs, packing.shape[0], parts)?
+        }
+        (_, [value]) => value,
+        _ => return None,
+    };
     if value.shape() != packing.shape {
         return None;
     }

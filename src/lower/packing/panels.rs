@@ -34,6 +34,8 @@ pub struct Packing {
     pub role: PanelRole,
     /// The elements of the packed form.
     pub elements: PackedElements,
+    /// Other operands that the packed form holds: scales and zero points of codes.
+    pub holds: Vec<usize>,
 }
 
 /// The elements of packed weights.
@@ -141,12 +143,14 @@ impl Packing {
         let PackedElements::Blocks(codes) = &self.elements else {
             unreachable!("only codes are addressed by block");
         };
-        let line = |line: Expr| {
-            let (panel, lane) =
-                (column.clone().floordiv(self.width), column.clone().floormod(self.width));
-            f.at(packed, &[panel, line, lane])
-        };
-        codes.element(self.shape[0], at, &line)
+        codes.element(self.shape[0], at, &|line| self.line(f, packed, column, line))
+    }
+
+    /// A line of a column of a packed buffer of codes.
+    pub fn line(&self, f: &FuncBuilder, packed: Buffer, column: &Expr, line: Expr) -> Expr {
+        let (panel, lane) =
+            (column.clone().floordiv(self.width), column.clone().floormod(self.width));
+        f.at(packed, &[panel, line, lane])
     }
 
     /// The packed index of an index of the operand's own shape, whose `k` (or channel) counts pairs

@@ -9,6 +9,7 @@ use crate::schedule::core::decision::Decision;
 use crate::schedule::core::epilogue::epilogue_of;
 use crate::schedule::core::nest::{Nest, Parallel};
 use crate::schedule::core::stage::{Item, touched_outside};
+use crate::schedule::gemm::block_sums::sum_over_blocks;
 use crate::schedule::rows::row_fusion::row_stages;
 
 /// The nests of `items`, in order.
@@ -39,6 +40,9 @@ pub fn emit_next(
     threads: Parallel,
     decisions: &mut Vec<Decision>,
 ) -> (Stmt, usize) {
+    if let Some(stmt) = over_blocks(nest, items, at, around, threads, decisions) {
+        return (stmt, 2);
+    }
     match items[at].clone() {
         Item::Opaque(stmt) => (stmt, 1),
         Item::Loop { var, extent, items: inner } => {
@@ -63,5 +67,31 @@ pub fn emit_next(
             }
         }
         Item::Stage(_) => row_stages(nest, items, at, around, threads, None, decisions),
+    }
+}
+
+/// The nest of two stages that are a sum over blocks, and the epilogue that it stores.
+fn over_blocks(
+    nest: &mut Nest<'_>,
+    items: &mut Vec<Item>,
+    at: usize,
+    around: &HashSet<Buffer>,
+    threads: Parallel,
+    decisions: &mut Vec<Decision>,
+) -> Option<Stmt> {
+    let stage = sum_over_blocks(nest, items, at)?;
+    let reader = epilogue_of(&nest.func, items, at + 1, around);
+    let epilogue = reader.and_then(|n| items[n].stage());
+    match contraction(nest, &stage, epilogue, threads, decisions) {
+        Ok(stmt) => {
+            if let Some(reader) = reader {
+                items.remove(reader);
+            }
+            Some(stmt)
+        }
+        Err(why) => {
+            nest.steps.push(format!("{}: not over blocks in registers: {why}", stage.name));
+            None
+        }
     }
 }

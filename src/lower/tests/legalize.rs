@@ -33,11 +33,11 @@ fn packed_weights_change_nothing() {
         let mut args = case.args.clone();
         for packing in &list {
             let weight = &case.args[packing.operand];
-            args[packing.operand] = pack(packing, weight).unwrap();
+            args[packing.operand] = pack(packing, std::slice::from_ref(weight)).unwrap();
             packed += 1;
             if let Some(transposed) = transposed_twice(weight) {
                 assert_eq!(
-                    pack(packing, &transposed).unwrap(),
+                    pack(packing, std::slice::from_ref(&transposed)).unwrap(),
                     args[packing.operand],
                     "{packing:?}"
                 );

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use common::{Case, assert_close, noise, run, target, tensor_type};
 use reflex_graph::builder::FuncBuilder;
 use reflex_graph::{
-    BlockQuantized, CodeMeaning, DepthAxis, FuncData, Literal, Module, Node, Op, TensorType, Unary,
+    BlockQuantized, CodeMeaning, DepthAxis, FuncData, Literal, Module, NBits, Node, Op, TensorType,
+    Unary,
 };
 use reflex_lower::packing::choose::block_packing;
 use reflex_lower::packing::pack::pack;
@@ -95,7 +96,7 @@ fn packed_codes_mean_what_their_floats_mean() {
         let want = case.expected();
         let plain = run(&case.legalized(&[]).func, &case.args, &want);
         let packing = packing(&case);
-        let packed = pack(&packing, &case.args[1]).expect("packs");
+        let packed = pack(&packing, &case.args[1..2]).expect("packs");
         let args = [case.args[0].clone(), packed];
         let kernel = case.legalized(&[packing]);
         assert_close(&case.name, &run(&kernel.func, &args, &want), &plain, 0.0);
@@ -106,6 +107,81 @@ fn packed_codes_mean_what_their_floats_mean() {
             let rules: Vec<_> = scheduled.decisions.iter().map(|d| d.rule).collect();
             assert_eq!(rules[0], "gemm", "{}: {scheduled}", case.name);
         }
+    }
+}
+
+/// Rows that are rounded to int8, times codes, scales and zero points.
+fn int8_cases() -> Vec<Case> {
+    let mut list = vec![];
+    let mut add = |shape: &[i64], [n, bits, block]: [i64; 3], zeros: bool| {
+        let codes = NBits { bits, block };
+        let blocks = (shape[shape.len() - 1] + block - 1) / block;
+        let whole = |shape: &[i64], below: i64, seed| {
+            let floats = noise(shape, seed);
+            let floats = floats.bytes().as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b));
+            let bytes = floats.map(|x| ((x + 1.0) / 2.0 * below as f32).floor() as u8);
+            let bytes = Arc::new(bytes.collect::<Vec<u8>>());
+            Literal::new(DType::U8, shape.to_vec(), bytes).unwrap()
+        };
+        let bytes = whole(&[n, blocks, codes.bytes()], 256, 1);
+        let mut args = vec![noise(shape, 9), bytes, noise(&[n, blocks], 5)];
+        if zeros {
+            args.push(whole(&[n, blocks], 1 << bits, 2));
+        }
+        let name = format!("{shape:?} x {n}, {bits} bits in {block}, zero points: {zeros}");
+        list.push(Case { name, op: Op::MatMulNBits(codes), args });
+    };
+    for zeros in [false, true] {
+        add(&[1, 64], [40, 4, 32], zeros);
+        add(&[7, 64], [40, 4, 32], zeros);
+        add(&[2, 13, 80], [17, 4, 16], zeros);
+        // The depth ends within a block.
+        add(&[3, 72], [64, 4, 32], zeros);
+        add(&[96], [70, 2, 16], zeros);
+        add(&[5, 96], [33, 2, 32], zeros);
+        add(&[1, 96], [70, 8, 16], zeros);
+        add(&[5, 96], [33, 8, 32], zeros);
+        // One block.
+        add(&[2, 32], [48, 4, 32], zeros);
+    }
+    list
+}
+
+#[test]
+fn packed_codes_times_int8_mean_what_the_operator_means() {
+    for case in int8_cases() {
+        let want = case.expected();
+        let plain = run(&case.legalized(&[]).func, &case.args, &want);
+        assert_close(&case.name, &plain, &want, 0.0);
+        let packing = packing(&case);
+        let packed = pack(&packing, &case.args[1..]).expect("packs");
+        let args = [case.args[0].clone(), packed];
+        let kernel = case.legalized(&[packing]);
+        assert_close(&case.name, &run(&kernel.func, &args, &want), &want, 0.0);
+        for bytes in [64, 32, 16] {
+            let scheduled = schedule_explained(&kernel.func, &target(bytes));
+            let got = run(&scheduled.func, &args, &want);
+            assert_close(&case.name, &got, &want, 0.0);
+            let text = scheduled.to_string();
+            let blocks = case.args[1].shape()[1];
+            let joined = text.contains("sums of blocks of 8-bit integers");
+            assert_eq!(joined, blocks > 1, "{}: {text}", case.name);
+        }
+    }
+}
+
+#[test]
+fn both_sums_of_a_block_stay_in_registers() {
+    let [case, ..] = &int8_cases()[..] else { unreachable!("there are cases") };
+    let kernel = case.legalized(&[packing(case)]);
+    let text = schedule_explained(&kernel.func, &target(64)).to_string();
+    let steps = "matmul: tile of 1 rows by 3 vectors of 16 lanes, depth over v_k0, v_k0, v_k1; \
+                 outer loops over (), columns inside; no threads; sums of blocks of 8-bit integers";
+    assert!(text.contains(steps), "{text}");
+    for step in
+        ["distribute_loops r, v, l of matmul_part over 2", "unroll_and_jam matmul_part r, v"]
+    {
+        assert!(text.contains(step), "{step}: {text}");
     }
 }
 

@@ -39,7 +39,8 @@ fn rounded(case: &Case, packed: bool) -> (Legalized, Vec<Literal>) {
     };
     let mut args = case.args.clone();
     for packing in &list {
-        args[packing.operand] = pack(packing, &case.args[packing.operand]).unwrap();
+        args[packing.operand] =
+            pack(packing, std::slice::from_ref(&case.args[packing.operand])).unwrap();
     }
     let kernel = case.legalized_in(&list, Precision::Bf16);
     let inputs = kernel.inputs.iter().map(|n| args[*n].clone()).collect();

@@ -55,7 +55,8 @@ fn schedules_of_packed_weights_keep_meaning() {
         for bytes in [64, 32, 16].into_iter().filter(|_| !list.is_empty()) {
             let mut args = case.args.clone();
             for packing in &list {
-                args[packing.operand] = pack(packing, &case.args[packing.operand]).unwrap();
+                args[packing.operand] =
+                    pack(packing, std::slice::from_ref(&case.args[packing.operand])).unwrap();
             }
             check(&case.name, &case.legalized(&list), &args, &case.expected(), &target(bytes));
         }

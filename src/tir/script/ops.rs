@@ -45,6 +45,7 @@ pub(super) const CALLS: &[(&str, Intrin)] = &[
     ("dot_s8u8", Intrin::DotI8 { a: Sign::Signed, b: Sign::Unsigned }),
     ("dot_s8s8", Intrin::DotI8 { a: Sign::Signed, b: Sign::Signed }),
     ("pack_4x8", Intrin::Pack4x8),
+    ("prefetch", Intrin::Prefetch),
 ];
 
 /// The name an intrinsic is printed by.

@@ -1,6 +1,6 @@
 //! Contractions: sums over products of two operands, recognised in a stage.
 
-use reflex_tir::{DType, Expr, ExprKind, Intrin, PrimFunc, Var};
+use reflex_tir::{Buffer, DType, Expr, ExprKind, Intrin, PrimFunc, Var};
 
 use crate::schedule::core::affine::{linear, mentions};
 use crate::schedule::core::decision::Refusal;
@@ -34,22 +34,24 @@ impl Contraction {
     /// Reads a stage without axes of extent 1.
     pub fn of(func: &PrimFunc, stage: &Stage) -> Result<Contraction, Refusal> {
         let ExprKind::Call {
-            op: op @ (Intrin::Fma | Intrin::DotBf16 | Intrin::DotI8 { .. }),
-            args,
+            op: step @ (Intrin::Fma | Intrin::DotBf16 | Intrin::DotI8 { .. }),
+            args: step_args,
             ..
         } = stage.value.kind()
         else {
             return Err(Refusal::NoContraction);
         };
+        let inner = inner_product(&stage.value);
+        let (op, args) = inner.as_ref().map_or((step, &step_args[..]), |p| (&p.op, &p.args[..]));
         let zero = |e: &Expr| {
             matches!(e.kind(), ExprKind::Float { bits: 0, .. } | ExprKind::Int { value: 0, .. })
         };
-        let sums = matches!(args[2].kind(), ExprKind::Load { buffer, indices, .. }
+        let sums = matches!(step_args[2].kind(), ExprKind::Load { buffer, indices, .. }
             if *buffer == stage.buffer && *indices == stage.indices);
         if !sums || !stage.init.as_ref().is_some_and(zero) || stage.reduce.is_empty() {
             return Err(Refusal::NoContraction);
         }
-        if func.buffers[stage.buffer].dtype != sum_type(*op) {
+        if func.buffers[stage.buffer].dtype != sum_type(*step) {
             return Err(Refusal::ElementType);
         }
         let vars = stage.spatial_vars();
@@ -86,7 +88,35 @@ impl Contraction {
     }
 }
 
-/// Whether elements are made of words that are loaded: codes, and the numbers of their block.
+/// The products of 8-bit integers whose sum over a block is a term of another sum.
+pub struct InnerProduct {
+    /// The whole expression.
+    pub expr: Expr,
+    /// [`Intrin::DotI8`].
+    pub op: Intrin,
+    /// Both operands, and the sum so far.
+    pub args: Vec<Expr>,
+    /// The sum so far.
+    pub sum: Buffer,
+}
+
+/// The inner product in the step of a sum: one of 8-bit integers, summed in a scalar.
+pub fn inner_product(step: &Expr) -> Option<InnerProduct> {
+    let mut found = None;
+    step.visit(&mut |e| {
+        if let ExprKind::Call { op: op @ Intrin::DotI8 { .. }, args, .. } = e.kind()
+            && let ExprKind::Load { buffer, indices, .. } = args[2].kind()
+            && indices.is_empty()
+        {
+            let (op, args, sum) = (*op, args.to_vec(), *buffer);
+            found = Some(InnerProduct { expr: e.clone(), op, args, sum });
+        }
+    });
+    found.filter(|inner| inner.expr != *step)
+}
+
+/// Whether elements are made of words that are loaded: codes, and the numbers of their block, or codes
+/// in bytes of their own.
 pub fn is_made_of_codes(e: &Expr) -> bool {
     let (mut words, mut others) = (false, false);
     e.visit(&mut |e| {
@@ -95,7 +125,8 @@ pub fn is_made_of_codes(e: &Expr) -> bool {
             others |= *dtype != DType::U32;
         }
     });
-    e.dtype() == DType::F32 && words && !others
+    let alone = matches!(e.kind(), ExprKind::Load { .. });
+    matches!(e.dtype(), DType::F32 | DType::U32) && !alone && words && !others
 }
 
 /// Whether an axis is a block of channels: one vector, or half of one.

@@ -13,6 +13,7 @@ pub fn cost(e: &Expr) -> usize {
             ExprKind::Call { op, args, .. } => match op {
                 // Two neighbouring elements: a load.
                 Intrin::PairBf16 if args[0].dtype() == DType::BF16 => 0,
+                Intrin::Prefetch => 0,
                 Intrin::Pack4x8 => 1,
                 Intrin::IfThenElse | Intrin::Fma | Intrin::Abs | Intrin::Floor => 1,
                 Intrin::Sqrt | Intrin::Round | Intrin::Ceil | Intrin::Trunc => 4,

@@ -27,7 +27,7 @@ impl Gemm {
     /// operand B is not made of codes in panels.
     pub fn expands_panels(&self) -> Option<Expr> {
         let rows = self.rows.as_ref()?;
-        let panels = self.has_codes() && self.columns.width().is_some();
+        let panels = self.has_codes() && self.block_sum.is_none() && self.columns.width().is_some();
         panels.then(|| rows.extent().clone().gt(self.tile_size().rows))
     }
 

@@ -14,11 +14,11 @@
 //!
 //! Decision: docs/decisions/0033-macro-kernel.md
 
-use reflex_tir::{Expr, ExprKind, Intrin, Var};
+use reflex_tir::{Buffer, Expr, ExprKind, Intrin, Var};
 
 use crate::schedule::core::affine::{linear, mentions};
 use crate::schedule::core::collapse::collapsed_with;
-use crate::schedule::core::contraction::{Contraction, is_made_of_codes};
+use crate::schedule::core::contraction::{Contraction, inner_product, is_made_of_codes};
 use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::panels::{PanelAxis, PanelStages, aligned, split_panels};
@@ -34,6 +34,9 @@ pub struct Gemm {
     pub column: Expr,
     /// The multiply-add.
     pub op: Intrin,
+    /// The sum of a block's products, which are a term of the result's sum over blocks; the first axis
+    /// of the depth is that of blocks.
+    pub block_sum: Option<Buffer>,
     pub rows: Option<TiledAxis>,
     /// Rows have columns of their own and share operand A instead.
     pub spread: bool,
@@ -94,6 +97,9 @@ impl Gemm {
         outer.reverse();
         outer.sort_by_key(|a| std::cmp::Reverse(a.extent.as_int().unwrap_or(0)));
         let registers = if nest.lanes(4) >= 16 { 24 } else { 12 };
+        let block_sum = inner_product(&stage.value).map(|inner| inner.sum);
+        // Each result has two accumulators then.
+        let registers = if block_sum.is_some() { registers / 2 } else { registers };
         let Contraction { row, column, both, op, .. } = product;
         Ok(Gemm {
             stage,
@@ -101,6 +107,7 @@ impl Gemm {
             row,
             column,
             op,
+            block_sum,
             rows,
             spread,
             both,

@@ -135,6 +135,7 @@ impl Gemm {
             _ if amx.is_some_and(AmxKernel::is_split) => "; split-bf16 on AMX tiles",
             _ if amx.is_some() => "; VNNI-packed bfloat16 on AMX tiles",
             _ if self.expanded => "; weights of codes, expanded panel by panel",
+            _ if self.block_sum.is_some() => "; sums of blocks of 8-bit integers",
             _ if self.has_codes() => "; weights of codes",
             Intrin::DotBf16 => "; dot products of VNNI-packed bfloat16",
             Intrin::DotI8 { .. } => "; dot products of VNNI-packed 8-bit integers",

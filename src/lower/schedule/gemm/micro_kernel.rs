@@ -12,7 +12,9 @@
 //! Decision: docs/decisions/0033-macro-kernel.md
 
 use reflex_tir::schedule::{Schedule, ScheduleError};
-use reflex_tir::{BlockIter, Buffer, Expr, IterKind, PrimFunc, Scope, Stmt, Var};
+use reflex_tir::{
+    BlockIter, Buffer, DType, Expr, ExprKind, Intrin, IterKind, PrimFunc, Scope, Stmt, Var,
+};
 
 use crate::schedule::core::contraction::sum_type;
 use crate::schedule::core::decision::Refusal;
@@ -35,9 +37,10 @@ pub struct OutputTile<'a> {
 }
 
 /// Rows, vectors and lanes of a tile, and its loops.
-struct RegisterTile {
+pub struct RegisterTile {
     extents: [i64; 3],
-    loops: [Var; 3],
+    /// The loops over rows, vectors and lanes.
+    pub loops: [Var; 3],
 }
 
 impl RegisterTile {
@@ -46,7 +49,7 @@ impl RegisterTile {
     }
 
     /// Iterators of a block, each of which is a loop.
-    fn iters(&self, func: &mut PrimFunc) -> Vec<BlockIter> {
+    pub fn iters(&self, func: &mut PrimFunc) -> Vec<BlockIter> {
         let each = self.loops.iter().zip(self.extents);
         let iters = each.map(|(at, n)| {
             let var = func.new_var(format!("v_{}", func.vars[*at].name));
@@ -81,15 +84,24 @@ impl Gemm {
         let extents = self.extents(at);
         let plain = |func: &mut PrimFunc| {
             let shape = RegisterTile::new(func, extents);
-            let acc = func.new_buffer("acc", sum_type(self.op), vec![], Scope::Local);
-            let sum = self.sum(func, at, &shape, acc);
+            let acc = func.new_buffer("acc", self.sum_type(), vec![], Scope::Local);
+            let sum = match self.block_sum {
+                Some(part) => self.sum_of_blocks(func, at, &shape, [part, acc]),
+                None => self.sum(func, at, &shape, acc),
+            };
             let store = self.store(func, at, &shape, |func, _| func.load(acc, vec![]));
-            let body = Box::new(Stmt::Seq(vec![sum, store]));
-            (shape.around(Stmt::Allocate { buffer: acc, body }), shape)
+            let mut body = Stmt::Seq(vec![sum, store]);
+            for buffer in [Some(acc), self.block_sum].into_iter().flatten() {
+                body = Stmt::Allocate { buffer, body: Box::new(body) };
+            }
+            (shape.around(body), shape)
         };
         let name = self.stage.name.clone();
         with_schedule(nest, &name, plain, |nest, s, shape| {
-            let acc = self.sums(s, &shape)?;
+            let acc = match self.block_sum {
+                Some(_) => self.sums_of_blocks(s, &shape)?,
+                None => self.sums(s, &shape)?,
+            };
             let store = self.stored_as();
             let first = s.get_loops(&store)?[0];
             let [height, vectors, _] = extents;
@@ -130,6 +142,10 @@ impl Gemm {
         })
     }
 
+    fn sum_type(&self) -> DType {
+        if self.block_sum.is_some() { DType::F32 } else { sum_type(self.op) }
+    }
+
     fn stored_as(&self) -> String {
         format!("{}_store", self.stage.name)
     }
@@ -153,6 +169,7 @@ impl Gemm {
             column = Expr::if_then_else(inside, column, zero);
         }
         let old = func.load(acc, vec![]);
+        let column = self.streamed(at, column);
         let value = Expr::call(self.op, vec![bind(&self.row, &bound), column, old]);
         let mut loops = vec![];
         for axis in &self.stage.reduce {
@@ -166,6 +183,21 @@ impl Gemm {
         let sum = block(func, &self.stage.name, iters, Some(zero), Stmt::store(acc, vec![], value));
         let sum = Stmt::Block(Box::new(sum));
         loops.into_iter().rev().fold(sum, |body, (var, n)| Stmt::serial(var, n, body))
+    }
+
+    /// Words of codes of a tile with one row, which reads each panel once: asked for ahead. Making
+    /// factors of codes takes so many instructions that a CPU does not come to the next loads in time.
+    pub fn streamed(&self, at: OutputTile<'_>, e: Expr) -> Expr {
+        fn ahead(e: &Expr) -> Expr {
+            match e.kind() {
+                ExprKind::Load { dtype: DType::U32, .. } => {
+                    Expr::call(Intrin::Prefetch, vec![e.clone()])
+                }
+                _ => e.map_children(&mut ahead),
+            }
+        }
+        let one_row = at.rows.is_none_or(|t| t.width == 1);
+        if self.has_codes() && one_row { ahead(&e) } else { e }
     }
 
     /// The store of one element.
@@ -228,7 +260,7 @@ impl Gemm {
 }
 
 /// All vectors of a block in loops over rows, vectors and lanes, unrolled by the code generator.
-fn vectorize_tile(s: &mut Schedule, block: &str) -> Result<(), ScheduleError> {
+pub fn vectorize_tile(s: &mut Schedule, block: &str) -> Result<(), ScheduleError> {
     let loops = s.get_loops(block)?;
     let [r, v, l] = loops[loops.len() - 3..] else { unreachable!("three loops") };
     s.unroll(r)?;

@@ -2,6 +2,7 @@
 //! tile's accumulators in vector registers or in AMX tiles over the whole depth.
 
 pub mod amx;
+pub mod block_sums;
 pub mod blocking;
 pub mod expand_panels;
 pub mod kernel;

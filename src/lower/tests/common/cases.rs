@@ -3,9 +3,9 @@
 #![allow(clippy::cloned_ref_to_slice_refs)]
 
 use reflex_graph::{
-    ArgReduceKind, Binary, ConvAttrs, GatherKind, Literal, Op, OutOfRange, PadMode, PoolAttrs,
-    PoolKind, ReduceKind, ResizeAttrs, ResizeCoord, ResizeMode, ResizeNearest, RnnActivation,
-    RnnAttrs, RnnCell, RnnDir, ScanKind, ScatterKind, ScatterReduce, Unary,
+    ArgReduceKind, Binary, ConvAttrs, GatherKind, Literal, NBits, Op, OutOfRange, PadMode,
+    PoolAttrs, PoolKind, ReduceKind, ResizeAttrs, ResizeCoord, ResizeMode, ResizeNearest,
+    RnnActivation, RnnAttrs, RnnCell, RnnDir, ScanKind, ScatterKind, ScatterReduce, Unary,
 };
 use reflex_tir::{DType, Expr};
 
@@ -18,6 +18,7 @@ pub fn cases() -> List {
     elementwise(&mut list);
     reductions(&mut list);
     products(&mut list);
+    nbits_products(&mut list);
     convolutions(&mut list);
     pools(&mut list);
     shapes(&mut list);
@@ -209,6 +210,38 @@ fn products(list: &mut List) {
             add(list, "matmul_integer", Op::MatMulInteger, &[bytes(&a, of_a), bytes(&b, of_b)]);
         }
     }
+}
+
+fn nbits_products(list: &mut List) {
+    for (x, n, [bits, block], zeros) in [
+        (vec![1, 64], 40, [4, 32], false),
+        (vec![5, 64], 40, [4, 32], true),
+        (vec![2, 3, 72], 17, [4, 16], true),
+        (vec![7, 96], 33, [2, 16], true),
+        (vec![13, 80], 64, [8, 16], false),
+        (vec![3, 80], 5, [8, 16], true),
+        (vec![32], 18, [4, 32], false),
+    ] {
+        let codes = NBits { bits, block };
+        let blocks = (x[x.len() - 1] + block - 1) / block;
+        let mut args = vec![
+            noise(&x, 23),
+            bytes(&[n, blocks, codes.bytes()], DType::U8),
+            noise(&[n, blocks], 24),
+        ];
+        if zeros {
+            args.push(below(&[n, blocks], 1 << bits));
+        }
+        add(list, "matmul_nbits", Op::MatMulNBits(codes), &args);
+    }
+}
+
+/// Codes below a number.
+fn below(shape: &[i64], most: i64) -> Literal {
+    let any = bytes(shape, DType::U8);
+    let bytes = any.bytes().iter().map(|b| (i64::from(*b) % most) as u8);
+    let bytes = std::sync::Arc::new(bytes.collect::<Vec<u8>>());
+    Literal::new(DType::U8, shape.to_vec(), bytes).expect("as many bytes")
 }
 
 /// 8-bit integers of both signs, or the same bits unsigned.

@@ -1,7 +1,7 @@
 //! Weights of 2, 4 or 8 bits in blocks with a scale each: matrix products and embeddings.
 
 use half::{bf16, f16};
-use reflex_graph::{Binary, CodeMeaning, GatherKind, Literal, dims};
+use reflex_graph::{Binary, CodeMeaning, GatherKind, Literal, NBits, Op, dims};
 use reflex_tir::{DType, Expr};
 
 use crate::call::{Call, axis};
@@ -20,6 +20,9 @@ pub(super) const TABLE: Table = &[
 
 /// Largest extent of weights, so that arithmetic on attributes does not overflow.
 const LIMIT: i64 = 1 << 31;
+
+/// The `accuracy_level` that allows activations of 8 bits.
+const INT8_ACTIVATIONS: i64 = 4;
 
 /// An attribute that is a size.
 fn size(call: &Call, name: &'static str) -> Result<i64> {
@@ -98,11 +101,16 @@ impl Blocks {
             let zero = cx.reshape(given, &[n, blocks])?;
             return cx.cast(&zero, to);
         }
-        let bytes = Expr::i64((self.per_row() * self.bits + 7) / 8);
-        let packed = cx.reshape(given, &[n, bytes])?;
-        let codes = unpacked(cx, &packed, self.bits)?;
-        let codes = cx.slice(&codes, 1, &Expr::i64(0), &blocks)?;
+        let codes = self.zero_codes(cx, given)?;
         cx.cast(&codes, to)
+    }
+
+    /// Zero points `[n, blocks]` that are packed as codes are.
+    fn zero_codes(&self, cx: &mut ImportContext, packed: &Tensor) -> Result<Tensor> {
+        let bytes = Expr::i64((self.per_row() * self.bits + 7) / 8);
+        let packed = cx.reshape(packed, &[Expr::i64(self.n), bytes])?;
+        let codes = unpacked(cx, &packed, self.bits)?;
+        cx.slice(&codes, 1, &Expr::i64(0), &Expr::i64(self.per_row()))
     }
 
     fn extents(&self) -> Extents {
@@ -124,6 +132,34 @@ impl Blocks {
         }
         let meaning = zero_points(extents, scales.dtype(), zero_points_given)?;
         packed_weights(extents, scales.dtype(), codes, scales, meaning)
+    }
+
+    /// The product of activations rounded to int8, block by block. `None` where zero points are no
+    /// codes, or blocks are not in order: such products have float weights at every level.
+    fn int8_product(
+        &self,
+        cx: &mut ImportContext,
+        a: &Tensor,
+        [packed, scales]: [&Tensor; 2],
+        [zero_points, group]: [Option<&Tensor>; 2],
+    ) -> Result<Option<Tensor>> {
+        let codes = NBits { bits: self.bits, block: self.block };
+        let shuffled = group.is_some_and(|group| !in_order(group, self.extents()));
+        let numbers = zero_points.is_some_and(|zero| zero.dtype() != DType::U8);
+        let floats = [a, scales].iter().all(|t| t.dtype().is_float());
+        if shuffled || numbers || !floats || packed.dtype() != DType::U8 || !codes.is_valid() {
+            return Ok(None);
+        }
+        let (n, blocks) = (Expr::i64(self.n), Expr::i64(self.per_row()));
+        let bytes = Expr::i64(codes.bytes());
+        let packed = cx.reshape(packed, &[n.clone(), blocks.clone(), bytes])?;
+        let scales = cx.reshape(scales, &[n, blocks])?;
+        let scales = cx.cast(&scales, DType::F32)?;
+        let zero = zero_points.map(|zero| self.zero_codes(cx, zero)).transpose()?;
+        let x = cx.cast(a, DType::F32)?;
+        let args: Vec<&Tensor> = [&x, &packed, &scales].into_iter().chain(&zero).collect();
+        let product = cx.op(Op::MatMulNBits(codes), &args)?;
+        cx.cast(&product, a.dtype()).map(Some)
     }
 
     /// The weights, with the block of column `k` at `g_idx[k]` where that is given.
@@ -166,8 +202,10 @@ fn matmul_nbits(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (a, packed, scales) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let (n, k) = (size(call, "N")?, size(call, "K")?);
     let blocks = Blocks { n, k, block: size(call, "block_size")?, bits: width(call)? };
-    // The products are computed in the activations' own type, at least as exactly as any level.
-    call.ignore(&["accuracy_level"]);
+    let level = call.int("accuracy_level", 0)?;
+    if !(0..=INT8_ACTIVATIONS).contains(&level) {
+        return Err(invalid(format!("attribute `accuracy_level` is {level}")));
+    }
     if call.int("weight_prepacked", 0)? != 0 {
         return Err(unsupported("attribute `weight_prepacked`: weights packed for a device"));
     }
@@ -175,6 +213,12 @@ fn matmul_nbits(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
         return Err(invalid(format!("attribute `block_size` is {}", blocks.block)));
     }
     let given = [call.opt(3)?, call.opt(4)?];
+    if level == INT8_ACTIVATIONS
+        && let Some(product) = blocks.int8_product(cx, a, [packed, scales], given)?
+    {
+        return biased(cx, &product, call);
+    }
+    // Other levels: the activations' own type, which is at least as exact.
     let weights = match blocks.packed(packed, scales, given) {
         Some(weights) => weights,
         None => {
@@ -183,9 +227,13 @@ fn matmul_nbits(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
         }
     };
     let product = cx.matmul(a, &weights)?;
+    biased(cx, &product, call)
+}
+
+fn biased(cx: &mut ImportContext, product: &Tensor, call: &Call) -> Result<Vec<OnnxValue>> {
     match call.opt(5)? {
-        Some(bias) => one(cx.add(&product, bias)?),
-        None => one(product),
+        Some(bias) => one(cx.add(product, bias)?),
+        None => one(product.clone()),
     }
 }
 

@@ -1,0 +1,68 @@
+//! Products of activations that are rounded to int8 and weights of codes.
+//!
+//! Decision: docs/decisions/0094-int8-activations.md
+
+use super::error::{EvalError, Result};
+use crate::literal::Literal;
+use crate::op::NBits;
+
+pub(super) fn matmul_nbits(codes: NBits, args: &[&Literal]) -> Result<Literal> {
+    let bad = || EvalError::new(format!("matmul of {codes:?} and {args:?}"));
+    let (x, bytes, scales) = (floats(args[0]), args[1].bytes(), floats(args[2]));
+    let zeros = args.get(3).map(|zeros| zeros.bytes());
+    let (&[columns, blocks, row], Some(&depth)) = (args[1].shape(), args[0].shape().last()) else {
+        return Err(bad());
+    };
+    let fits = codes.is_valid()
+        && row == codes.bytes()
+        && blocks == (depth + codes.block - 1) / codes.block;
+    if !fits || args[2..].iter().any(|parts| parts.shape() != [columns, blocks]) {
+        return Err(bad());
+    }
+    let (columns, blocks, row) = (columns as usize, blocks as usize, row as usize);
+    let (bits, block) = (codes.bits as usize, codes.block as usize);
+    let mut y = vec![];
+    for line in x.chunks_exact((depth as usize).max(1)) {
+        let rounded: Vec<RoundedBlock> = line.chunks(block).map(RoundedBlock::of).collect();
+        for column in 0..columns {
+            let mut sum = 0f32;
+            for (n, part) in rounded.iter().enumerate() {
+                let at = column * blocks + n;
+                let zero = zeros.map_or(codes.middle() as i32, |zeros| i32::from(zeros[at]));
+                let of_block = &bytes[at * row..][..row];
+                let code = |k: usize| {
+                    let shifted = of_block[k * bits / 8] >> (k * bits % 8);
+                    i32::from(shifted & ((1u32 << bits) - 1) as u8)
+                };
+                let products = part.elements.iter().enumerate().map(|(k, q)| q * (code(k) - zero));
+                let dot = products.sum::<i32>() as f32;
+                sum = dot.mul_add(part.scale * scales[at], sum);
+            }
+            y.push(sum);
+        }
+    }
+    let mut shape = args[0].shape().to_vec();
+    shape.pop();
+    shape.push(columns as i64);
+    Ok(Literal::from_f32(shape, &y))
+}
+
+/// Elements of a block as int8 and the number that one of them stands for.
+struct RoundedBlock {
+    elements: Vec<i32>,
+    scale: f32,
+}
+
+impl RoundedBlock {
+    fn of(block: &[f32]) -> RoundedBlock {
+        let most = block.iter().fold(0f32, |most, x| most.max(x.abs()));
+        let inverse = if most == 0.0 { 0.0 } else { 127.0 / most };
+        // A conversion saturates, and makes zero of NaN.
+        let rounded = |x: &f32| i32::from((x * inverse).round_ties_even() as i8);
+        RoundedBlock { elements: block.iter().map(rounded).collect(), scale: most / 127.0 }
+    }
+}
+
+fn floats(x: &Literal) -> Vec<f32> {
+    x.bytes().as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
+}
