@@ -540,14 +540,18 @@ def packed_blocks():
 
 
 def int8_activations():
-    """Products whose activations may be rounded to 8 bits."""
+    """Products whose activations may be rounded to 8 bits. No sum is of terms that cancel: the order of a sum of
+    float32 would decide about a result near zero."""
     for bits, n, k, block in [(4, 40, 64, 32), (4, 17, 72, 16), (4, 64, 256, 128), (8, 40, 64, 32)]:
         kb = (k + block - 1) // block
-        base = [("B", u8(n, kb, block * bits // 8)), ("S", f32(n, kb, scale=0.1))]
-        zero = ("Z", u8(n, (kb * bits + 7) // 8))
+        middle = 0x88 if bits == 4 else 0x80
+        codes, scales = u8(n, kb, block * bits // 8) | middle, np.abs(f32(n, kb, scale=0.1)) + 0.05
+        base = [("B", codes.astype(np.uint8)), ("S", scales.astype(np.float32))]
+        zero = ("Z", (u8(n, (kb * bits + 7) // 8) & (255 - middle)).astype(np.uint8))
         sizes = dict(K=k, N=n, bits=bits, block_size=block, accuracy_level=4)
         for rows in (1, 5, 50):
-            name, a = f"int8_nbits_{bits}_{k}_{rows}", ("a", f32(rows, k))
+            signs = np.where(np.arange(rows) % 2 == 0, 1, -1)[:, None]
+            name, a = f"int8_nbits_{bits}_{k}_{rows}", ("a", (signs * (np.abs(f32(rows, k)) + 0.1)).astype(np.float32))
             Case(name, "MatMulNBits", [a] + base, **sizes)
             Case(f"{name}_zero", "MatMulNBits", [a] + base + [zero], **sizes)
             Case(f"{name}_bias", "MatMulNBits", [a] + base + [zero, None, ("C", f32(n))], **sizes)
