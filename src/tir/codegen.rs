@@ -60,6 +60,12 @@ impl CpuTarget {
         self.has_avx512_bf16() && has("amx-tile") && has("amx-bf16")
     }
 
+    /// Whether it has AMX-INT8, which is [`crate::tile::TileOp::DotI8`], as well as AVX-512.
+    pub fn has_amx_int8(&self) -> bool {
+        let has = |feature: &str| self.features.contains(feature);
+        self.vector_bytes == 64 && has("avx512vl") && has("amx-tile") && has("amx-int8")
+    }
+
     /// Whether code for `other` runs on this CPU.
     pub fn runs(&self, other: &CpuTarget) -> bool {
         other.features.is_subset(&self.features)

@@ -36,7 +36,7 @@ const VNNI: &[&str] = &["avx512vnni"];
 /// The features that [`Level::V4Bf16`] adds.
 const BF16: &[&str] = &["avx512bf16"];
 /// The features that [`Level::V4Amx`] adds.
-const AMX: &[&str] = &["amx-tile", "amx-bf16"];
+const AMX: &[&str] = &["amx-tile", "amx-bf16", "amx-int8"];
 
 impl Level {
     /// Every level, the lowest first.

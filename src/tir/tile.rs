@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::mma::{PANEL, Team, VECTOR};
 use crate::thread::WARP;
-use crate::{Buffer, Expr, Intrin};
+use crate::{Buffer, Expr, Intrin, Sign};
 
 /// Matrix registers of the unit.
 pub const REGISTERS: usize = 8;
@@ -144,6 +144,18 @@ pub enum TileOp {
         /// `[k / 2, columns]` VNNI pairs as uint32.
         b: Buffer,
     },
+    /// Matrix multiply-accumulate of 8-bit integers into the int32 `sum`, which wraps, as `tdpbusd` and its
+    /// like compute it. `a` holds words of four neighbours along its rows, `b` down its columns.
+    DotI8 {
+        /// `[rows, columns]` of int32.
+        sum: Buffer,
+        /// `[rows, k / 4]` words as uint32.
+        a: Buffer,
+        /// `[k / 4, columns]` words as uint32.
+        b: Buffer,
+        /// Of the integers in `a` and in `b`.
+        signs: [Sign; 2],
+    },
     /// Matrix multiply-accumulate by a warp or warpgroup of a GPU.
     Mma(Box<Mma>),
 }
@@ -155,7 +167,9 @@ impl TileOp {
             TileOp::Zero { tile } | TileOp::Load { tile, .. } | TileOp::Store { tile, .. } => {
                 vec![*tile]
             }
-            TileOp::DotBf16 { sum, a, b } => vec![*sum, *a, *b],
+            TileOp::DotBf16 { sum, a, b } | TileOp::DotI8 { sum, a, b, .. } => {
+                vec![*sum, *a, *b]
+            }
             TileOp::Mma(_) => vec![],
         }
     }
@@ -165,7 +179,7 @@ impl TileOp {
         match self {
             TileOp::Load { from: rows, .. } | TileOp::Store { to: rows, .. } => vec![rows],
             TileOp::Mma(mma) => vec![&mma.a.rows, &mma.b.rows],
-            TileOp::Zero { .. } | TileOp::DotBf16 { .. } => vec![],
+            TileOp::Zero { .. } | TileOp::DotBf16 { .. } | TileOp::DotI8 { .. } => vec![],
         }
     }
 
@@ -182,7 +196,7 @@ impl TileOp {
         match self {
             TileOp::Zero { tile } | TileOp::Load { tile, .. } => *tile,
             TileOp::Store { to, .. } => to.buffer,
-            TileOp::DotBf16 { sum, .. } => *sum,
+            TileOp::DotBf16 { sum, .. } | TileOp::DotI8 { sum, .. } => *sum,
             TileOp::Mma(mma) => mma.sum,
         }
     }
@@ -213,6 +227,10 @@ impl TileOp {
             }
             TileOp::DotBf16 { sum, a, b } => {
                 TileOp::DotBf16 { sum: buffer(*sum), a: buffer(*a), b: buffer(*b) }
+            }
+            TileOp::DotI8 { sum, a, b, signs } => {
+                let [sum, a, b] = [sum, a, b].map(|b| buffer(*b));
+                TileOp::DotI8 { sum, a, b, signs: *signs }
             }
             TileOp::Mma(mma) => {
                 let mut operand = |operand: &MmaOperand| {

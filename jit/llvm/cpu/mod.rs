@@ -32,8 +32,9 @@ pub fn build_module<'c>(
     if uses_float16(func) && !target.features.contains("f16c") {
         return Err(CodegenError::new("float16 needs a CPU with F16C"));
     }
-    if func.buffers.values().any(|b| b.scope == Scope::Tile) && !target.has_amx_bf16() {
-        return Err(CodegenError::new("matrix registers need a CPU with AMX-BF16"));
+    let tiles = func.buffers.values().any(|b| b.scope == Scope::Tile);
+    if tiles && !target.has_amx_bf16() && !target.has_amx_int8() {
+        return Err(CodegenError::new("matrix registers need a CPU with AMX"));
     }
     let expanded;
     let func = match target.has_avx512_bf16() {

@@ -3,7 +3,7 @@
 use inkwell::intrinsics::Intrinsic;
 use inkwell::values::{BasicMetadataValueEnum, FunctionValue};
 use reflex_tir::tile::{REGISTERS, StridedRows, TileOp};
-use reflex_tir::{Buffer, Scope, Stmt};
+use reflex_tir::{Buffer, Scope, Sign, Stmt};
 
 use crate::emit::Emitter;
 use crate::error::{CodegenError, Result};
@@ -85,6 +85,15 @@ impl<'c> Emitter<'_, 'c> {
             TileOp::Zero { tile } => self.unit("tilezero", &[number(*tile)?]),
             TileOp::DotBf16 { sum, a, b } => {
                 self.unit("tdpbf16ps", &[number(*sum)?, number(*a)?, number(*b)?])
+            }
+            TileOp::DotI8 { sum, a, b, signs } => {
+                let name = match signs {
+                    [Sign::Unsigned, Sign::Unsigned] => "tdpbuud",
+                    [Sign::Unsigned, Sign::Signed] => "tdpbusd",
+                    [Sign::Signed, Sign::Unsigned] => "tdpbsud",
+                    [Sign::Signed, Sign::Signed] => "tdpbssd",
+                };
+                self.unit(name, &[number(*sum)?, number(*a)?, number(*b)?])
             }
             TileOp::Load { tile, from } => {
                 let register = number(*tile)?;

@@ -8,6 +8,7 @@ mod common;
 mod skip;
 
 use common::{Kernel, assert_same};
+use reflex_tir::DType;
 use reflex_tir::codegen::{CpuTarget, OptLevel};
 use reflex_tir::eval::scalar::dot_tile;
 use reflex_tir::eval::{EvalArg, EvalTensor, eval};
@@ -29,34 +30,44 @@ fn target() -> Option<CpuTarget> {
         return None;
     }
     amx::install();
-    for feature in ["avx512bf16", "amx-tile", "amx-bf16"] {
+    for feature in ["avx512bf16", "amx-tile", "amx-bf16", "amx-int8"] {
         host.features.insert(feature.to_owned());
     }
     Some(host)
 }
 
+/// The products, their instructions, and the types of their sums.
+const DOTS: [(&str, &str, DType); 5] = [
+    ("dot_bf16", "tdpbf16ps", DType::F32),
+    ("dot_u8u8", "tdpbuud", DType::I32),
+    ("dot_u8s8", "tdpbusd", DType::I32),
+    ("dot_s8u8", "tdpbsud", DType::I32),
+    ("dot_s8s8", "tdpbssd", DType::I32),
+];
+
 /// `y += a b`, rows of `y` at a distance: both as registers of these shapes.
-fn product(rows: usize, words: usize, columns: usize, pitch: usize) -> String {
+fn product([rows, words, columns, pitch]: [usize; 4], dot: &str) -> String {
+    let sum = if dot == "dot_bf16" { "float32" } else { "int32" };
     format!(
         r#"
 @T.prim_func(s_tir=True)
-def product(a: T.Buffer(({rows}, {pitch}), "uint32"), b: T.Buffer(({words}, {pitch}), "uint32"), y: T.Buffer(({rows}, {pitch}), "float32")):
+def product(a: T.Buffer(({rows}, {pitch}), "uint32"), b: T.Buffer(({words}, {pitch}), "uint32"), y: T.Buffer(({rows}, {pitch}), "{sum}")):
     for part in T.parallel(1):
-        c = T.alloc_buffer(({rows}, {columns}), scope="tile")
+        c = T.alloc_buffer(({rows}, {columns}), "{sum}", scope="tile")
         x = T.alloc_buffer(({rows}, {words}), "uint32", scope="tile")
         w = T.alloc_buffer(({words}, {columns}), "uint32", scope="tile")
         T.tile_zero(c)
         for twice in range(2):
             T.tile_load(x, a[part, 0], {pitch})
             T.tile_load(w, b[0, part], {pitch})
-            T.tile_dot_bf16(c, x, w)
+            T.tile_{dot}(c, x, w)
         T.tile_store(c, y[0, 0], {pitch})
 "#
     )
 }
 
 fn words(shape: [usize; 2], bits: &mut Bits) -> EvalArg {
-    let mut tensor = EvalTensor::zeros(reflex_tir::DType::U32, &shape.map(|n| n as i64));
+    let mut tensor = EvalTensor::zeros(DType::U32, &shape.map(|n| n as i64));
     let word = |bits: &mut Bits| bits.half() | bits.half() << 16;
     tensor.bytes = (0..tensor.len()).flat_map(|_| word(bits).to_le_bytes()).collect();
     EvalArg::Tensor(tensor)
@@ -65,22 +76,20 @@ fn words(shape: [usize; 2], bits: &mut Bits) -> EvalArg {
 #[test]
 fn machine_code_gives_the_evaluators_bits() {
     let Some(target) = target() else { return };
-    property(12, |u| {
+    property(40, |u| {
         let mut side = || u.int_in_range(1..=16_usize);
         let (rows, depth, columns) = (side()?, side()?, side()?);
         let pitch = depth.max(columns) + u.int_in_range(0..=5_usize)?;
-        let func = parse(&product(rows, depth, columns, pitch)).unwrap();
+        let (dot, instruction, sum) = *u.choose(&DOTS)?;
+        let func = parse(&product([rows, depth, columns, pitch], dot)).unwrap();
         let bits = &mut Bits::new(u.arbitrary()?);
-        let y = EvalArg::Tensor(EvalTensor::zeros(
-            reflex_tir::DType::F32,
-            &[rows as i64, pitch as i64],
-        ));
+        let y = EvalArg::Tensor(EvalTensor::zeros(sum, &[rows as i64, pitch as i64]));
         let args = [words([rows, pitch], bits), words([depth, pitch], bits), y];
         let mut want = args.to_vec();
         eval(&func, &mut want).unwrap();
         for opt in [OptLevel::O0, OptLevel::O3] {
             let kernel = Kernel::for_target(&func, opt, &target);
-            for name in ["ldtilecfg", "tilezero", "tileloadd", "tdpbf16ps", "tilestored"] {
+            for name in ["ldtilecfg", "tilezero", "tileloadd", instruction, "tilestored"] {
                 assert!(kernel.asm().contains(name), "{name}: {}", kernel.asm());
             }
             let mut got = args.to_vec();
@@ -116,6 +125,33 @@ fn scheduled_matmuls_give_the_evaluators_bits() {
     eval(&func, &mut want).unwrap();
     for opt in [OptLevel::O0, OptLevel::O3] {
         let kernel = Kernel::for_target(&func, opt, &target);
+        let mut got = args.to_vec();
+        kernel.run(&mut got).unwrap();
+        assert_same(&func, &format!("{opt:?}"), &want, &got);
+    }
+    assert!(!amx::unit().configured);
+}
+
+/// The same of 8-bit integers: rows of whole registers, and others in vectors.
+#[test]
+fn scheduled_integer_matmuls_give_the_evaluators_integers() {
+    let Some(target) = target() else { return };
+    let file = include_str!("../../../tests/filetests/lower/lower_matmul_int8_amx.py");
+    let (_, kernel) = file.split_once("# ----\n").unwrap();
+    let func = parse(kernel).unwrap();
+    let mut bits = Bits::new(7);
+    let mut bytes = |dtype, shape: [i64; 2]| {
+        let mut tensor = EvalTensor::zeros(dtype, &shape);
+        tensor.bytes.fill_with(|| bits.word() as u8);
+        EvalArg::Tensor(tensor)
+    };
+    let y = EvalArg::Tensor(EvalTensor::zeros(DType::I32, &[51, 48]));
+    let args = [bytes(DType::U8, [51, 128]), bytes(DType::I8, [128, 48]), y];
+    let mut want = args.to_vec();
+    eval(&func, &mut want).unwrap();
+    for opt in [OptLevel::O0, OptLevel::O3] {
+        let kernel = Kernel::for_target(&func, opt, &target);
+        assert!(kernel.asm().contains("tdpbusd"), "{}", kernel.asm());
         let mut got = args.to_vec();
         kernel.run(&mut got).unwrap();
         assert_same(&func, &format!("{opt:?}"), &want, &got);
@@ -360,10 +396,10 @@ fn the_emulators_rounding_is_the_evaluators() {
 
 #[test]
 fn kernels_with_matrix_registers_are_refused_elsewhere() {
-    let func = parse(&product(4, 4, 4, 4)).unwrap();
+    let func = parse(&product([4; 4], "dot_bf16")).unwrap();
     let error = reflex_llvm::compile(&func, &Level::V4.target(), OptLevel::O0).unwrap_err();
-    assert!(error.to_string().contains("AMX-BF16"), "{error}");
-    let nested = product(4, 4, 4, 4).replace("        T.tile_zero(c)\n", "        T.tile_zero(c)\n        z = T.alloc_buffer((4, 4), scope=\"tile\")\n        T.tile_zero(z)\n");
+    assert!(error.to_string().contains("need a CPU with AMX"), "{error}");
+    let nested = product([4; 4], "dot_bf16").replace("        T.tile_zero(c)\n", "        T.tile_zero(c)\n        z = T.alloc_buffer((4, 4), scope=\"tile\")\n        T.tile_zero(z)\n");
     let func = parse(&nested).unwrap();
     let mut target = Level::V4.target();
     target.features.extend(["avx512bf16", "amx-tile", "amx-bf16"].map(str::to_owned));

@@ -138,7 +138,7 @@ struct Weights {
     zero: ReadOperand,
 }
 
-fn weights(cx: &OpBuilder<'_>, attrs: NBits) -> Weights {
+fn weights(cx: &mut OpBuilder<'_>, attrs: NBits) -> Weights {
     if let OperandSource::Buffer(buffer, Some(packing)) = &cx.operands[1]
         && let PackedElements::Blocks(codes) = packing.elements
     {
@@ -159,17 +159,30 @@ fn weights(cx: &OpBuilder<'_>, attrs: NBits) -> Weights {
         };
     }
     let read = cx.reader(1);
-    let words = move |f: &FuncBuilder, at: &[Expr]| {
+    let codes = cx.args[1].shape.clone();
+    // Columns are neighbours, as those of panels are.
+    let shape = vec![
+        codes[1].clone(),
+        Expr::i64(attrs.words()),
+        Expr::i64(attrs.groups()),
+        codes[0].clone(),
+    ];
+    let copy = cx.f.stage("codes", "codes", DType::U32, shape, |f, i| {
+        let [block, word, group, column] = [0, 1, 2, 3].map(|n| i[n].clone());
+        let first = word * (4 * attrs.groups()) + group * 4;
         let code = |t: i64| {
-            let k = at[2].clone() * (4 * attrs.groups()) + at[3].clone() * 4 + t;
-            let bit = k * attrs.bits;
-            let byte = read(f, &[at[0].clone(), at[1].clone(), bit.clone().floordiv(8)]);
-            let bit = bit.floormod(8);
-            let shifted = Expr::call(Intrin::Shr, vec![byte, bit.cast(DType::U8)]);
+            let bit = (first.clone() + t) * attrs.bits;
+            let byte = read(f, &[column.clone(), block.clone(), bit.clone().floordiv(8)]);
+            let by = bit.floormod(8).cast(DType::U8);
+            let shifted = Expr::call(Intrin::Shr, vec![byte, by]);
             let mask = Expr::int((1 << attrs.bits) - 1, DType::U8);
             Expr::call(Intrin::BitAnd, vec![shifted, mask])
         };
         Expr::call(Intrin::Pack4x8, (0..4).map(code).collect())
+    });
+    let words = move |f: &FuncBuilder, at: &[Expr]| {
+        let [column, place @ ..] = at else { unreachable!("a column and a place in it") };
+        f.at(copy, &[place, std::slice::from_ref(column)].concat())
     };
     let zero: ReadOperand = match cx.operands.len() {
         3 => Box::new(move |_, _| Expr::int(attrs.middle(), DType::I32)),

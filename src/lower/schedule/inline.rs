@@ -42,12 +42,13 @@ pub fn inline_stages(nest: &mut Nest<'_>, items: &mut Vec<Item>, around: &HashSe
     }
 }
 
-/// Whether a stage reads VNNI pairs from a bfloat16 tensor for AMX, which loads them itself.
+/// Whether a stage makes VNNI pairs of a bfloat16 tensor, or words of 8-bit integers, that AMX loads.
 fn loaded_by_amx(nest: &Nest<'_>, item: &Item) -> bool {
     let Item::Stage(stage) = item else { return false };
     let pairs = matches!(stage.value.kind(),
         ExprKind::Call { op: Intrin::PairBf16, args, .. } if args[0].dtype() == DType::BF16);
-    pairs && nest.has_amx_bf16()
+    let words = matches!(stage.value.kind(), ExprKind::Call { op: Intrin::Pack4x8, .. });
+    pairs && nest.has_amx_bf16() || words && nest.has_amx_int8()
 }
 
 /// The items after `at` with the stage at `at` substituted, if it may be.

@@ -28,7 +28,8 @@ fn target(precision: Precision, amx: bool) -> CpuTarget {
     if precision == Precision::Bf16 || amx {
         let mut target = Level::V4.target();
         target.features.insert("avx512bf16".to_owned());
-        let more: &[&str] = if amx { &["amx-tile", "amx-bf16"] } else { &[] };
+        let more: &[&str] =
+            if amx { &["avx512vnni", "amx-tile", "amx-bf16", "amx-int8"] } else { &[] };
         target.features.extend(more.iter().map(|f| (*f).to_owned()));
         return target;
     }

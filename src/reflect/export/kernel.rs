@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use reflex_graph::FuncId;
 use reflex_node::builder::{Builder, Given};
 use reflex_node::graph::{Field, NodeId, Value as Plain};
+use reflex_tir::tensor_intrin::tile_dot_i8;
 use reflex_tir::tile::{MmaOperand, StridedRows, TileOp};
 use reflex_tir::{
     Block, Buffer, DType, Expr, For, ForKind, IterKind, Param, PrimFunc, Region, Stmt, abi,
@@ -287,6 +288,10 @@ impl<'c, 'm> KernelExporter<'c, 'm> {
             TileOp::DotBf16 { sum, a, b } => {
                 let args = [sum, a, b].map(|buffer| self.buffer_node(*buffer)).to_vec();
                 self.evaluate("tile_dot_bf16", args)
+            }
+            TileOp::DotI8 { sum, a, b, signs } => {
+                let args = [sum, a, b].map(|buffer| self.buffer_node(*buffer)).to_vec();
+                self.evaluate(tile_dot_i8(*signs).name, args)
             }
             TileOp::Mma(mma) => {
                 let operand = |p: &mut Self, operand: &MmaOperand| {

@@ -307,7 +307,9 @@ impl Writer<'_> {
             ("tile_load" | "tile_store", [tile, buffer, first, stride]) => {
                 format!("T.{name}({tile}, {buffer}[{first}], {stride})")
             }
-            ("tile_dot_bf16", [_, _, _]) => format!("T.tile_dot_bf16({})", texts.join(", ")),
+            (_, [_, _, _]) if name.starts_with("tile_dot_") => {
+                format!("T.{name}({})", texts.join(", "))
+            }
             (
                 "tile_mma",
                 [sum, first, a, a_first, a_stride, a_t, b, b_first, b_stride, b_t, lane],

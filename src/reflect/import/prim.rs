@@ -216,12 +216,16 @@ impl Writer<'_> {
 
     /// The name after `reflex.` of an external function, and the arguments after it.
     pub(super) fn external(&mut self, args: &[NodeId]) -> Read<(&'static str, Vec<NodeId>)> {
-        const STATEMENTS: [&str; 8] = [
+        const STATEMENTS: [&str; 12] = [
             "check_indices",
             "tile_zero",
             "tile_load",
             "tile_store",
             "tile_dot_bf16",
+            "tile_dot_u8u8",
+            "tile_dot_u8s8",
+            "tile_dot_s8u8",
+            "tile_dot_s8s8",
             "tile_mma",
             "floordiv",
             "floormod",

@@ -274,7 +274,7 @@ pub fn intrinsic(op: Intrin, args: &[Scalar], from: DType, to: DType) -> Answer 
 }
 
 /// The meaning of [`Intrin::DotI8`].
-fn dot_i8(a: (u32, Sign), b: (u32, Sign), sum: i32) -> i32 {
+pub(super) fn dot_i8(a: (u32, Sign), b: (u32, Sign), sum: i32) -> i32 {
     let integers = |(word, sign): (u32, Sign)| {
         word.to_le_bytes().map(|byte| match sign {
             Sign::Unsigned => i32::from(byte),

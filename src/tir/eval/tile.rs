@@ -1,7 +1,7 @@
 //! Statements on matrix registers, one element at a time.
 
 use super::error::EvalErrorKind;
-use super::scalar::{Scalar, dot_tile};
+use super::scalar::{Scalar, dot_i8, dot_tile};
 use super::{Done, Evaluator};
 use crate::mma::{Half, PANEL, SIDE, Team, dot, element, swizzled};
 use crate::thread::WARP;
@@ -42,6 +42,18 @@ impl Evaluator<'_> {
                         return Err(EvalErrorKind::Type("a sum that is not float32".into()));
                     };
                     m.put(*sum, &[i, j], Scalar::F32(dot_tile(old, &pairs)))
+                })
+            }
+            TileOp::DotI8 { sum, a, b, signs } => {
+                let words = self.shape(*a)?[1];
+                self.each(*sum, &mut |m, i, j| {
+                    let mut total = m.get(*sum, &[i, j])?.as_int()? as i32;
+                    for k in 0..words {
+                        let (a, b) = (m.get(*a, &[i, k])?, m.get(*b, &[k, j])?);
+                        let [a, b] = [a.as_int()? as u32, b.as_int()? as u32];
+                        total = dot_i8((a, signs[0]), (b, signs[1]), total);
+                    }
+                    m.put(*sum, &[i, j], Scalar::Int(i64::from(total)))
                 })
             }
             TileOp::Mma(mma) => self.run_mma(mma),

@@ -48,6 +48,14 @@ pub(super) const CALLS: &[(&str, Intrin)] = &[
     ("prefetch", Intrin::Prefetch),
 ];
 
+/// The signednesses of a dot product of 8-bit integers, by its name: `dot_u8s8` and the like.
+pub fn signs_of(name: &str) -> Option<[Sign; 2]> {
+    CALLS.iter().find_map(|(known, op)| match op {
+        Intrin::DotI8 { a, b } if *known == name => Some([*a, *b]),
+        _ => None,
+    })
+}
+
 /// The name an intrinsic is printed by.
 pub(super) fn name_of(op: Intrin) -> &'static str {
     CALLS.iter().find(|(_, o)| *o == op).map_or("reinterpret", |(name, _)| name)

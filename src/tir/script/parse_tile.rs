@@ -3,6 +3,7 @@
 use ruff_python_ast::{Expr as Py, ExprCall};
 use ruff_text_size::Ranged;
 
+use super::ops;
 use super::parse::{Name, Parser, Read, path};
 use crate::mma::Team;
 use crate::tile::{Mma, MmaOperand, StridedRows, TileOp};
@@ -33,6 +34,12 @@ impl Parser<'_> {
                 let columns = columns.ok_or_else(|| self.unsupported(call))?;
                 self.product(Team::Warpgroup { columns }, product, call)?
             }
+            (name, [sum, a, b]) => TileOp::DotI8 {
+                signs: ops::signs_of(name).ok_or_else(|| self.unsupported(call))?,
+                sum: self.named_buffer(sum)?,
+                a: self.named_buffer(a)?,
+                b: self.named_buffer(b)?,
+            },
             _ => return Err(self.unsupported(call)),
         }))
     }

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
 use super::names::{Names, identifier};
+use super::ops::name_of;
 use crate::arith::Analyzer;
 use crate::mma::Team;
 use crate::tile::{MmaOperand, StridedRows, TileOp};
 use crate::{
-    Block, BlockIter, Buffer, CallArg, DType, Expr, ExprKind, For, ForKind, IterKind, PackedCall,
-    Param, PrimFunc, Region, Scope, Stmt, Var, abi,
+    Block, BlockIter, Buffer, CallArg, DType, Expr, ExprKind, For, ForKind, Intrin, IterKind,
+    PackedCall, Param, PrimFunc, Region, Scope, Stmt, Var, abi,
 };
 
 /// The whole text of one function: imports as a comment, symbolic dimensions, definition.
@@ -266,6 +267,11 @@ impl<'f> Printer<'f> {
             TileOp::DotBf16 { sum, a, b } => {
                 let names = [sum, a, b].map(|buffer| self.buffer(*buffer));
                 format!("T.tile_dot_bf16({})", names.join(", "))
+            }
+            TileOp::DotI8 { sum, a, b, signs } => {
+                let names = [sum, a, b].map(|buffer| self.buffer(*buffer));
+                let name = name_of(Intrin::DotI8 { a: signs[0], b: signs[1] });
+                format!("T.tile_{name}({})", names.join(", "))
             }
             TileOp::Mma(mma) => {
                 let operand = |operand: &MmaOperand| {

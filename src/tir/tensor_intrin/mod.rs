@@ -14,9 +14,10 @@ pub mod registered;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use crate::Sign::{Signed, Unsigned};
 use crate::body_copy::BodyCopy;
 use crate::tile::{StridedRows, TileOp};
-use crate::{Expr, PrimFunc, Stmt, Var, script};
+use crate::{Expr, PrimFunc, Sign, Stmt, Var, script};
 
 /// An instruction: its description, and the statement that stands for it.
 pub struct TensorIntrin {
@@ -54,11 +55,49 @@ intrinsics! {
         a: o[1].buffer,
         b: o[2].buffer,
     };
+    /// Fills a register of int32 with zeros.
+    TILE_ZERO_INT32, "tile_zero_int32", 1, |o| TileOp::Zero { tile: o[0].buffer };
+    /// Stores a register of int32 to rows in memory.
+    TILE_STORE_INT32, "tile_store_int32", 1, |o| TileOp::Store { tile: o[0].buffer, to: o[1].clone() };
+    /// Multiplies registers of words of uint8 and adds to one of int32.
+    TILE_DOT_U8U8, "tile_dot_u8u8", 3, |o| dot_i8(o, [Unsigned, Unsigned]);
+    /// Of words of uint8 by words of int8.
+    TILE_DOT_U8S8, "tile_dot_u8s8", 3, |o| dot_i8(o, [Unsigned, Signed]);
+    /// Of words of int8 by words of uint8.
+    TILE_DOT_S8U8, "tile_dot_s8u8", 3, |o| dot_i8(o, [Signed, Unsigned]);
+    /// Of words of int8.
+    TILE_DOT_S8S8, "tile_dot_s8s8", 3, |o| dot_i8(o, [Signed, Signed]);
+}
+
+fn dot_i8(operands: &[StridedRows], signs: [Sign; 2]) -> TileOp {
+    let [sum, a, b] = [0, 1, 2].map(|n| operands[n].buffer);
+    TileOp::DotI8 { sum, a, b, signs }
+}
+
+/// The product of words of 8-bit integers of these signednesses.
+pub fn tile_dot_i8(signs: [Sign; 2]) -> &'static TensorIntrin {
+    match signs {
+        [Unsigned, Unsigned] => &TILE_DOT_U8U8,
+        [Unsigned, Signed] => &TILE_DOT_U8S8,
+        [Signed, Unsigned] => &TILE_DOT_S8U8,
+        [Signed, Signed] => &TILE_DOT_S8S8,
+    }
 }
 
 /// All intrinsics.
-pub fn all() -> [&'static TensorIntrin; 4] {
-    [&TILE_ZERO, &TILE_LOAD, &TILE_STORE, &TILE_DOT_BF16]
+pub fn all() -> [&'static TensorIntrin; 10] {
+    [
+        &TILE_ZERO,
+        &TILE_LOAD,
+        &TILE_STORE,
+        &TILE_DOT_BF16,
+        &TILE_ZERO_INT32,
+        &TILE_STORE_INT32,
+        &TILE_DOT_U8U8,
+        &TILE_DOT_U8S8,
+        &TILE_DOT_S8U8,
+        &TILE_DOT_S8S8,
+    ]
 }
 
 impl TensorIntrin {

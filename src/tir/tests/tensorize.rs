@@ -7,10 +7,13 @@ use common::{Bits, property};
 use reflex_tir::eval::{EvalArg, EvalTensor, eval};
 use reflex_tir::schedule::Schedule;
 use reflex_tir::script::{parse, print};
-use reflex_tir::tensor_intrin::{TILE_DOT_BF16, TILE_LOAD, TILE_STORE, TILE_ZERO, TensorIntrin};
+use reflex_tir::tensor_intrin::{
+    self, TILE_DOT_BF16, TILE_LOAD, TILE_STORE, TILE_STORE_INT32, TILE_ZERO, TILE_ZERO_INT32,
+    TensorIntrin, tile_dot_i8,
+};
 use reflex_tir::tile::StridedRows;
 use reflex_tir::verify::{IrForm, verify};
-use reflex_tir::{Buffer, DType, Expr, Param, PrimFunc, Scope, Stmt, Var};
+use reflex_tir::{Buffer, DType, Expr, Param, PrimFunc, Scope, Sign, Stmt, Var};
 
 /// Shape of a GEMM of matrix registers, and the row strides of its operands.
 #[derive(Clone, Copy, Debug)]
@@ -21,8 +24,30 @@ struct Sizes {
     pitch: i64,
 }
 
+/// The instructions of a product, and the type of its sums.
+#[derive(Clone, Copy)]
+struct Kind {
+    zero: &'static TensorIntrin,
+    dot: &'static TensorIntrin,
+    store: &'static TensorIntrin,
+    sum: DType,
+}
+
+/// Pairs of bfloat16, then words of 8-bit integers of every pair of signednesses.
+fn kinds() -> [Kind; 5] {
+    let int8 = |a, b| Kind {
+        zero: &TILE_ZERO_INT32,
+        dot: tile_dot_i8([a, b]),
+        store: &TILE_STORE_INT32,
+        sum: DType::I32,
+    };
+    let bf16 = Kind { zero: &TILE_ZERO, dot: &TILE_DOT_BF16, store: &TILE_STORE, sum: DType::F32 };
+    let (u, s) = (Sign::Unsigned, Sign::Signed);
+    [bf16, int8(u, u), int8(u, s), int8(s, u), int8(s, s)]
+}
+
 /// `y = a b`, twice the sum, through matrix registers, as loops; and the loops with what they are.
-fn product(s: Sizes) -> (PrimFunc, Vec<(Var, &'static TensorIntrin)>) {
+fn product(s: Sizes, kind: Kind) -> (PrimFunc, Vec<(Var, &'static TensorIntrin)>) {
     let mut f = PrimFunc::new("product");
     let param = |f: &mut PrimFunc, name: &str, dtype, rows: i64| {
         let buffer = f.new_buffer(name, dtype, vec![rows.into(), s.pitch.into()], Scope::Global);
@@ -31,23 +56,23 @@ fn product(s: Sizes) -> (PrimFunc, Vec<(Var, &'static TensorIntrin)>) {
     };
     let a = param(&mut f, "a", DType::U32, s.rows);
     let b = param(&mut f, "b", DType::U32, s.words);
-    let y = param(&mut f, "y", DType::F32, s.rows);
+    let y = param(&mut f, "y", kind.sum, s.rows);
     f.num_outputs = 1;
     let tile = |f: &mut PrimFunc, name: &str, dtype, shape: [i64; 2]| {
         f.new_buffer(name, dtype, shape.map(Expr::i64).to_vec(), Scope::Tile)
     };
-    let sum = tile(&mut f, "sum", DType::F32, [s.rows, s.columns]);
+    let sum = tile(&mut f, "sum", kind.sum, [s.rows, s.columns]);
     let x = tile(&mut f, "x", DType::U32, [s.rows, s.words]);
     let w = tile(&mut f, "w", DType::U32, [s.words, s.columns]);
     let rows = |buffer: Buffer| StridedRows { buffer, first: 0.into(), stride: s.pitch.into() };
     let whole = |buffer: Buffer| StridedRows { buffer, first: 0.into(), stride: 0.into() };
     let steps: [(&'static TensorIntrin, Vec<StridedRows>); 6] = [
-        (&TILE_ZERO, vec![whole(sum)]),
+        (kind.zero, vec![whole(sum)]),
         (&TILE_LOAD, vec![whole(x), rows(a)]),
         (&TILE_LOAD, vec![whole(w), rows(b)]),
-        (&TILE_DOT_BF16, [sum, x, w].map(whole).to_vec()),
-        (&TILE_DOT_BF16, [sum, x, w].map(whole).to_vec()),
-        (&TILE_STORE, vec![whole(sum), rows(y)]),
+        (kind.dot, [sum, x, w].map(whole).to_vec()),
+        (kind.dot, [sum, x, w].map(whole).to_vec()),
+        (kind.store, vec![whole(sum), rows(y)]),
     ];
     let (mut body, mut loops) = (vec![], vec![]);
     for (intrinsic, operands) in steps {
@@ -89,7 +114,8 @@ fn instructions_keep_the_bits_of_their_loops() {
         let mut side = || u.int_in_range(1..=16i64);
         let (rows, words, columns) = (side()?, side()?, side()?);
         let pitch = words.max(columns) + u.int_in_range(0..=3i64)?;
-        let (plain, loops) = product(Sizes { rows, words, columns, pitch });
+        let kind = kinds()[u.int_in_range(0..=4usize)?];
+        let (plain, loops) = product(Sizes { rows, words, columns, pitch }, kind);
         assert_eq!(verify(&plain, IrForm::Scheduled), Ok(()));
         let new = tensorized(&plain, &loops);
         assert_eq!(verify(&new, IrForm::Lowered), Ok(()), "{}", print(&new));
@@ -102,6 +128,10 @@ fn instructions_keep_the_bits_of_their_loops() {
         eval(&plain, &mut want).unwrap();
         eval(&new, &mut got).unwrap();
         let words = |arg: &EvalArg| -> Vec<u32> {
+            if arg.tensor().dtype == DType::I32 {
+                let words = arg.tensor().bytes.as_chunks::<4>().0.iter();
+                return words.map(|word| u32::from_le_bytes(*word)).collect();
+            }
             let values = arg.tensor().to_f32();
             values.iter().map(|x| if x.is_nan() { u32::MAX } else { x.to_bits() }).collect()
         };
@@ -155,11 +185,13 @@ fn other_computations_are_refused_by_name() {
         assert!(found.starts_with("it is no tile_load: ") && found.contains(why), "{found}");
     }
     // Another instruction's loops.
-    let (f, loops) = product(Sizes { rows: 4, words: 4, columns: 4, pitch: 4 });
-    for (n, (var, own)) in loops.iter().enumerate() {
-        for other in [&TILE_ZERO, &TILE_LOAD, &TILE_STORE, &TILE_DOT_BF16] {
-            let result = Schedule::new(f.clone()).tensorize(*var, other);
-            assert_eq!(result.is_ok(), own.name == other.name, "{n} as {}", other.name);
+    for kind in kinds() {
+        let (f, loops) = product(Sizes { rows: 4, words: 4, columns: 4, pitch: 4 }, kind);
+        for (n, (var, own)) in loops.iter().enumerate() {
+            for other in tensor_intrin::all() {
+                let result = Schedule::new(f.clone()).tensorize(*var, other);
+                assert_eq!(result.is_ok(), own.name == other.name, "{n} as {}", other.name);
+            }
         }
     }
 }

@@ -46,9 +46,14 @@ impl Verifier<'_> {
         }
         let dtype = |t: &Buffer| self.func.buffers.get(*t).map(|d| d.dtype);
         let types: Vec<_> = tile.tiles().iter().filter_map(dtype).collect();
-        if let (TileOp::DotBf16 { sum, a, b }, [Some(c), Some(x), Some(y)]) = (tile, &extents[..]) {
+        let product = match tile {
+            TileOp::DotBf16 { sum, a, b } => Some((DType::F32, sum, a, b)),
+            TileOp::DotI8 { sum, a, b, .. } => Some((DType::I32, sum, a, b)),
+            _ => None,
+        };
+        if let (Some((of, sum, a, b)), [Some(c), Some(x), Some(y)]) = (product, &extents[..]) {
             let fits = *c == (x.0, y.1) && x.1 == y.0;
-            let words = types == [DType::F32, DType::U32, DType::U32];
+            let words = types == [of, DType::U32, DType::U32];
             let apart = sum != a && sum != b;
             self.require(fits && words && apart, || {
                 "matrix registers whose shapes or types do not fit a product".into()

@@ -48,6 +48,11 @@ impl<'a> Nest<'a> {
         matches!(self.target, Target::Cpu(cpu) if cpu.has_amx_bf16())
     }
 
+    /// Whether AMX tiles multiply 8-bit integers.
+    pub fn has_amx_int8(&self) -> bool {
+        matches!(self.target, Target::Cpu(cpu) if cpu.has_amx_int8())
+    }
+
     /// Elements of `bytes` each in a vector register.
     pub fn lanes(&self, bytes: usize) -> i64 {
         let vector = match self.target {

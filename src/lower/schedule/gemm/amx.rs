@@ -1,4 +1,4 @@
-//! The micro-kernel of VNNI-packed bfloat16 in AMX tiles: 16 rows by 16 columns each, two by two of
+//! The micro-kernel of VNNI-packed bfloat16 or 8-bit integers in AMX tiles: 16 rows by 16 columns each, two by two of
 //! them, over the whole depth.
 //!
 //! ```text
@@ -11,7 +11,7 @@
 //!   rows left over (less than 16): the vectors of the macro-kernel, or a tile of which so many
 //!                                  rows are stored
 //! ```
-//! AMX tiles add in another order than the naive nest
+//! AMX tiles add bfloat16 in another order than the naive nest
 //! ([`TileOp::DotBf16`](reflex_tir::tile::TileOp::DotBf16)): results are those of the stage
 //! reassociated. A row's result depends on whether the row is one of whole sixteens, not on whether
 //! extents are static. Loops over scalars are written first; the primitive `tensorize` makes them
@@ -20,7 +20,10 @@
 use std::collections::BTreeMap;
 
 use reflex_tir::schedule::Schedule;
-use reflex_tir::tensor_intrin::{TILE_DOT_BF16, TILE_LOAD, TILE_STORE, TILE_ZERO, TensorIntrin};
+use reflex_tir::tensor_intrin::{
+    TILE_DOT_BF16, TILE_LOAD, TILE_STORE, TILE_STORE_INT32, TILE_ZERO, TILE_ZERO_INT32,
+    TensorIntrin, tile_dot_i8,
+};
 use reflex_tir::tile::{SIDE, StridedRows};
 use reflex_tir::{Buffer, DType, Expr, ExprKind, ForKind, Intrin, PrimFunc, Scope, Stmt, Var};
 
@@ -34,7 +37,7 @@ use crate::schedule::core::tile::{Bound, Tile, TiledAxis};
 use crate::schedule::gemm::kernel::Gemm;
 use crate::schedule::gemm::micro_kernel::OutputTile;
 
-/// Multiply-adds of pairs below which configuring AMX, some 80 ns, does not pay.
+/// Multiply-adds of pairs or words below which configuring AMX, some 80 ns, does not pay.
 const MIN_PRODUCTS: i64 = 1 << 15;
 
 /// Tiles of sums on each side.
@@ -70,6 +73,13 @@ pub enum RowRemainder {
     ZeroFilled,
 }
 
+/// The instructions that begin, add to and store a sum.
+struct TileIntrinsics {
+    zero: &'static TensorIntrin,
+    dot: &'static TensorIntrin,
+    store: &'static TensorIntrin,
+}
+
 /// Two VNNI-packed operands, over the stage's axes and the depth.
 #[derive(Clone, Debug)]
 pub struct OperandPair {
@@ -82,10 +92,33 @@ pub struct OperandPair {
 impl Gemm {
     /// The AMX kernel of this contraction, where the CPU has AMX and the contraction suits it.
     pub fn amx(&self, nest: &mut Nest<'_>) -> Option<AmxKernel> {
-        let pairs = self.op == Intrin::DotBf16 && nest.has_amx_bf16();
-        let depth = self.depth(nest).filter(|_| pairs)?;
+        let suits = match self.op {
+            Intrin::DotBf16 => nest.has_amx_bf16(),
+            Intrin::DotI8 { .. } => nest.has_amx_int8() && self.block_sum.is_none(),
+            _ => false,
+        };
+        let depth = self.depth(nest).filter(|_| suits)?;
         let pass = OperandPair { row: self.row.clone(), column: self.column.clone() };
         self.amx_of(nest, &depth, vec![pass], RowRemainder::Vectors)
+    }
+
+    /// The type of the sums: operands of any type but 8-bit integers are pairs of bfloat16 in tiles.
+    fn tile_type(&self) -> DType {
+        match self.op {
+            Intrin::DotI8 { .. } => DType::I32,
+            _ => DType::F32,
+        }
+    }
+
+    fn tile_intrinsics(&self) -> TileIntrinsics {
+        match self.op {
+            Intrin::DotI8 { a, b } => TileIntrinsics {
+                zero: &TILE_ZERO_INT32,
+                dot: tile_dot_i8([a, b]),
+                store: &TILE_STORE_INT32,
+            },
+            _ => TileIntrinsics { zero: &TILE_ZERO, dot: &TILE_DOT_BF16, store: &TILE_STORE },
+        }
     }
 
     /// The reduction axis along which elements of operand A are contiguous.
@@ -137,7 +170,7 @@ impl Gemm {
             (0..count).map(|_| register(name, dtype, shape)).collect()
         };
         Some(AmxKernel {
-            sums: several("sum", TILES_PER_SIDE * TILES_PER_SIDE, DType::F32, [SIDE, SIDE]),
+            sums: several("sum", TILES_PER_SIDE * TILES_PER_SIDE, self.tile_type(), [SIDE, SIDE]),
             rows: several("row", TILES_PER_SIDE, DType::U32, [SIDE, step]),
             columns: several("column", TILES_PER_SIDE, DType::U32, [step, SIDE]),
             depth: depth.clone(),
@@ -228,21 +261,21 @@ impl Gemm {
         columns: &Tile,
         stored: &Expr,
     ) -> Result<Stmt, Refusal> {
-        let mut loops = IntrinsicLoops::default();
+        let (mut loops, of) = (IntrinsicLoops::default(), self.tile_intrinsics());
         let all = || registers(rows, columns);
         let start: Vec<Stmt> =
-            all().map(|(r, c)| loops.write(nest, &TILE_ZERO, &[amx.sum(r, c)])).collect();
+            all().map(|(r, c)| loops.write(nest, of.zero, &[amx.sum(r, c)])).collect();
         let step = nest.var("step");
         let at = OutputTile { rows: Some(rows), columns };
         let passes = amx.passes.iter().map(|pass| self.pass(nest, amx, pass, step, at, &mut loops));
         let passes = passes.collect::<Result<Vec<_>, _>>()?;
 
-        let copy = nest.local("tile", DType::F32, &[rows.width * columns.width]);
+        let copy = nest.local("tile", self.tile_type(), &[rows.width * columns.width]);
         let spill: Vec<Stmt> = all()
             .map(|(r, c)| {
                 let first = (r * SIDE * columns.width + c * SIDE).into();
                 let to = StridedRows { buffer: copy, first, stride: columns.width.into() };
-                loops.write(nest, &TILE_STORE, &[amx.sum(r, c), to])
+                loops.write(nest, of.store, &[amx.sum(r, c), to])
             })
             .collect();
         let compute = Stmt::Seq(vec![Stmt::Seq(start), Stmt::Seq(passes), Stmt::Seq(spill)]);
@@ -296,7 +329,8 @@ impl Gemm {
         }
         for (r, c) in registers(rows, at.columns) {
             let [a, b] = [amx.rows[r as usize], amx.columns[c as usize]].map(register);
-            body.push(loops.write(nest, &TILE_DOT_BF16, &[amx.sum(r, c), a, b]));
+            let dot = self.tile_intrinsics().dot;
+            body.push(loops.write(nest, dot, &[amx.sum(r, c), a, b]));
         }
         let steps = amx.depth.extent.clone().floordiv(amx.step);
         let body = Stmt::serial(step, steps, Stmt::Seq(body));

@@ -15,9 +15,10 @@
 //! Decision: docs/decisions/0094-int8-activations.md
 
 use reflex_tir::schedule::{Schedule, ScheduleError};
-use reflex_tir::{BlockIter, Buffer, DType, Expr, IterKind, PrimFunc, Scope, Stmt};
+use reflex_tir::{BlockIter, Buffer, DType, Expr, ExprKind, IterKind, PrimFunc, Scope, Stmt};
 
-use crate::schedule::core::affine::same;
+use crate::schedule::core::access::buffers_of;
+use crate::schedule::core::affine::{mentions, same};
 use crate::schedule::core::contraction::inner_product;
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::panels::bind;
@@ -45,6 +46,18 @@ pub fn sum_over_blocks(nest: &mut Nest<'_>, items: &[Item], at: usize) -> Option
     let loads = loads_of(&whole.value, part.buffer);
     let [first, rest @ ..] = &loads[..] else { return None };
     if !fits || rest.iter().any(|l| l != first) || first.len() != part.spatial.len() {
+        return None;
+    }
+    // A panel's last columns may be filled up: what else a column has must be in the panel.
+    let (column, packed) = (whole.spatial.last()?, buffers_of(&part.value));
+    let mut in_panels = true;
+    whole.value.visit(&mut |e| {
+        if let ExprKind::Load { buffer, .. } = e.kind() {
+            let own = [part.buffer, whole.buffer].contains(buffer) || packed.contains(buffer);
+            in_panels &= own || !mentions(e, column.var);
+        }
+    });
+    if !in_panels {
         return None;
     }
     // Every axis of the inner sums is one of the outer sum's.

@@ -133,6 +133,7 @@ impl Gemm {
         };
         let operands = match self.op {
             _ if amx.is_some_and(AmxKernel::is_split) => "; split-bf16 on AMX tiles",
+            Intrin::DotI8 { .. } if amx.is_some() => "; VNNI-packed 8-bit integers on AMX tiles",
             _ if amx.is_some() => "; VNNI-packed bfloat16 on AMX tiles",
             _ if self.expanded => "; weights of codes, expanded panel by panel",
             _ if self.block_sum.is_some() => "; sums of blocks of 8-bit integers",

@@ -9,7 +9,7 @@
 
 use reflex_tir::arith::Analyzer;
 use reflex_tir::schedule::{Schedule, ScheduleError};
-use reflex_tir::{Expr, IterKind, Scope, Stmt, Var};
+use reflex_tir::{Expr, ExprKind, Intrin, IterKind, Scope, Stmt, Var};
 
 use crate::schedule::core::access::{contiguous, widest};
 use crate::schedule::core::collapse::collapsed;
@@ -54,7 +54,12 @@ impl ReductionLanes {
         }
         let stage = collapsed(nest, stage);
         let count = nest.lanes(widest(&nest.func, &stage));
-        let along = along_rows(nest, &stage, count).then_some(ALONG_ROWS);
+        // Dot products of words add to what is there: they have no partial results.
+        let dots = matches!(
+            stage.value.kind(),
+            ExprKind::Call { op: Intrin::DotI8 { .. } | Intrin::DotBf16, .. }
+        );
+        let along = (!dots && along_rows(nest, &stage, count)).then_some(ALONG_ROWS);
         let across = (!stage.spatial.is_empty()).then_some(ACROSS_ROWS);
         let ways: Vec<ReductionLanes> = [along, across]
             .into_iter()

@@ -232,7 +232,7 @@ fn nbits_products(list: &mut List) {
         if zeros {
             args.push(below(&[n, blocks], 1 << bits));
         }
-        add(list, "matmul_nbits", Op::MatMulNBits(codes), &args);
+        add(list, "nbits", Op::MatMulNBits(codes), &args);
     }
 }
 
