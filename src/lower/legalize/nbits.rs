@@ -66,7 +66,7 @@ struct RoundedRows {
     words: Buffer,
     /// The sum of a block, `[.., blocks]`.
     total: Buffer,
-    /// What 1 stands for, `[.., blocks]`.
+    /// The number that 1 stands for, `[.., blocks]`.
     step: Buffer,
 }
 
