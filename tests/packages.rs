@@ -101,6 +101,16 @@ fn an_installed_library_serves_c_programs_in_an_empty_folder() {
     }
 }
 
+/// Its list of versions is its own, so a new dependency of a crate has to be added there too.
+#[test]
+fn the_small_application_locks_what_it_builds_with() {
+    let list = ["tree", "--locked", "--offline", "--all-features", "--depth", "1"];
+    let manifest = ["--manifest-path", "tests/place/Cargo.toml"];
+    let listed = Command::new(env!("CARGO")).args(list).args(manifest).current_dir(root()).output();
+    let listed = listed.expect("cargo runs");
+    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+}
+
 #[test]
 fn the_wheel_runs_in_an_empty_folder() {
     let Some(python) = skip::variable("REFLEX_TVM_PYTHON") else { return };
