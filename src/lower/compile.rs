@@ -21,6 +21,7 @@ use reflex_vm::executable::Executable;
 
 use crate::LowerError;
 use crate::kernel_cache::{KernelCache, RequestDigest};
+use crate::kernel_name::{renamed, stand_in};
 use crate::kernel_source::KernelSource;
 use crate::parallel::in_parallel;
 use crate::passes::sequence::RuntimeModules;
@@ -340,22 +341,36 @@ fn compile_one(
         None => RequestDigest::of(unscheduled.insert(request(kernel, cpu, options)?)),
     };
     let caches = tools.preferred.iter().chain(&tools.cache);
-    if let Some(object) = caches.into_iter().find_map(|cache| cache.get(&cache.key_of(&digest))) {
+    let own_name = format!("{}{}", kernel.name, options.cpus[cpu].suffix);
+    let found = caches.into_iter().find_map(|cache| cache.get(&cache.key_of(&digest)));
+    if let Some(object) = found.and_then(|object| renamed(object, &own_name)) {
         return Ok((object, false));
     }
     let mut request = unscheduled.map_or_else(|| request(kernel, cpu, options), Ok)?;
     for func in &mut request.funcs {
         *func = run_kernel(func, &options.target(&options.cpus[cpu]), tools.observer);
     }
-    let name = &kernel.name;
-    match tools.codegen.compile(&request) {
-        Response::Objects(mut objects) if objects.len() == 1 => {
-            let object = objects.remove(0);
-            if let Some(cache) = tools.cache {
-                cache.put(&cache.key_of(&digest), &object);
-            }
-            Ok((object, true))
+    if let Some(cache) = tools.cache {
+        request.funcs.iter_mut().for_each(|func| func.name = stand_in(&func.name));
+        let object = object_of(kernel, &request, tools)?;
+        cache.put(&cache.key_of(&digest), &object);
+        if let Some(object) = renamed(object, &own_name) {
+            return Ok((object, true));
         }
+        request.funcs.iter_mut().for_each(|func| func.name.clone_from(&own_name));
+    }
+    Ok((object_of(kernel, &request, tools)?, true))
+}
+
+/// Has the code of one kernel generated.
+fn object_of(
+    kernel: &KernelSource,
+    request: &Request,
+    tools: &Toolchain<'_>,
+) -> Result<ObjectFile, LowerError> {
+    let name = &kernel.name;
+    match tools.codegen.compile(request) {
+        Response::Objects(mut objects) if objects.len() == 1 => Ok(objects.remove(0)),
         Response::Objects(objects) => {
             let text = format!("kernel {name}: {} objects for one function", objects.len());
             Err(LowerError::codegen(text))
@@ -363,8 +378,7 @@ fn compile_one(
         Response::Device(_) => {
             Err(LowerError::codegen(format!("kernel {name}: code of a GPU for a CPU")))
         }
-        Response::Failed { func, message } => {
-            let name = if func.is_empty() { name } else { &func };
+        Response::Failed { message, .. } => {
             Err(LowerError::codegen(format!("kernel {name}: {message}")))
         }
     }

@@ -1,7 +1,7 @@
 //! Kernels compiled before, on disk.
 //!
 //! One file per kernel, named by a hash of everything that decides its code: the function before
-//! it is scheduled, the source of the passes that schedule and lower it, the target, the
+//! it is scheduled, but for its name and those of symbolic dimensions ([`crate::kernel_name`]), the source of the passes that schedule and lower it, the target, the
 //! optimisation level, the protocol and the code generator's identity. So a start that finds all
 //! its kernels schedules none. Programs that are stored ([`crate::program_cache`]) have files in the same folder. Files appear whole (written aside, then renamed); each carries a
 //! checksum, and one that does not match is removed and made again. The cache never makes a
@@ -20,6 +20,8 @@ use std::time::{Duration, SystemTime};
 use parking_lot::Mutex;
 
 use reflex_tir::codegen::{ObjectFile, Request};
+
+use crate::kernel_name::nameless;
 
 /// First bytes of an entry.
 const MAGIC: &[u8; 8] = b"RFXKERN2";
@@ -59,7 +61,9 @@ pub struct RequestDigest(pub(crate) blake3::Hash);
 impl RequestDigest {
     /// The digest of a request whose functions are not scheduled yet.
     pub fn of(request: &Request) -> RequestDigest {
-        let bytes = postcard::to_stdvec(request).expect("plain data always encodes");
+        let funcs = request.funcs.iter().map(nameless).collect();
+        let nameless = Request { funcs, target: request.target.clone(), ..*request };
+        let bytes = postcard::to_stdvec(&nameless).expect("plain data always encodes");
         RequestDigest(blake3::hash(&bytes))
     }
 }
@@ -253,7 +257,7 @@ mod tests {
     fn request(name: &str) -> Request {
         Request {
             protocol: PROTOCOL,
-            funcs: vec![PrimFunc::new(name)],
+            funcs: vec![named(name)],
             target: Target::Cpu(CpuTarget {
                 triple: "x86_64-unknown-linux-gnu".into(),
                 features: BTreeSet::new(),
@@ -264,6 +268,13 @@ mod tests {
             opt: OptLevel::O3,
             want_asm: false,
         }
+    }
+
+    /// A function whose attribute tells it apart.
+    fn named(name: &str) -> PrimFunc {
+        let mut func = PrimFunc::new(name);
+        func.attrs.insert("marked".to_owned(), name.to_owned());
+        func
     }
 
     fn object(name: &str, bytes: usize) -> ObjectFile {
@@ -293,6 +304,9 @@ mod tests {
     fn keys_tell_functions_and_generators_apart() {
         let cache = KernelCache::new("unused", Some("llvm"), DEFAULT_LIMIT);
         let other = KernelCache::new("unused", Some("llvm 2"), DEFAULT_LIMIT);
+        let mut renamed = request("f");
+        renamed.funcs[0].name = "g".to_owned();
+        assert_eq!(cache.key(&request("f")), cache.key(&renamed), "names do not count");
         assert_ne!(cache.key(&request("f")), cache.key(&request("g")));
         assert_ne!(cache.key(&request("f")), other.key(&request("f")));
     }

@@ -64,6 +64,7 @@ pub mod fuse;
 pub mod graph;
 mod interface;
 pub mod kernel_cache;
+mod kernel_name;
 pub mod kernel_source;
 mod layout;
 pub mod legalize;
