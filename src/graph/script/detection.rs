@@ -138,15 +138,14 @@ impl FuncParser<'_, '_> {
             let known = self.emit_binary_const(at, Binary::GreaterEqual, class, 0.0)?;
             valid = self.emit_binary(at, Binary::And, valid, known)?;
         }
-        let flat = vec![batch.clone(), count.clone()];
         let valid = self.emit_value(at, Op::Reshape(vec![batch, count]), &[valid])?;
-        let (number, moved, source) = self.to_front(call, valid, x)?;
+        let (number, moved, source) = self.moved_to_front(call, valid, x)?;
         Ok(ParsedValue::Values(vec![number, moved, source]))
     }
 
     /// The rows `[batch, count, ...]` that a mask `[batch, count]` has, moved to the front: their number, the rows, and where
     /// they were. What is behind them is -1.
-    pub(super) fn to_front(
+    pub(super) fn moved_to_front(
         &mut self,
         call: &ast::ExprCall,
         mask: Value,

@@ -241,13 +241,13 @@ impl FuncParser<'_, '_> {
         if !args.boolean("return_indices", true)? {
             let out = self.only_where(at, kept, sorted)?;
             return Ok(ParsedValue::Value(match args.boolean("invalid_to_bottom", false)? {
-                true => self.to_front(call, kept, out)?.1,
+                true => self.moved_to_front(call, kept, out)?.1,
                 false => out,
             }));
         }
         let indices = self.ranked(at, operands[2], order)?;
         let indices = self.cast_to(call, indices, DType::I32)?;
-        let (number, indices, _) = self.to_front(call, kept, indices)?;
+        let (number, indices, _) = self.moved_to_front(call, kept, indices)?;
         let column = Op::Reshape(vec![rows.clone(), Expr::i64(1)]);
         let number = self.emit_value(at, column, &[number])?;
         Ok(ParsedValue::Values(vec![indices, number]))
