@@ -9,6 +9,8 @@
 //!
 //! The file `generator` holds the identity of the code generator that wrote last. Where no code
 //! generator is installed, its kernels are used.
+//!
+//! Decision: docs/decisions/0095-names-of-cached-kernels.md
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

@@ -3,6 +3,8 @@
 //! A program names its kernels, and code has that name in its symbols and in the messages of its packed entry. The cache
 //! keeps code that was generated under a name that stands for all of about a length. What is found there gets the
 //! kernel's own name: texts end in a NUL, so a shorter name moves the rest of its text to the left, and no offset changes.
+//!
+//! Decision: docs/decisions/0095-names-of-cached-kernels.md
 
 use std::ops::Range;
 
