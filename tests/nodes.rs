@@ -228,11 +228,14 @@ fn stages() -> Vec<String> {
 
 /// Modules with other regions from their nodes: what a block declares is computed anew where it does not name every
 /// buffer that it reads, as from text.
-const REGIONS: [&str; 4] = [
+const REGIONS: [&str; 7] = [
     "composed after fuse_operators",
+    "detection after fuse_operators",
     "dynamic after fuse_operators",
     "multinomial after fuse_operators",
     "reduce after fuse_operators",
+    "selections after fuse_operators",
+    "suppression after fuse_operators",
 ];
 
 /// The module of every text, at the start and after each pass, is the same from its nodes; TVM reads them all.
