@@ -80,8 +80,8 @@ pub enum Op {
     MatMulInteger,
     /// `(x, codes, scales, zeros?)`: x `[.., k]` of float32 by weights of codes (ONNX Runtime's
     /// `MatMulNBits` with an `accuracy_level` of 4). Every block of x is rounded to int8 by the scale
-    /// that makes its greatest magnitude 127; its products with codes less their zero point are summed
-    /// in int32, and the sums of blocks, scaled, in float32 in order.
+    /// that makes its greatest magnitude 127; its products with codes are summed in int32. Those sums, less
+    /// the zero point times the sum of the block, scaled, are summed in float32 in order.
     MatMulNBits(NBits),
     /// [`Op::Conv`] of 8-bit integers, each operand uint8 or int8, in int32 that wraps: `(x, w)`.
     ConvInteger(ConvAttrs),
@@ -483,15 +483,12 @@ pub struct ResizeAttrs {
 pub struct NBits {
     /// Bits of a code: 2, 4 or 8.
     pub bits: i64,
-    /// Codes of a block: a multiple of those in 32 bits, [`NBits::MAX_BLOCK`] at most. Those behind the
-    /// last element of a column stand for nothing.
+    /// Codes of a block: a multiple of those in 32 bits, of which a float32 holds every sum. Those behind
+    /// the last element of a column stand for nothing.
     pub block: i64,
 }
 
 impl NBits {
-    /// Blocks so long that no sum leaves int32.
-    pub const MAX_BLOCK: i64 = 1 << 15;
-
     /// Bytes of the codes of a block.
     pub fn bytes(self) -> i64 {
         self.block * self.bits / 8
@@ -515,8 +512,9 @@ impl NBits {
     /// Whether there are such codes, in such blocks.
     pub fn is_valid(self) -> bool {
         matches!(self.bits, 2 | 4 | 8)
-            && (1..=Self::MAX_BLOCK).contains(&self.block)
+            && (1..1 << 24).contains(&self.block)
             && self.block * self.bits % 32 == 0
+            && self.block * ((1 << self.bits) - 1) * 127 < 1 << 24
     }
 }
 

@@ -34,8 +34,10 @@ pub(super) fn matmul_nbits(codes: NBits, args: &[&Literal]) -> Result<Literal> {
                     let shifted = of_block[k * bits / 8] >> (k * bits % 8);
                     i32::from(shifted & ((1u32 << bits) - 1) as u8)
                 };
-                let products = part.elements.iter().enumerate().map(|(k, q)| q * (code(k) - zero));
+                let products = part.elements.iter().enumerate().map(|(k, q)| q * code(k));
                 let dot = products.sum::<i32>() as f32;
+                let total = part.elements.iter().sum::<i32>();
+                let dot = (zero as f32).mul_add(-total as f32, dot);
                 sum = dot.mul_add(part.scale * scales[at], sum);
             }
             y.push(sum);

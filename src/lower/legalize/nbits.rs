@@ -3,10 +3,11 @@
 //! ```text
 //! magnitude[.., b] = max |x[.., b]|                  over the block
 //! rounded[.., b, j] = int8(x[.., b, j] * 127 / magnitude[.., b])
-//! total[.., b] = sum of rounded[.., b]
+//! total[.., b] = sum of rounded[.., b], less[.., b] = -total[.., b]
 //! part[.., b, n] = dot(words of rounded[.., b], codes[n, b])          int32
-//! y[.., n] += (part[.., b, n] - zero[n, b] * total[.., b]) * (magnitude[.., b] / 127 * scale[n, b])
+//! y[.., n] += (zero[n, b] * less[.., b] + part[.., b, n]) * (magnitude[.., b] / 127 * scale[n, b])
 //! ```
+//! A float32 holds every sum of a block: the multiply-add of a zero point is exact.
 //!
 //! Decision: docs/decisions/0094-int8-activations.md
 
@@ -52,10 +53,10 @@ pub fn matmul_nbits(cx: &mut OpBuilder<'_>, attrs: NBits) -> Result<(), Legalize
         let (rows, column) = (&i[..lead], &i[lead]);
         let of_row = [rows, b].concat();
         let of_column = [column.clone(), b[0].clone()];
-        let total = f.at(rounded.total, &of_row);
-        let sum = f.at(part, &[rows, b, &[column.clone()]].concat())
-            - (weights.zero)(f, &of_column) * total;
-        sum.cast(DType::F32) * (f.at(rounded.step, &of_row) * (weights.scale)(f, &of_column))
+        let sum = f.at(part, &[rows, b, &[column.clone()]].concat()).cast(DType::F32);
+        let zero = (weights.zero)(f, &of_column);
+        let sum = Expr::call(Intrin::Fma, vec![zero, f.at(rounded.less, &of_row), sum]);
+        sum * (f.at(rounded.step, &of_row) * (weights.scale)(f, &of_column))
     });
     Ok(())
 }
@@ -64,8 +65,8 @@ pub fn matmul_nbits(cx: &mut OpBuilder<'_>, attrs: NBits) -> Result<(), Legalize
 struct RoundedRows {
     /// Four neighbours in a word, `[.., blocks, words]`.
     words: Buffer,
-    /// The sum of a block, `[.., blocks]`.
-    total: Buffer,
+    /// The negative sum of a block as float32, `[.., blocks]`.
+    less: Buffer,
     /// The number that 1 stands for, `[.., blocks]`.
     step: Buffer,
 }
@@ -119,13 +120,16 @@ fn round_rows(cx: &mut OpBuilder<'_>, attrs: NBits, depth: &Expr, shape: &[Expr]
         reducer,
         |f, i, j| f.at(rounded, &[i, j].concat()).cast(DType::I32),
     );
+    let less = cx.f.stage("less", "less", DType::F32, shape.clone(), |f, i| {
+        (Expr::int(0, DType::I32) - f.at(total, i)).cast(DType::F32)
+    });
     let words = [&shape[..], &[Expr::i64(attrs.block / 4)]].concat();
     let words = cx.f.stage("words", "words", DType::U32, words, |f, i| {
         let (word, block) = i.split_last().expect("an axis of words");
         let byte = |k: Expr| f.at(rounded, &[block, &[k]].concat());
         vnni::word(word, &Expr::i64(attrs.block), &byte)
     });
-    RoundedRows { words, total, step }
+    RoundedRows { words, less, step }
 }
 
 /// Readers of weights of codes.
@@ -134,7 +138,7 @@ struct Weights {
     words: ReadOperand,
     /// The scale of a column's block.
     scale: ReadOperand,
-    /// Its zero point, int32.
+    /// Its zero point, float32.
     zero: ReadOperand,
 }
 
@@ -185,10 +189,10 @@ fn weights(cx: &mut OpBuilder<'_>, attrs: NBits) -> Weights {
         f.at(copy, &[place, std::slice::from_ref(column)].concat())
     };
     let zero: ReadOperand = match cx.operands.len() {
-        3 => Box::new(move |_, _| Expr::int(attrs.middle(), DType::I32)),
+        3 => Box::new(move |_, _| Expr::float(attrs.middle() as f64, DType::F32)),
         _ => {
             let read = cx.reader(3);
-            Box::new(move |f, at| read(f, at).cast(DType::I32))
+            Box::new(move |f, at| read(f, at).cast(DType::F32))
         }
     };
     Weights { words: Box::new(words), scale: Box::new(cx.reader(2)), zero }

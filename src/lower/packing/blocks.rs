@@ -160,15 +160,17 @@ impl BlockCodes {
         line(self.first_line(k, block)).reinterpret(DType::F32)
     }
 
-    /// The zero point of a block as int32.
+    /// The zero point of a block as float32.
     pub fn zero(&self, block: &Expr, line: &dyn Fn(Expr) -> Expr) -> Expr {
         match &self.meaning {
-            Meaning::Centred(zero) => Expr::int(f32::from_bits(*zero) as i64, DType::I32),
+            Meaning::Centred(zero) => float(*zero),
             _ => {
                 let word = line(block.clone().floordiv(self.per_word()));
                 let word = self.shifted(word, &block.clone().floormod(self.per_word()));
                 let mask = Expr::int((1i64 << self.bits) - 1, DType::U32);
-                Expr::call(Intrin::BitAnd, vec![word, mask]).reinterpret(DType::I32)
+                let code = Expr::call(Intrin::BitAnd, vec![word, mask]);
+                // Vectors of signed integers are converted by one instruction everywhere.
+                code.reinterpret(DType::I32).cast(DType::F32)
             }
         }
     }
