@@ -101,6 +101,38 @@ fn matmul_nbits() {
 }
 
 #[test]
+fn the_level_decides_the_type_of_activations() {
+    let codes = bytes(DType::U8, &[20, 2, 16], 2);
+    let model = |level: i64, depth: i64, zeros: bool| {
+        let mut b = Build::inputs(&[&format!("a: f32[3, {depth}]")]);
+        b = b.raw("b", codes.shape(), data_type::UINT8, codes.bytes());
+        let scales = floats(&[20, 2], 3);
+        b = b.raw("s", scales.shape(), data_type::FLOAT, scales.bytes());
+        let numbers = floats(&[20, 2], 4);
+        b = b.raw("z", numbers.shape(), data_type::FLOAT, numbers.bytes());
+        let attributes = [sizes(64, 20, 4, 32), vec![int("accuracy_level", level)]].concat();
+        let node = if zeros { "y = MatMulNBits(a, b, s, z)" } else { "y = MatMulNBits(a, b, s)" };
+        b.contrib(node, attributes).module(&["y"])
+    };
+    let of = |level, zeros| {
+        let module = model(level, 64, zeros).unwrap();
+        let (_, FuncData::Graph(func)) = module.funcs.iter().next().expect("a function") else {
+            panic!("no function of operators")
+        };
+        ops(func)
+    };
+    for level in 0..4 {
+        assert_eq!(of(level, false), ["MatMul"], "{level}");
+    }
+    assert_eq!(of(4, false), ["MatMulNBits"]);
+    assert_eq!(of(4, true), ["MatMul"], "zero points that are numbers");
+    let refused = |level, depth| model(level, depth, false).unwrap_err().to_string();
+    assert!(refused(5, 64).contains("`accuracy_level` is 5"), "{}", refused(5, 64));
+    // As many blocks, but other rows.
+    assert_eq!(refused(4, 60), refused(0, 60));
+}
+
+#[test]
 fn groups_in_order_are_none() {
     let base = [("b", bytes(DType::U8, &[20, 4, 8], 2)), ("s", floats(&[20, 4], 3))];
     let group = |of: &dyn Fn(i32) -> i32| {

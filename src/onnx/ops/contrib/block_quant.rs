@@ -135,7 +135,8 @@ impl Blocks {
     }
 
     /// The product of activations rounded to int8, block by block. `None` where zero points are no
-    /// codes, or blocks are not in order: such products have float weights at every level.
+    /// codes, blocks are not in order, or rows are not known to have K elements: such products have float
+    /// weights at every level.
     fn int8_product(
         &self,
         cx: &mut ImportContext,
@@ -147,7 +148,14 @@ impl Blocks {
         let shuffled = group.is_some_and(|group| !in_order(group, self.extents()));
         let numbers = zero_points.is_some_and(|zero| zero.dtype() != DType::U8);
         let floats = [a, scales].iter().all(|t| t.dtype().is_float());
-        if shuffled || numbers || !floats || packed.dtype() != DType::U8 || !codes.is_valid() {
+        let fits = a.shape().last().and_then(Expr::as_int) == Some(self.k);
+        if shuffled
+            || numbers
+            || !floats
+            || !fits
+            || packed.dtype() != DType::U8
+            || !codes.is_valid()
+        {
             return Ok(None);
         }
         let (n, blocks) = (Expr::i64(self.n), Expr::i64(self.per_row()));
