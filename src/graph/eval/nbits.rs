@@ -57,7 +57,12 @@ struct RoundedBlock {
 
 impl RoundedBlock {
     fn of(block: &[f32]) -> RoundedBlock {
-        let most = block.iter().fold(0f32, |most, x| most.max(x.abs()));
+        // NaN is greater than all.
+        let greater = |most: f32, x: &f32| match x.abs() {
+            x if x > most || x.is_nan() => x,
+            _ => most,
+        };
+        let most = block.iter().fold(0f32, greater);
         let inverse = if most == 0.0 { 0.0 } else { 127.0 / most };
         // A conversion saturates, and makes zero of NaN.
         let rounded = |x: &f32| i32::from((x * inverse).round_ties_even() as i8);

@@ -6,7 +6,7 @@ use reflex_tir::{DType, Expr};
 
 use super::{EvalValue, eval_func, eval_op};
 use crate::{
-    Binary, Binding, ConvAttrs, Func, FuncData, GatherKind, Literal, Loop, Module, Node, Op,
+    Binary, Binding, ConvAttrs, Func, FuncData, GatherKind, Literal, Loop, Module, NBits, Node, Op,
     OutOfRange, PadMode, PoolAttrs, PoolKind, ReduceKind, ResizeAttrs, ResizeCoord, ResizeMode,
     ScanKind, ScatterKind, ScatterReduce, TensorType, Type, Unary,
 };
@@ -88,6 +88,31 @@ fn out_of_bounds_is_an_error() {
     }
     assert!(eval_op(&Op::Iota { count: Expr::i64(-1) }, &[], &|_| None).is_err());
     assert!(eval_op(&Op::MatMul, &[&x], &|_| None).is_err());
+}
+
+#[test]
+fn rows_are_rounded_to_int8_block_by_block() {
+    let codes = NBits { bits: 8, block: 4 };
+    let bytes = |shape: &[i64], bytes: &[u8]| {
+        Literal::new(DType::U8, shape.to_vec(), Arc::new(bytes.to_vec())).unwrap()
+    };
+    // In the first block 1 stands for 1: 127 * 2 - 1 * 0 + 0 + 2 * 1; in the second for 0.5.
+    let x = f32s(&[1, 6], &[127.0, -1.0, 0.4, 2.0, 63.5, -1.25]);
+    let w = bytes(&[1, 2, 4], &[130, 128, 0, 129, 128, 131, 9, 9]);
+    let y = run(Op::MatMulNBits(codes), &[&x, &w, &f32s(&[1, 2], &[0.5, 10.0])]);
+    // -1.25 is -2.5 steps of 0.5, rounded to the even one.
+    assert_eq!(y, f32s(&[1, 1], &[128.0 - 2.0 * 3.0 * 5.0]));
+    let zeros = bytes(&[1, 2], &[128, 127]);
+    let y = run(Op::MatMulNBits(codes), &[&x, &w, &f32s(&[1, 2], &[0.5, 10.0]), &zeros]);
+    assert_eq!(y, f32s(&[1, 1], &[128.0 + (127.0 * 1.0 - 2.0 * 4.0) * 5.0]));
+    // Zeros stay zero, and what is no number reaches the sum.
+    let scales = f32s(&[1, 1], &[1.0]);
+    let one = bytes(&[1, 1, 4], &[1, 2, 3, 4]);
+    let of = |x: &[f32]| run(Op::MatMulNBits(codes), &[&f32s(&[1, 4], x), &one, &scales]);
+    assert_eq!(of(&[0.0; 4]), f32s(&[1, 1], &[0.0]));
+    let y = of(&[1.0, f32::NAN, 2.0, 3.0]);
+    assert!(f32::from_le_bytes(y.bytes().try_into().unwrap()).is_nan());
+    assert!(eval_op(&Op::MatMulNBits(codes), &[&x, &one, &scales], &|_| None).is_err());
 }
 
 #[test]
