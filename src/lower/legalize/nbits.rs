@@ -11,6 +11,8 @@
 //!
 //! Decision: docs/decisions/0094-int8-activations.md
 
+use std::slice::from_ref;
+
 use reflex_graph::NBits;
 use reflex_tir::builder::{FuncBuilder, Reducer};
 use reflex_tir::{Buffer, DType, Expr, Intrin, Sign};
@@ -32,7 +34,7 @@ pub fn matmul_nbits(cx: &mut OpBuilder<'_>, attrs: NBits) -> Result<(), Legalize
         return Err(cx.error("a scalar has no rows"));
     };
     let blocks = cx.args[1].shape[1].clone();
-    let rounded = round_rows(cx, attrs, depth, &[rows, &[blocks.clone()]].concat());
+    let rounded = round_rows(cx, attrs, depth, &[rows, from_ref(&blocks)].concat());
     let weights = weights(cx, attrs);
     let (words, dot) = (attrs.words(), Intrin::DotI8 { a: Sign::Signed, b: Sign::Unsigned });
     let lead = rows.len();
@@ -53,7 +55,7 @@ pub fn matmul_nbits(cx: &mut OpBuilder<'_>, attrs: NBits) -> Result<(), Legalize
         let (rows, column) = (&i[..lead], &i[lead]);
         let of_row = [rows, b].concat();
         let of_column = [column.clone(), b[0].clone()];
-        let sum = f.at(part, &[rows, b, &[column.clone()]].concat()).cast(DType::F32);
+        let sum = f.at(part, &[rows, b, from_ref(column)].concat()).cast(DType::F32);
         let zero = (weights.zero)(f, &of_column);
         let sum = Expr::call(Intrin::Fma, vec![zero, f.at(rounded.less, &of_row), sum]);
         sum * (f.at(rounded.step, &of_row) * (weights.scale)(f, &of_column))
@@ -77,7 +79,7 @@ fn round_rows(cx: &mut OpBuilder<'_>, attrs: NBits, depth: &Expr, shape: &[Expr]
     let element = move |f: &FuncBuilder, block: &[Expr], j: &Expr| {
         let (b, rows) = block.split_last().expect("blocks are the last axis");
         let k = b.clone() * attrs.block + j.clone();
-        let x = read(f, &[rows, &[k.clone()]].concat());
+        let x = read(f, &[rows, from_ref(&k)].concat());
         match whole {
             true => x,
             false => Expr::if_then_else(k.lt(depth.clone()), x, Expr::float(0.0, DType::F32)),
@@ -186,7 +188,7 @@ fn weights(cx: &mut OpBuilder<'_>, attrs: NBits) -> Weights {
     });
     let words = move |f: &FuncBuilder, at: &[Expr]| {
         let [column, place @ ..] = at else { unreachable!("a column and a place in it") };
-        f.at(copy, &[place, std::slice::from_ref(column)].concat())
+        f.at(copy, &[place, from_ref(column)].concat())
     };
     let zero: ReadOperand = match cx.operands.len() {
         3 => Box::new(move |_, _| Expr::float(attrs.middle() as f64, DType::F32)),
