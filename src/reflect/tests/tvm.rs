@@ -14,9 +14,12 @@ use reflex_node::json;
 use tvm::{python, script};
 
 /// Texts that TVM does not read, and why.
-const UNREAD: [(&str, &str); 6] = [
+const UNREAD: [(&str, &str); 9] = [
     ("composed", "operators of Reflex"),
     ("cubes", "operators of Reflex"),
+    ("detection", "operators of Reflex"),
+    ("selections", "operators of Reflex"),
+    ("suppression", "`R.const(\"-inf\", \"float32\")`"),
     ("pool_gradients", "operators of Reflex"),
     ("relax-constants", "`R.const(\"inf\", \"float32\")`"),
     ("other_names", "an index of a buffer without dimensions"),
