@@ -96,6 +96,52 @@ typedef enum ReflexStatus {
 } ReflexStatus;
 
 /**
+ * Kinds of values. Views are of the kind of what they show.
+ */
+typedef enum ReflexKind {
+  /**
+   * Nothing.
+   */
+  REFLEX_KIND_NONE = 0,
+  /**
+   * An integer, in `payload.v_int64`.
+   */
+  REFLEX_KIND_INT = 1,
+  /**
+   * A boolean, in `payload.v_int64`.
+   */
+  REFLEX_KIND_BOOL = 2,
+  /**
+   * A float, in `payload.v_float64`.
+   */
+  REFLEX_KIND_FLOAT = 3,
+  /**
+   * A string, for `reflex_as_string`.
+   */
+  REFLEX_KIND_STRING = 4,
+  /**
+   * A tensor, for `reflex_as_tensor`.
+   */
+  REFLEX_KIND_TENSOR = 5,
+  /**
+   * A tuple or array, for `reflex_count` and `reflex_item`.
+   */
+  REFLEX_KIND_TUPLE = 6,
+  /**
+   * A shape, for `reflex_count` and `reflex_item`.
+   */
+  REFLEX_KIND_SHAPE = 7,
+  /**
+   * A packed function, for `reflex_call_function`.
+   */
+  REFLEX_KIND_FUNCTION = 8,
+  /**
+   * Another value, such as a closure, a map or a module.
+   */
+  REFLEX_KIND_OTHER = 9,
+} ReflexKind;
+
+/**
  * Formats of models in memory.
  */
 typedef enum ReflexFormat {
@@ -123,6 +169,10 @@ typedef enum ReflexFormat {
    * Nodes of TVM's IR as JSON.
    */
   REFLEX_FORMAT_NODES = 5,
+  /**
+   * A program that PyTorch exported (`.pt2`).
+   */
+  REFLEX_FORMAT_TORCH = 6,
 } ReflexFormat;
 
 /**
@@ -374,7 +424,7 @@ typedef struct ReflexEngineOptions {
   const char *tier;
   /**
    * Arithmetic of f32 matmuls and convolutions in models that are compiled: `f32`,
-   * `f32-fast` or `bf16`; null is `f32`.
+   * `f32-fast`, `bf16` or `int8`; null is `f32`.
    */
   const char *precision;
   /**
@@ -674,7 +724,7 @@ enum ReflexStatus reflex_engine_new(const struct ReflexEngineOptions *options,
 void reflex_engine_free(struct ReflexEngine *engine);
 
 /**
- * Loads a model: `.onnx` and `.py` are compiled, `.so` is opened (which runs machine code of
+ * Loads a model: `.onnx`, `.pt2` and `.py` are compiled, `.so` is opened (which runs machine code of
  * its author's choice).
  *
  * Example:
@@ -1255,6 +1305,20 @@ enum ReflexStatus reflex_cancel_reset(const struct ReflexCanceller *canceller);
 void reflex_canceller_free(struct ReflexCanceller *canceller);
 
 /**
+ * Returns the kind of a value; that of nothing for null.
+ *
+ * Example:
+ *     ReflexValue text = reflex_string_view("cpu"), number = reflex_float(0.5);
+ *     CHECK(reflex_kind(&text) == REFLEX_KIND_STRING);
+ *     CHECK(reflex_kind(&number) == REFLEX_KIND_FLOAT);
+ *     CHECK(reflex_kind(&args[0]) == REFLEX_KIND_TENSOR);
+ *
+ * Requires:
+ * `value` is null or valid.
+ */
+enum ReflexKind reflex_kind(const struct ReflexValue *value);
+
+/**
  * Returns the value that stands for nothing.
  *
  * Example:
@@ -1328,6 +1392,23 @@ enum ReflexStatus reflex_tensor(struct ReflexDType dtype,
                                 uint32_t ndim,
                                 const void *data,
                                 struct ReflexValue *out);
+
+/**
+ * Makes a string of `size` bytes of UTF-8, which are copied, NUL among them or not.
+ *
+ * Example:
+ *     const char *data;
+ *     size_t size;
+ *     ReflexValue text;
+ *     CHECK_OK(reflex_string("a\0b", 3, &text));
+ *     CHECK_OK(reflex_as_string(&text, &data, &size));
+ *     CHECK(size == 3);
+ *     reflex_free(&text);
+ *
+ * Requires:
+ * `data` is `size` bytes, `out` valid.
+ */
+enum ReflexStatus reflex_string(const char *data, size_t size, struct ReflexValue *out);
 
 /**
  * Makes a shape.
@@ -1448,6 +1529,39 @@ int64_t reflex_count(const struct ReflexValue *value);
 enum ReflexStatus reflex_item(const struct ReflexValue *value,
                               uint32_t index,
                               struct ReflexValue *out);
+
+/**
+ * Makes a packed function without a name, as an argument or a result; `deleter`, when not null, frees
+ * `self_` with the function. The caller frees the value.
+ *
+ * Example:
+ *     ReflexValue function, two, one = reflex_int(1);
+ *     CHECK_OK(reflex_function(add_one, NULL, NULL, &function));
+ *     CHECK_OK(reflex_call_function(&function, &one, 1, &two));
+ *     CHECK(two.payload.v_int64 == 2);
+ *     reflex_free(&function);
+ *
+ * Requires:
+ * `call` keeps tvm-ffi's calling convention with `self_` as its first argument, from any
+ * thread; `deleter` may be called from any thread; `out` is null or may be written.
+ */
+enum ReflexStatus reflex_function(ReflexFunction call,
+                                  void *self_,
+                                  void (*deleter)(void*),
+                                  struct ReflexValue *out);
+
+/**
+ * Sets the error of a packed function of the caller's, which returns the result of this: -1.
+ *
+ * Example:
+ *     // In a packed function:
+ *     //     return reflex_raise("ValueError", "the argument is negative");
+ *     CHECK(reflex_raise("ValueError", "never taken") == -1);
+ *
+ * Requires:
+ * `kind` and `message` are null or end in NUL.
+ */
+int32_t reflex_raise(const char *kind, const char *message);
 
 /**
  * Registers a packed function that programs and other languages find by `name`, as

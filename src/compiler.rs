@@ -17,13 +17,15 @@ use reflex_lower::{LowerError, pipeline, precision};
 #[cfg(feature = "onnx")]
 use reflex_onnx::ImportOptions;
 use reflex_runtime::alloc::heap;
-use reflex_tir::codegen::{Codegen, Request, Response};
+use reflex_source::Dialect;
+use reflex_tir::codegen::{Codegen, GpuTarget, Request, Response};
 use reflex_vm::executable::Executable;
 
 use crate::artifact::tvm_signatures;
 use crate::baseline::{self, CraneliftCodegen, Effort};
 use crate::dump;
 use crate::error::{Error, ErrorKind, Result};
+use crate::jit::CompileMode;
 use crate::kernels::tiered::{Urgency, WhenIdle};
 #[cfg(not(feature = "onnx"))]
 use crate::no_onnx::ImportOptions;
@@ -68,6 +70,8 @@ pub(crate) struct Compiler {
     pub(crate) cache: Option<PathBuf>,
     /// A code generator in this process; `None` is the `reflex-codegen` process.
     pub(crate) codegen: Option<Arc<dyn Codegen>>,
+    /// The language of a target that is text, which nothing here runs.
+    pub(crate) text: Option<Dialect>,
 }
 
 impl Compiler {
@@ -87,6 +91,7 @@ impl Compiler {
         retention: ObjectRetention,
         store: Option<StoreProgram>,
     ) -> Result<LoadedProgram> {
+        self.check_runs()?;
         if self.pipeline.sequence().has_outside() && !self.shapes.is_empty() {
             let text = "a pass from outside sees the module as text, which does not hold variants for \
                         given shapes: leave out one of the two";
@@ -159,7 +164,7 @@ impl Compiler {
             observer: &observer,
             progress: &progress,
         };
-        let options = self.options_for(&generator);
+        let options = self.pipeline_options();
         let lowered = lower(&options, &observer).map_err(|e| failed(&e))?;
         let compiled = compile::generate(lowered, &options, &tools).map_err(|e| failed(&e))?;
         observer.finish().map_err(|why| failed(&why))?;
@@ -208,8 +213,14 @@ impl Compiler {
             _ => None,
         };
         let (target, execution) = (&self.target, &self.execution);
+        // Finding everything leaves little to release, and a first answer is not kept waiting.
+        let made_garbage = awaited || !compiled.report.stored;
         let program = compiled::load(compiled, interface, target, execution, retention, upgrade);
-        heap::trim();
+        match (made_garbage, execution.policy.compile_mode) {
+            (false, _) => {}
+            (true, CompileMode::Background) => heap::trim_in_background(),
+            (true, CompileMode::Synchronous) => heap::trim(),
+        }
         program
     }
 
@@ -298,6 +309,38 @@ impl Compiler {
         }
     }
 
+    /// Returns an error if the target is text.
+    pub(crate) fn check_runs(&self) -> Result<()> {
+        let Some(dialect) = self.text else { return Ok(()) };
+        let text = format!(
+            "the target {dialect} is text, which no program has: print kernels by `Engine::source` or `reflex compile --emit {dialect}`"
+        );
+        Err(Error::new(ErrorKind::Unsupported, text))
+    }
+
+    /// Returns a module's kernels as text in a language: all, or one. Those for a GPU are scheduled for the one that
+    /// the engine names, or for the least that there is.
+    pub(crate) fn source(
+        &self,
+        module: Module,
+        dialect: Dialect,
+        kernel: Option<&str>,
+    ) -> Result<String> {
+        let named = self.target.schedule_for.clone();
+        let named = named.or_else(|| self.target.device.as_ref().map(|device| device.gpu.clone()));
+        let gpu = match dialect {
+            Dialect::OpenCl => reflex_source::opencl_gpu(),
+            Dialect::C | Dialect::Cuda => {
+                let [least, _] = GpuTarget::known();
+                named.unwrap_or(least)
+            }
+        };
+        let mut options = self.pipeline_options();
+        options.schedule_for = (dialect != Dialect::C).then(|| gpu.clone());
+        options.device = None;
+        dump::source(module, kernel, options, dialect, &gpu)
+    }
+
     /// Returns the code generator of kernels that the policy chooses.
     fn generator(&self) -> Generator {
         if let Some(codegen) = &self.codegen {
@@ -326,12 +369,11 @@ impl Compiler {
         }
     }
 
-    /// Returns true where both generators give the same bits, and kernels run as they are compiled: not
-    /// on matrix registers, which only LLVM uses, nor on a GPU, nor for an artifact of several levels.
+    /// Returns true where both generators have code, and kernels run as they are compiled: not on a GPU, nor
+    /// for an artifact of several levels.
     fn can_be_tiered(&self) -> bool {
-        let TargetSelection { host, levels, schedule_for, device } = &self.target;
-        let uses_matrices = host.features.iter().any(|feature| feature.starts_with("amx"));
-        levels.is_empty() && schedule_for.is_none() && device.is_none() && !uses_matrices
+        let TargetSelection { levels, schedule_for, device, .. } = &self.target;
+        levels.is_empty() && schedule_for.is_none() && device.is_none()
     }
 
     /// Returns why kernels are baseline; `None` if they are not.
@@ -397,10 +439,6 @@ impl Compiler {
 
     /// Returns the options of the lowering pipeline.
     pub(crate) fn pipeline_options(&self) -> pipeline::Options {
-        self.options_for(&self.generator())
-    }
-
-    fn options_for(&self, generator: &Generator) -> pipeline::Options {
         let options = match self.target.levels.is_empty() {
             true => pipeline::Options::new(self.target.host.clone()),
             false => pipeline::Options::of_levels(&self.target.levels),
@@ -409,6 +447,7 @@ impl Compiler {
             Precision::F32 => precision::Precision::F32,
             Precision::F32Fast => precision::Precision::F32Fast,
             Precision::Bf16 => precision::Precision::Bf16,
+            Precision::Int8 => precision::Precision::Int8,
         };
         let optimize_for = self.optimize_for;
         let schedule_for = self.target.schedule_for.clone();
@@ -426,12 +465,6 @@ impl Compiler {
         };
         if self.is_companion {
             options.cpus.iter_mut().for_each(|cpu| cpu.suffix.push_str(COMPANION_SUFFIX));
-        }
-        if matches!(generator, Generator::Baseline { .. }) {
-            // Schedules are those for LLVM, so that sums have the same order, but for these.
-            for cpu in &mut options.cpus {
-                cpu.target.features.retain(|feature| !feature.starts_with("amx"));
-            }
         }
         options
     }
@@ -469,7 +502,7 @@ impl Codegen for CraneliftFirst {
 impl Generator {
     #[cfg(feature = "llvm")]
     fn process() -> ProcessCodegen {
-        ProcessCodegen::find(&crate::install::codegen_folders())
+        ProcessCodegen::find(crate::install::codegen_folders())
     }
 
     #[cfg(not(feature = "llvm"))]

@@ -13,6 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub(crate) fn object(kernel: &ObjectFile) -> Result<String> {
     let failed = |e: object::Error| Error::new(ErrorKind::Compile, e.to_string());
     let file = object::File::parse(&*kernel.elf).map_err(failed)?;
+    check(&file)?;
     let mut functions: Vec<_> = file
         .symbols()
         .filter(|s| s.kind() == SymbolKind::Text && s.size() > 0)
@@ -35,6 +36,7 @@ pub(crate) fn object(kernel: &ObjectFile) -> Result<String> {
 pub(crate) fn library(data: &[u8], kernel: &str) -> Result<String> {
     let failed = |e: object::Error| Error::new(ErrorKind::Model, e.to_string());
     let file = object::File::parse(data).map_err(failed)?;
+    check(&file)?;
     let mut entries: Vec<_> = file
         .dynamic_symbols()
         .filter(|s| s.kind() == SymbolKind::Text)
@@ -61,6 +63,17 @@ pub(crate) fn library(data: &[u8], kernel: &str) -> Result<String> {
         return Err(Error::input(message));
     }
     Ok(text)
+}
+
+/// Refuses what is not for x86-64, whose instructions alone are known here.
+fn check(file: &object::File<'_>) -> Result<()> {
+    match file.architecture() {
+        object::Architecture::X86_64 => Ok(()),
+        other => {
+            let text = format!("assembly of {other:?} is not shown; objdump reads a saved library");
+            Err(Error::new(ErrorKind::Unsupported, text))
+        }
+    }
 }
 
 /// Appends the instructions of `bytes`.

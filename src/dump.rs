@@ -7,6 +7,7 @@ use reflex_graph::{FuncData, Module};
 use reflex_lower::passes::sequence::RuntimeModules;
 use reflex_lower::pipeline::{self, Cpu, Observer, Options, StageOutput};
 use reflex_lower::schedule;
+use reflex_source::Dialect;
 use reflex_tir::PrimFunc;
 use reflex_tir::codegen::{Codegen, GpuTarget, PROTOCOL, Request, Response, Target};
 
@@ -167,6 +168,40 @@ pub(crate) fn ptx(
         Err(Error::new(ErrorKind::Compile, format!("kernel {name}: {message}")))
     };
     wanted.map(code).collect()
+}
+
+/// Returns kernels of the module as text in a language: all, or the one that is named. Those for a CPU are scheduled
+/// without its matrix registers.
+pub(crate) fn source(
+    module: Module,
+    kernel: Option<&str>,
+    mut options: Options,
+    dialect: Dialect,
+    gpu: &GpuTarget,
+) -> Result<String> {
+    let failed = |e: reflex_lower::LowerError| Error::new(ErrorKind::Compile, e.to_string());
+    options.cpus.truncate(1);
+    for cpu in &mut options.cpus {
+        cpu.target.features.retain(|feature| !feature.starts_with("amx"));
+    }
+    let module = pipeline::run_graph(module, &options, &pipeline::NoObserver).map_err(failed)?;
+    let (_, kernels) = pipeline::run_bytecode(module, &pipeline::NoObserver).map_err(failed)?;
+    if let Some(name) = kernel.filter(|name| kernels.iter().all(|k| k.name != *name)) {
+        return Err(no_kernel(name, &kernels));
+    }
+    let wanted = kernels.iter().filter(|k| kernel.is_none_or(|name| k.name == name));
+    let cpu = options.cpus.first().map(|cpu| Target::Cpu(cpu.target.clone()));
+    let lowered = |kernel: &PrimFunc| match (dialect, &cpu) {
+        (Dialect::C, Some(cpu)) => pipeline::run_kernel(kernel, cpu, &pipeline::NoObserver),
+        _ => pipeline::lower_for_gpu(kernel, gpu),
+    };
+    let funcs: Vec<PrimFunc> = wanted.map(lowered).collect();
+    let text = match dialect {
+        Dialect::C => reflex_source::c(&funcs),
+        Dialect::Cuda => reflex_source::cuda(&funcs, gpu).map(|source| source.text),
+        Dialect::OpenCl => reflex_source::opencl(&funcs, gpu).map(|source| source.text),
+    };
+    text.map_err(|e| Error::new(ErrorKind::Compile, format!("no {dialect} of kernel {e}")))
 }
 
 fn no_kernel(name: &str, kernels: &[PrimFunc]) -> Error {

@@ -9,7 +9,7 @@ use reflex_tir::level::Level;
 
 use crate::artifact::{loader, relay};
 use crate::compiler::Compiler;
-#[cfg(not(all(feature = "onnx", feature = "script")))]
+#[cfg(not(all(feature = "onnx", feature = "torch", feature = "script")))]
 use crate::error::lacks;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model_info::ModelInfo;
@@ -69,7 +69,8 @@ impl EngineBuilder {
 
     /// CPU levels that models are compiled for, all in one program, of which the highest that
     /// this CPU has runs; of a library, only kernels of these levels are used. Default: models are
-    /// compiled for this CPU with all its features, and of a library the best kernels run.
+    /// compiled for this CPU with all its features, and of a library the best kernels run. A program
+    /// for another architecture is saved here and runs there.
     ///
     /// ```
     /// use reflex::{Engine, Level};
@@ -124,6 +125,14 @@ impl EngineBuilder {
             let message = format!("{threads} threads: there can be 1 to {THREAD_LIMIT}");
             return Err(Error::input(message));
         }
+        let levels = &compiler.target.levels;
+        if let (Some(low), Some(high)) = (levels.first(), levels.last())
+            && low.arch() != high.arch()
+        {
+            let message =
+                format!("{low} and {high} are of two architectures; a library is for one");
+            return Err(Error::input(message));
+        }
         #[cfg(feature = "compiler")]
         compiler.execution.cubins.check()?;
         compiler.execution.policy = self.tier.map_or_else(TierPolicy::of_environment, Ok)?;
@@ -168,7 +177,7 @@ impl Engine {
         }
     }
 
-    /// Loads a model: `.onnx`, `.py` (TVMScript) and `.json` (nodes) are compiled, `.so` and `.ro` are opened. It is a
+    /// Loads a model: `.onnx`, `.pt2` (PyTorch), `.py` (TVMScript) and `.json` (nodes) are compiled, `.so` and `.ro` are opened. It is a
     /// path, or a [`ModelSource`] that holds the model in memory or names the files beside a `.ro`.
     ///
     /// Opening a `.so` runs machine code of its author's choice, as with any library.
@@ -185,11 +194,15 @@ impl Engine {
         let source = model.into();
         let loaded = match source.format()? {
             #[cfg(feature = "compiler")]
-            ModelFormat::Onnx | ModelFormat::Script | ModelFormat::Nodes | ModelFormat::Relay => {
-                self.load_model(&source)
-            }
+            ModelFormat::Onnx
+            | ModelFormat::Torch
+            | ModelFormat::Script
+            | ModelFormat::Nodes
+            | ModelFormat::Relay => self.load_model(&source),
             #[cfg(not(feature = "compiler"))]
             ModelFormat::Onnx => Err(lacks("onnx")),
+            #[cfg(not(feature = "compiler"))]
+            ModelFormat::Torch => Err(lacks("torch")),
             #[cfg(not(feature = "compiler"))]
             ModelFormat::Script | ModelFormat::Relay => Err(lacks("script")),
             #[cfg(not(feature = "compiler"))]
@@ -218,6 +231,10 @@ impl Engine {
             ModelFormat::Onnx => ModelInfo::of_onnx(&source),
             #[cfg(not(feature = "onnx"))]
             ModelFormat::Onnx => Err(lacks("onnx")),
+            #[cfg(feature = "torch")]
+            ModelFormat::Torch => ModelInfo::of_torch(&source),
+            #[cfg(not(feature = "torch"))]
+            ModelFormat::Torch => Err(lacks("torch")),
             #[cfg(not(feature = "script"))]
             ModelFormat::Script | ModelFormat::Relay | ModelFormat::Nodes => Err(lacks("script")),
             #[cfg(feature = "script")]

@@ -209,6 +209,19 @@ impl From<reflex_graph::relay::RelayError> for Error {
     }
 }
 
+#[cfg(feature = "torch")]
+impl From<reflex_torch::ImportError> for Error {
+    fn from(error: reflex_torch::ImportError) -> Error {
+        use reflex_torch::ImportErrorKind::{Io, Unsupported};
+        let kind = match error.kind() {
+            Io => ErrorKind::Io,
+            Unsupported => ErrorKind::Unsupported,
+            _ => ErrorKind::Model,
+        };
+        Error::new(kind, error.to_string()).because(error)
+    }
+}
+
 #[cfg(feature = "onnx")]
 impl From<reflex_onnx::ImportError> for Error {
     fn from(error: reflex_onnx::ImportError) -> Error {

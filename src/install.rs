@@ -3,10 +3,16 @@
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// Returns the folders where `reflex-codegen` may lie: those of the shared library that this code is
 /// in, and of the program that runs, which is another one where a host loaded the library.
-pub(crate) fn codegen_folders() -> Vec<PathBuf> {
+pub(crate) fn codegen_folders() -> &'static [PathBuf] {
+    static FOLDERS: OnceLock<Vec<PathBuf>> = OnceLock::new();
+    FOLDERS.get_or_init(find_folders)
+}
+
+fn find_folders() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = vec![];
     let files = [own_file(), std::env::current_exe().ok()];
     for folder in files.iter().flatten().filter_map(|file| file.parent()) {

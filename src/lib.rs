@@ -1,9 +1,9 @@
-//! Runs tensor programs: ONNX models, executables that TVM exported, compiled artifacts.
+//! Runs tensor programs: ONNX models, programs that PyTorch or TVM exported, compiled artifacts.
 //!
 //! # Load
 //!
 //! An [`Engine`] holds the options and loads models into [`Program`]s, which threads share. A model
-//! is a `.onnx` file, a `.py` file (TVMScript), or a `.so`: an artifact of [`Program::save`], or an
+//! is a `.onnx` file, a `.pt2` file (PyTorch), a `.py` file (TVMScript), or a `.so`: an artifact of [`Program::save`], or an
 //! executable that TVM exported. A [`ModelSource`] is one in memory. [`Engine::info`] reads a model
 //! without compiling it; [`Program::signature`] has the inputs and outputs of a function.
 //!
@@ -199,6 +199,8 @@ pub use reflex_runtime::registry::register as register_global_func;
 pub use reflex_runtime::tensor::Tensor;
 pub use reflex_runtime::tensor::data::Element;
 pub use reflex_runtime::value::{Any, AnyView};
+#[cfg(feature = "compiler")]
+pub use reflex_source::Dialect;
 #[cfg(feature = "compiler")]
 pub use reflex_tir::codegen::KernelTier;
 pub use reflex_tir::level::Level;

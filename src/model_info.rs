@@ -10,7 +10,7 @@ use reflex_vm::bytecode::Instr;
 use reflex_vm::executable::{Constant, Executable};
 use serde::Serialize;
 
-#[cfg(feature = "onnx")]
+#[cfg(any(feature = "onnx", feature = "torch"))]
 use crate::error::Result;
 #[cfg(feature = "compiler")]
 use crate::model_source::ModelSource;
@@ -84,6 +84,45 @@ impl ModelInfo {
             parameters: info.parameters.count,
             parameter_bytes: info.parameters.bytes,
             file_bytes: source.size() + info.external_bytes,
+        })
+    }
+
+    #[cfg(feature = "torch")]
+    pub(crate) fn of_torch(source: &ModelSource) -> Result<ModelInfo> {
+        let info = source.torch_info()?;
+        let (inputs, outputs) = match &info.module {
+            Some(module) => {
+                let main = Signature::of_module(module).remove("main").unwrap_or_default();
+                let list = |tensors: &[TensorInfo]| tensors.iter().map(ValueInfo::from).collect();
+                (list(&main.inputs), list(&main.outputs))
+            }
+            None => {
+                let list = |values: &[reflex_torch::ValueInfo]| {
+                    values.iter().map(ValueInfo::from).collect::<Vec<ValueInfo>>()
+                };
+                (list(&info.inputs), list(&info.outputs))
+            }
+        };
+        let opsets: Vec<String> =
+            info.opsets.iter().map(|(name, version)| format!("{name} {version}")).collect();
+        let ((major, minor), version) = (info.schema, &info.torch_version);
+        let unsupported = info.unsupported.iter().map(ToString::to_string).chain(info.problem);
+        Ok(ModelInfo {
+            kind: format!(
+                "PyTorch program, schema {major}.{minor}, opset {}, written by PyTorch {version}",
+                opsets.join(", ")
+            ),
+            symbols: symbols(&inputs),
+            inputs,
+            outputs,
+            variants: vec![],
+            operators_title: "operators",
+            operators: by_count(info.operators),
+            unsupported: unsupported.collect(),
+            metadata: vec![],
+            parameters: info.parameters.count,
+            parameter_bytes: info.parameters.bytes,
+            file_bytes: source.size(),
         })
     }
 
@@ -218,6 +257,18 @@ impl From<&reflex_onnx::ValueInfo> for ValueInfo {
         let dim = |d: &reflex_onnx::Dim| match d {
             reflex_onnx::Dim::Fixed(n) => Dim::Const(*n),
             named => Dim::Symbol(named.to_string()),
+        };
+        let shape = value.dims.as_ref().map(|dims| dims.iter().map(dim).collect());
+        ValueInfo { name: value.name.clone(), dtype: value.dtype.clone(), shape }
+    }
+}
+
+#[cfg(feature = "torch")]
+impl From<&reflex_torch::ValueInfo> for ValueInfo {
+    fn from(value: &reflex_torch::ValueInfo) -> ValueInfo {
+        let dim = |d: &reflex_torch::Dim| match d {
+            reflex_torch::Dim::Fixed(n) => Dim::Const(*n),
+            reflex_torch::Dim::Symbolic(name) => Dim::Symbol(name.clone()),
         };
         let shape = value.dims.as_ref().map(|dims| dims.iter().map(dim).collect());
         ValueInfo { name: value.name.clone(), dtype: value.dtype.clone(), shape }

@@ -28,6 +28,8 @@ pub enum ModelFormat {
     Onnx,
     /// TVMScript: `.py`.
     Script,
+    /// A program that PyTorch exported, as `torch.export.save` writes it: `.pt2`, or an archive of any name.
+    Torch,
     /// Nodes of TVM's IR, as `tvm.ir.save_json` and [`ir::save`](crate::ir::save) write them: `.json`.
     Nodes,
     /// Relay text, of TVM 0.8 to 0.19: `.relay`, or a file of any name that begins with
@@ -45,6 +47,7 @@ impl fmt::Display for ModelFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             ModelFormat::Onnx => "onnx",
+            ModelFormat::Torch => "pt2",
             ModelFormat::Script => "py",
             ModelFormat::Nodes => "json",
             ModelFormat::Relay => "relay",
@@ -64,11 +67,11 @@ impl FromStr for ModelFormat {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<ModelFormat, String> {
-        use ModelFormat::{Library, Nodes, Onnx, Relay, RelayExecutable, Script};
-        let all = [Onnx, Script, Nodes, Relay, Library, RelayExecutable];
+        use ModelFormat::{Library, Nodes, Onnx, Relay, RelayExecutable, Script, Torch};
+        let all = [Onnx, Torch, Script, Nodes, Relay, Library, RelayExecutable];
         let found = all.into_iter().find(|format| format.to_string() == text);
         found.ok_or_else(|| {
-            format!("a model of format {text:?}; expected onnx, py, json, relay, so or ro")
+            format!("a model of format {text:?}; expected onnx, pt2, py, json, relay, so or ro")
         })
     }
 }
@@ -78,6 +81,7 @@ impl ModelFormat {
     fn in_memory(self) -> &'static str {
         match self {
             ModelFormat::Onnx => "the ONNX model in memory",
+            ModelFormat::Torch => "the exported program in memory",
             ModelFormat::Script => "the TVMScript in memory",
             ModelFormat::Nodes => "the nodes in memory",
             ModelFormat::Relay => "the Relay text in memory",
@@ -87,11 +91,12 @@ impl ModelFormat {
     }
 
     /// Returns the format of a file by its extension, in either case; of one with another
-    /// extension by its first bytes, if it is Relay text.
+    /// extension by its content, if it is Relay text or an archive of PyTorch's.
     pub(crate) fn of_path(path: &Path) -> Result<ModelFormat> {
-        ModelFormat::of_name(path).or_else(|unknown| match is_relay(path) {
-            true => Ok(ModelFormat::Relay),
-            false => Err(unknown),
+        ModelFormat::of_name(path).or_else(|unknown| match head(path) {
+            Some(head) if is_relay_text(&head) => Ok(ModelFormat::Relay),
+            Some(head) if head.starts_with(ZIP) && is_torch_archive(path) => Ok(ModelFormat::Torch),
+            _ => Err(unknown),
         })
     }
 
@@ -99,19 +104,33 @@ impl ModelFormat {
     fn of_name(name: &Path) -> Result<ModelFormat> {
         let extension = name.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
         extension.and_then(|extension| extension.parse().ok()).ok_or_else(|| {
-            let what = "not a model by its name; expected .onnx, .py, .json, .relay, .so or .ro";
+            let what =
+                "not a model by its name; expected .onnx, .pt2, .py, .json, .relay, .so or .ro";
             Error::new(ErrorKind::Unsupported, format!("{}: {what}", name.display()))
         })
     }
 }
 
-/// Returns true if a file begins as Relay text does.
-fn is_relay(path: &Path) -> bool {
+/// The first bytes of a zip file.
+const ZIP: &[u8] = b"PK\x03\x04";
+
+/// The first bytes of a regular file.
+fn head(path: &Path) -> Option<Vec<u8>> {
     let mut head = vec![];
     // No device, whose end may never come.
     let is_file = path.metadata().is_ok_and(|meta| meta.is_file());
     let read = |file: File| file.take(256).read_to_end(&mut head);
-    is_file && File::open(path).and_then(read).is_ok() && is_relay_text(&head)
+    (is_file && File::open(path).and_then(read).is_ok()).then_some(head)
+}
+
+#[cfg(feature = "torch")]
+fn is_torch_archive(path: &Path) -> bool {
+    File::open(path).is_ok_and(|file| reflex_torch::is_archive(io::BufReader::new(file)))
+}
+
+#[cfg(not(feature = "torch"))]
+fn is_torch_archive(_: &Path) -> bool {
+    false
 }
 
 #[cfg(feature = "script")]

@@ -3,19 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use reflex_runtime::file_bytes::{FileAccess, FileBytes, FileStamp};
+use reflex_runtime::file_bytes::{FileAccess, FileBytes};
 
 /// Options of an import.
 #[derive(Clone, Default)]
 pub(crate) struct ImportOptions {
     pub(crate) access: FileAccess,
-}
-
-/// A file that a model was read from.
-#[derive(PartialEq, Eq)]
-pub(crate) struct SourceFile {
-    pub(crate) path: PathBuf,
-    pub(crate) stamp: FileStamp,
 }
 
 /// Where the external data of a model in memory is.

@@ -3,6 +3,7 @@
 //! Element types are those NumPy has and a [`DType`] can hold; Fortran order and big-endian
 //! files are refused by name.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
@@ -10,6 +11,7 @@ use std::path::Path;
 
 use npyz::{DType as NpyType, NpyHeader, Order, TypeChar, TypeStr, WriterBuilder};
 use reflex_runtime::dtype::DType;
+use zip::ZipArchive;
 
 use crate::array::{Array, Feed};
 use crate::error::{Error, ErrorKind, Result};
@@ -144,10 +146,13 @@ pub fn write_npy(path: &Path, array: &Array) -> Result<()> {
 /// ```
 pub fn read_cases(path: &Path) -> Result<Vec<Case>> {
     let file = File::open(path).map_err(|e| Error::io(path, &e))?;
-    let mut archive = npyz::npz::NpzArchive::new(BufReader::new(file)).map_err(|e| bad(path, e))?;
-    let names: Vec<String> = archive.array_names().map(str::to_string).collect();
+    let mut archive = ZipArchive::new(BufReader::new(file)).map_err(|e| bad(path, e))?;
+    let members = archive.file_names();
+    let members = members.map(|name| name.map(Cow::into_owned).map_err(|e| bad(path, e)));
+    let members = members.collect::<Result<Vec<String>>>()?;
     let mut cases: BTreeMap<usize, Case> = BTreeMap::new();
-    for name in names {
+    for member in members {
+        let Some(name) = member.strip_suffix(".npy") else { continue };
         let mut parts = name.splitn(3, '.');
         let (Some(side @ ("in" | "out")), Some(k), Some(tensor)) =
             (parts.next(), parts.next(), parts.next())
@@ -155,9 +160,8 @@ pub fn read_cases(path: &Path) -> Result<Vec<Case>> {
             continue; // other keys are allowed and ignored
         };
         let k: usize = k.parse().map_err(|_| bad(path, format!("{name}: bad feed number")))?;
-        let file_name = npyz::npz::file_name_from_array_name(&name);
-        let entry = archive.zip_archive().by_name(&file_name).map_err(|e| bad(path, e))?;
-        let array = read_array(entry, path, &name)?;
+        let entry = archive.by_name(&member).map_err(|e| bad(path, format!("{name}: {e}")))?;
+        let array = read_array(entry, path, name)?;
         let case = cases.entry(k).or_default();
         let feed = if side == "in" { &mut case.inputs } else { &mut case.outputs };
         feed.insert(tensor.to_string(), array);

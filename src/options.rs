@@ -289,16 +289,18 @@ pub(crate) fn devices(text: &str) -> Result<Devices, Error> {
 /// Arithmetic of f32 matmuls and convolutions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Precision {
-    /// Single precision, with fused multiply-add. On CPUs with AMX, large GEMMs may use split-bf16
-    /// emulation (bf16x6), where its error is no larger.
+    /// Single precision, with fused multiply-add.
     #[default]
     F32,
-    /// [`Precision::F32`], but on CPUs with AMX bf16x3 is enough: each product is within 2^-15 of
+    /// [`Precision::F32`], but on CPUs with AMX large GEMMs may use split-bf16 emulation (bf16x3): each product is within 2^-15 of
     /// itself. On other CPUs this is [`Precision::F32`], which is faster there than split-bf16.
     F32Fast,
     /// Operands of GEMMs and of dense and grouped convolutions rounded to bfloat16, with
     /// accumulation in single precision. The CPU must have AVX512_BF16.
     Bf16,
+    /// Matrix multiplications by constant weights on 8-bit integers: weights rounded with a scale for each
+    /// column, activations with one for each row (dynamic quantization). All else is [`Precision::F32`].
+    Int8,
 }
 
 impl FromStr for Precision {
@@ -309,8 +311,8 @@ impl FromStr for Precision {
             "f32" => Ok(Precision::F32),
             "f32-fast" => Ok(Precision::F32Fast),
             "bf16" => Ok(Precision::Bf16),
-            "int8" => Err(format!("precision {text} is not supported; use f32, f32-fast or bf16")),
-            _ => Err(format!("no precision {text:?}; use f32, f32-fast or bf16")),
+            "int8" => Ok(Precision::Int8),
+            _ => Err(format!("no precision {text:?}; use f32, f32-fast, bf16 or int8")),
         }
     }
 }

@@ -141,7 +141,11 @@ impl Server {
         let folder = tempfile::tempdir().map_err(|e| Error::io(&std::env::temp_dir(), &e))?;
         let (program, file) = match (format, self.levels.last(), self.opens_libraries) {
             (
-                ModelFormat::Onnx | ModelFormat::Script | ModelFormat::Nodes | ModelFormat::Relay,
+                ModelFormat::Onnx
+                | ModelFormat::Torch
+                | ModelFormat::Script
+                | ModelFormat::Nodes
+                | ModelFormat::Relay,
                 Some(level),
                 true,
             ) => {

@@ -1,4 +1,4 @@
-//! Programs of ONNX models, stored as they were lowered: a start that finds one imports nothing, runs no pass
+//! Programs of ONNX models and of PyTorch, stored as they were lowered: a start that finds one imports nothing, runs no pass
 //! and packs no weights.
 //!
 //! An entry is named by the build, the options of compilation, and samples of the model's own file, so that a
@@ -40,10 +40,11 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// The entry of a model; `None` if its program cannot be stored: it is not ONNX, code of the caller's
+    /// The entry of a model; `None` if its program cannot be stored: it is neither ONNX nor PyTorch's, code of the caller's
     /// decides what it means, or there is no cache.
     pub(crate) fn of(source: &ModelSource, compiler: &Compiler) -> Option<Entry> {
-        let is_onnx = source.format().ok()? == ModelFormat::Onnx;
+        let format = source.format().ok()?;
+        let is_file = matches!(format, ModelFormat::Onnx | ModelFormat::Torch);
         let target = &compiler.target;
         let on_cpu = target.device.is_none() && target.schedule_for.is_none();
         let pipeline = &compiler.pipeline;
@@ -51,7 +52,7 @@ impl Entry {
             || !pipeline.sequence().traces().is_empty()
             || compiler.imports_by_callbacks()
             || !registered::names().is_empty();
-        if BUILD.is_empty() || !is_onnx || !on_cpu || own_code || !compiler.shapes.is_empty() {
+        if BUILD.is_empty() || !is_file || !on_cpu || own_code || !compiler.shapes.is_empty() {
             return None;
         }
         let folder = compiler.cache_folder()?;

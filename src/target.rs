@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use reflex_tir::codegen::{CpuTarget, GpuTarget};
+use reflex_source::Dialect;
+use reflex_tir::codegen::{Arch, CpuTarget, GpuTarget};
 use reflex_tir::level::Level;
 use reflex_tir::thread::WARP;
 use serde_json::{Map, Value, json};
@@ -13,20 +14,20 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// The processors that a model is compiled for, as TVM's `Target` says it: a kind with attributes.
 ///
-/// It is read from a kind (`llvm`, `cuda`), a tag (`nvidia/nvidia-h100`), options (`llvm
+/// It is read from a kind (`llvm`, `cuda`, and `c` and `opencl`, which are text), a tag (`nvidia/nvidia-h100`), options (`llvm
 /// -mcpu=skylake-avx512 -num-cores=4`) or JSON, and written as JSON with all its attributes. One that is
 /// not known is an error that lists those that are: none is ignored.
 ///
 /// | attribute | of | meaning |
 /// |---|---|---|
-/// | `mcpu` | llvm | LLVM's name of a CPU; kernels are for the highest [`Level`] that it has; `native`: this CPU |
-/// | `mattr` | llvm | features of a CPU such as `+avx2`, in place of its name |
-/// | `mtriple` | llvm | `x86_64-unknown-linux-gnu`, with any vendor |
-/// | `num-cores` | llvm | threads for parallel kernels |
+/// | `mcpu` | llvm, c | LLVM's name of a CPU; kernels are for the highest [`Level`] that it has; `native`: this CPU |
+/// | `mattr` | llvm, c | features of a CPU such as `+avx2`, in place of its name |
+/// | `mtriple` | llvm, c | `x86_64-unknown-linux-gnu` or `aarch64-linux-gnu`, with any vendor |
+/// | `num-cores` | llvm, c | threads for parallel kernels |
 /// | `arch` | cuda | `sm_80` or `sm_90a` |
 /// | `host` | cuda | the target of the CPU beside the GPU |
 /// | `max_threads_per_block` and the like | cuda | what TVM says of a GPU: checked to be no more than it has |
-/// | `keys`, `tag` | both | as TVM writes them |
+/// | `keys`, `tag` | all | as TVM writes them |
 ///
 /// ```
 /// use reflex::{Engine, Target};
@@ -38,6 +39,9 @@ use crate::error::{Error, ErrorKind, Result};
 /// let engine = Engine::builder().target(&target).build()?;
 /// engine.load("examples/softmax.py")?;
 ///
+/// let arm: Target = "llvm -mtriple=aarch64-linux-gnu -mattr=+neon".parse()?;
+/// assert_eq!(arm, "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72".parse::<Target>()?);
+///
 /// let error = "llvm -mcpu=pentium".parse::<Target>().unwrap_err().to_string();
 /// assert!(error.contains("lacks AVX2 or FMA, or is not known"), "{error}");
 /// # Ok::<(), reflex::Error>(())
@@ -48,6 +52,8 @@ pub struct Target {
     /// The architecture of a GPU, as `cuda:sm_80`.
     pub(crate) gpu: Option<String>,
     tag: Option<String>,
+    /// The language of a target that is text.
+    dialect: Option<Dialect>,
 }
 
 /// The attributes of a CPU.
@@ -59,22 +65,33 @@ pub(crate) struct CpuAttributes {
 }
 
 /// Targets by name.
-const TAGS: [(&str, &str); 6] = [
+const TAGS: [(&str, &str); 7] = [
     ("nvidia/nvidia-a100", "cuda:sm_80"),
     ("nvidia/nvidia-a30", "cuda:sm_80"),
     ("nvidia/nvidia-h100", "cuda:sm_90a"),
     ("nvidia/nvidia-h200", "cuda:sm_90a"),
     ("intel/skylake-avx512", "skylake-avx512"),
     ("intel/sapphirerapids", "sapphirerapids"),
+    ("raspberry-pi/4b-aarch64", "cortex-a72"),
 ];
 
 /// LLVM's names of CPUs by the highest level that they have.
-const CPUS: [(Level, &str); 5] = [
+const CPUS: [(Level, &str); 8] = [
     (Level::V3, "x86-64-v3 haswell broadwell skylake alderlake raptorlake znver1 znver2 znver3"),
     (Level::V4, "x86-64-v4 skylake-avx512 skx"),
     (Level::V4Vnni, "cascadelake icelake-client icelake-server rocketlake tigerlake"),
     (Level::V4Bf16, "cooperlake znver4 znver5"),
     (Level::V4Amx, "sapphirerapids emeraldrapids graniterapids"),
+    (Level::Armv8, "cortex-a53 cortex-a35 cortex-a57 cortex-a72 cortex-a73"),
+    (
+        Level::Armv8Dot,
+        "cortex-a76 cortex-a55 cortex-a75 cortex-a77 cortex-a78 cortex-x1 neoverse-n1 apple-m1",
+    ),
+    (
+        Level::Armv8I8mm,
+        "neoverse-n2 cortex-a510 cortex-a710 cortex-a715 cortex-x2 cortex-x3 neoverse-v1 neoverse-v2 \
+         ampere1 apple-m2 apple-m3",
+    ),
 ];
 
 const GPU_ATTRIBUTES: [&str; 11] = [
@@ -90,8 +107,6 @@ const GPU_ATTRIBUTES: [&str; 11] = [
     "max_shared_memory_per_block",
     "l2_cache_size_bytes",
 ];
-
-const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
 fn unsupported(text: impl Into<String>) -> Error {
     Error::new(ErrorKind::Unsupported, text)
@@ -111,8 +126,8 @@ fn level_of_cpu(name: &str) -> Result<Option<Level>> {
     })
 }
 
-/// The highest level whose features are all among those of a list.
-fn level_of_features(features: &[String]) -> Result<Level> {
+/// The highest level of an architecture whose features are all among those of a list.
+fn level_of_features(arch: Arch, features: &[String]) -> Result<Level> {
     let mut given = BTreeSet::new();
     for feature in features.iter().map(|f| f.trim()).filter(|f| !f.is_empty()) {
         match feature.strip_prefix('+') {
@@ -125,14 +140,28 @@ fn level_of_features(features: &[String]) -> Result<Level> {
         };
     }
     // A CPU with AVX-512 or AVX2 has what came before; TVM's lists leave it out.
-    let basic = [
-        "sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "avx", "bmi", "bmi2", "f16c", "lzcnt",
-        "movbe",
-    ];
-    given.extend(basic.map(str::to_owned));
+    let basic: &[&str] = match arch {
+        Arch::X86_64 => &[
+            "sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "avx", "bmi", "bmi2", "f16c", "lzcnt",
+            "movbe",
+        ],
+        Arch::Aarch64 => &["neon"],
+    };
+    given.extend(basic.iter().map(|name| (*name).to_owned()));
     let has = |level: &&Level| level.target().features.iter().all(|f| given.contains(f));
-    let found = Level::ALL.iter().rev().find(has).copied();
+    let found = Level::of(arch).iter().rev().find(has).copied();
     found.ok_or_else(|| unsupported("mattr lacks +avx2 or +fma, which kernels need"))
+}
+
+/// The architecture that a triple names; the vendor in the middle may be left out, and says nothing of the
+/// code.
+fn arch_of_triple(triple: &str) -> Option<Arch> {
+    let (arch, rest) = triple.split_once('-')?;
+    let arch = [Arch::X86_64, Arch::Aarch64]
+        .into_iter()
+        .find(|known| known.triple().strip_prefix(arch).is_some_and(|rest| rest.starts_with('-')));
+    let system = rest.split_once('-').filter(|(_, system)| *system == "linux-gnu");
+    arch.filter(|_| rest == "linux-gnu" || system.is_some())
 }
 
 /// LLVM's name for a level: the CPU whose features it is named after.
@@ -142,14 +171,32 @@ fn cpu_of_level(level: Level) -> &'static str {
 }
 
 impl Target {
-    /// Returns the kind: `llvm` or `cuda`.
+    /// Returns the kind: `llvm`, `cuda`, `c` or `opencl`.
     ///
     /// ```
     /// assert_eq!("nvidia/nvidia-h100".parse::<reflex::Target>()?.kind(), "cuda");
     /// # Ok::<(), reflex::Error>(())
     /// ```
     pub fn kind(&self) -> &'static str {
-        if self.gpu.is_some() { "cuda" } else { "llvm" }
+        match (self.dialect, &self.gpu) {
+            (Some(Dialect::OpenCl), _) => "opencl",
+            (Some(_), _) => "c",
+            (None, Some(_)) => "cuda",
+            (None, None) => "llvm",
+        }
+    }
+
+    /// Returns the language of a target that is text, which [`Engine::source`](crate::Engine::source) prints.
+    ///
+    /// ```
+    /// use reflex::{Dialect, Target};
+    ///
+    /// assert_eq!("opencl".parse::<Target>()?.dialect(), Some(Dialect::OpenCl));
+    /// assert_eq!("cuda -arch=sm_80".parse::<Target>()?.dialect(), None);
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn dialect(&self) -> Option<Dialect> {
+        self.dialect
     }
 
     /// Returns what is known of the target, as JSON: its attributes, and what its kind and its processor bring, by
@@ -168,6 +215,10 @@ impl Target {
     pub fn attributes(&self) -> Value {
         let mut known = self.to_json();
         match self.gpu.as_ref().and_then(|gpu| gpu.parse().ok()) {
+            None if self.dialect == Some(Dialect::OpenCl) => {
+                let least = reflex_source::opencl_gpu();
+                known["max_shared_memory_per_block"] = json!(least.shared_bytes);
+            }
             Some(gpu) => {
                 limits(&gpu).into_iter().for_each(|(name, most)| known[name] = json!(most))
             }
@@ -184,18 +235,22 @@ impl Target {
     }
 
     fn llvm(cpu: CpuAttributes) -> Target {
-        Target { cpu, gpu: None, tag: None }
+        Target { cpu, gpu: None, tag: None, dialect: None }
     }
 
     fn cuda(gpu: &str, cpu: CpuAttributes) -> Result<Target> {
         let known: GpuTarget = gpu.parse().map_err(unsupported)?;
-        Ok(Target { cpu, gpu: Some(known.name), tag: None })
+        Ok(Target { cpu, gpu: Some(known.name), tag: None, dialect: None })
     }
 
     fn of_tag(tag: &str) -> Result<Target> {
         let names = || TAGS.map(|(name, _)| name).join(", ");
-        let missing =
-            || unsupported(format!("no target {tag:?}; kinds are llvm and cuda, tags {}", names()));
+        let missing = || {
+            unsupported(format!(
+                "no target {tag:?}; kinds are llvm, cuda, c and opencl, tags {}",
+                names()
+            ))
+        };
         let (_, value) = TAGS.iter().find(|(name, _)| *name == tag).ok_or_else(missing)?;
         let mut target = match value.starts_with("cuda") {
             true => Target::cuda(value, CpuAttributes::default())?,
@@ -227,6 +282,10 @@ impl Target {
         };
         let mut target = match kind {
             "llvm" => Target::llvm(cpu_of(fields)?),
+            "c" => Target { dialect: Some(Dialect::C), ..Target::llvm(cpu_of(fields)?) },
+            "opencl" => {
+                Target { dialect: Some(Dialect::OpenCl), ..Target::llvm(CpuAttributes::default()) }
+            }
             "cuda" => {
                 let host = fields.get("host").map(Target::of_json).transpose()?;
                 if host.as_ref().is_some_and(|host| host.gpu.is_some()) {
@@ -243,12 +302,13 @@ impl Target {
             }
             _ => {
                 return Err(unsupported(format!(
-                    "no target kind {kind:?}; there are llvm and cuda"
+                    "no target kind {kind:?}; there are llvm, cuda, c and opencl"
                 )));
             }
         };
         let known: &[&str] = match kind {
-            "llvm" => &["kind", "keys", "tag", "mcpu", "mattr", "mtriple", "num-cores"],
+            "llvm" | "c" => &["kind", "keys", "tag", "mcpu", "mattr", "mtriple", "num-cores"],
+            "opencl" => &["kind", "keys", "tag"],
             _ => &GPU_ATTRIBUTES,
         };
         if let Some(other) = fields.keys().find(|key| !known.contains(&key.as_str())) {
@@ -278,6 +338,9 @@ impl Target {
             fields.insert("tag".to_owned(), json!(tag));
         }
         match &self.gpu {
+            None if self.dialect == Some(Dialect::OpenCl) => {
+                fields.insert("keys".to_owned(), json!(["opencl", "gpu"]));
+            }
             Some(gpu) => {
                 fields.insert("keys".to_owned(), json!(["cuda", "gpu"]));
                 fields.insert("arch".to_owned(), json!(gpu.trim_start_matches("cuda:")));
@@ -289,6 +352,9 @@ impl Target {
                 fields.insert("keys".to_owned(), json!(["cpu"]));
                 if let Some(level) = self.cpu.level {
                     fields.insert("mcpu".to_owned(), json!(cpu_of_level(level)));
+                    if level.arch() != Arch::X86_64 {
+                        fields.insert("mtriple".to_owned(), json!(level.arch().triple()));
+                    }
                 }
                 if let Some(threads) = self.cpu.threads {
                     fields.insert("num-cores".to_owned(), json!(threads));
@@ -323,7 +389,11 @@ fn check_gpu(fields: &Map<String, Value>, gpu: &GpuTarget) -> Result<()> {
 }
 
 fn check_keys(fields: &Map<String, Value>, kind: &str) -> Result<()> {
-    let known: &[&str] = if kind == "llvm" { &["cpu"] } else { &["cuda", "gpu"] };
+    let known: &[&str] = match kind {
+        "llvm" | "c" => &["cpu"],
+        "opencl" => &["opencl", "gpu"],
+        _ => &["cuda", "gpu"],
+    };
     let fits = |key: &Value| key.as_str().is_some_and(|key| known.contains(&key));
     match fields.get("keys") {
         None => Ok(()),
@@ -343,6 +413,16 @@ fn cpu_of(fields: &Map<String, Value>) -> Result<CpuAttributes> {
     if let Some(name) = fields.get("mcpu") {
         cpu.level = level_of_cpu(name.as_str().ok_or_else(|| wrong("mcpu"))?)?;
     }
+    let triple = match fields.get("mtriple") {
+        None => None,
+        Some(value) => {
+            let triple = value.as_str().ok_or_else(|| wrong("mtriple"))?;
+            Some(arch_of_triple(triple).ok_or_else(|| {
+                let [x86, arm] = [Arch::X86_64, Arch::Aarch64].map(Arch::triple);
+                unsupported(format!("code is generated for {x86} and {arm}, not {triple}"))
+            })?)
+        }
+    };
     if let Some(features) = fields.get("mattr") {
         let list: Vec<String> = match features {
             Value::String(text) => text.split(',').map(str::to_owned).collect(),
@@ -352,17 +432,23 @@ fn cpu_of(fields: &Map<String, Value>) -> Result<CpuAttributes> {
             }
             _ => return Err(wrong("mattr")),
         };
-        cpu.level = cpu.level.max(Some(level_of_features(&list)?));
+        let arch = triple.or(cpu.level.map(Level::arch)).unwrap_or(Arch::HOST);
+        cpu.level = cpu.level.max(Some(level_of_features(arch, &list)?));
     }
-    if let Some(triple) = fields.get("mtriple") {
-        let mut parts = triple.as_str().ok_or_else(|| wrong("mtriple"))?.splitn(3, '-');
-        let parts = [parts.next(), parts.next(), parts.next()];
-        // The vendor in the middle may be left out, and says nothing of the code.
-        if !matches!(
-            parts,
-            [Some("x86_64"), _, Some("linux-gnu")] | [Some("x86_64"), Some("linux"), Some("gnu")]
-        ) {
-            return Err(unsupported(format!("code is generated for {TRIPLE}, not {triple}")));
+    if let Some(arch) = triple {
+        if cpu.level.is_none() && fields.contains_key("mcpu") && arch != Arch::HOST {
+            return Err(unsupported(format!("mcpu={} is this CPU, no {arch}", fields["mcpu"])));
+        }
+        // Without more, code for another architecture runs on all of its CPUs.
+        let lowest = (arch != Arch::HOST).then(|| Level::of(arch)[0]);
+        cpu.level = cpu.level.or(lowest);
+        if let Some(level) = cpu.level.filter(|level| level.arch() != arch) {
+            return Err(unsupported(format!(
+                "mtriple={} is of {arch}, and {} of {}",
+                fields["mtriple"],
+                cpu_of_level(level),
+                level.arch()
+            )));
         }
     }
     if let Some(threads) = fields.get("num-cores") {
@@ -404,7 +490,9 @@ impl FromStr for Target {
         }
         let mut words = text.split_whitespace();
         match words.next() {
-            Some(kind @ ("llvm" | "cuda")) => Target::of_json(&fields_of_options(kind, words)?),
+            Some(kind @ ("llvm" | "cuda" | "c" | "opencl")) => {
+                Target::of_json(&fields_of_options(kind, words)?)
+            }
             Some(tag) if words.next().is_none() => Target::of_tag(tag),
             _ => Err(Error::input(format!(
                 "{text:?} is no target: a kind and options, a tag, or JSON"
@@ -466,6 +554,25 @@ mod tests {
                 r#"{"kind": "cuda", "tag": "", "arch": "sm_80", "thread_warp_size": 32, "max_shared_memory_per_block": 49152}"#,
                 r#"{"arch":"sm_80","keys":["cuda","gpu"],"kind":"cuda"}"#,
             ),
+            (
+                "llvm -mtriple=aarch64-linux-gnu",
+                r#"{"keys":["cpu"],"kind":"llvm","mcpu":"cortex-a53","mtriple":"aarch64-unknown-linux-gnu"}"#,
+            ),
+            (
+                "llvm -mtriple=aarch64-linux-gnu -mattr=+neon,+dotprod -num-cores=4",
+                r#"{"keys":["cpu"],"kind":"llvm","mcpu":"cortex-a76","mtriple":"aarch64-unknown-linux-gnu","num-cores":4}"#,
+            ),
+            (
+                "llvm -mcpu=neoverse-v1",
+                r#"{"keys":["cpu"],"kind":"llvm","mcpu":"neoverse-n2","mtriple":"aarch64-unknown-linux-gnu"}"#,
+            ),
+            (
+                "raspberry-pi/4b-aarch64",
+                r#"{"keys":["cpu"],"kind":"llvm","mcpu":"cortex-a53","mtriple":"aarch64-unknown-linux-gnu","tag":"raspberry-pi/4b-aarch64"}"#,
+            ),
+            ("c", r#"{"keys":["cpu"],"kind":"c"}"#),
+            ("c -mcpu=haswell", r#"{"keys":["cpu"],"kind":"c","mcpu":"x86-64-v3"}"#),
+            ("opencl -keys=opencl,gpu", r#"{"keys":["opencl","gpu"],"kind":"opencl"}"#),
             ("cuda -arch=sm_90", r#"{"arch":"sm_90a","keys":["cuda","gpu"],"kind":"cuda"}"#),
             (
                 r#"{"kind": "cuda", "arch": "sm_80", "host": {"kind": "llvm", "mcpu": "haswell"}}"#,
@@ -486,13 +593,24 @@ mod tests {
     fn what_a_target_lacks_is_refused() {
         let cases = [
             ("", "is no target"),
-            ("vulkan", "no target \"vulkan\"; kinds are llvm and cuda, tags nvidia/nvidia-a100, "),
+            (
+                "vulkan",
+                "no target \"vulkan\"; kinds are llvm, cuda, c and opencl, tags nvidia/nvidia-a100, ",
+            ),
+            ("opencl -mcpu=haswell", "of the kind opencl has no \"mcpu\"; it has kind, keys, tag"),
+            ("c -arch=sm_80", "of the kind c has no \"arch\""),
             ("llvm haswell", "is no option of a target"),
             ("llvm -mcpu=i386", "mcpu=i386 lacks AVX2 or FMA, or is not known"),
             ("llvm -mcpu=skylake -mcpu=znver1", "mcpu is given twice"),
             ("llvm -mattr=+sse4.2", "mattr lacks +avx2 or +fma"),
             ("llvm -mattr=-avx2", "none is taken away"),
-            ("llvm -mtriple=aarch64-linux-gnu", "code is generated for x86_64-unknown-linux-gnu"),
+            (
+                "llvm -mtriple=riscv64-linux-gnu",
+                "for x86_64-unknown-linux-gnu and aarch64-unknown-linux-gnu, not riscv64",
+            ),
+            ("llvm -mtriple=aarch64-linux-gnu -mcpu=haswell", "AArch64, and x86-64-v3 of x86-64"),
+            ("llvm -mtriple=aarch64-apple-darwin", "not aarch64-apple-darwin"),
+            ("llvm -mtriple=aarch64-linux-gnu -mcpu=native", "is this CPU, no AArch64"),
             ("llvm -num-cores=0", "num-cores is 0"),
             ("llvm -fast-math=1", "has no \"fast-math\"; it has kind, keys, tag, mcpu"),
             ("llvm -keys=arm_cpu", "there are cpu"),

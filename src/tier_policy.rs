@@ -27,12 +27,11 @@ pub enum SavedCode {
     Ignore,
 }
 
-/// The code generator of kernels. Results do not depend on it in a bit, but on CPUs with AMX, where
-/// only LLVM uses matrix registers.
+/// The code generator of kernels. Results do not depend on it in a bit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KernelGenerator {
-    /// As `Tiered` where `reflex-codegen` is installed or named and both give the same bits, and as `Best`
-    /// elsewhere.
+    /// As `Tiered` where `reflex-codegen` is installed or named and both have code (not on a GPU, nor for several CPU
+    /// levels), and as `Best` elsewhere.
     #[default]
     Auto,
     /// One generator, before the first call: LLVM where `reflex-codegen` is installed or named, Cranelift

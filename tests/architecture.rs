@@ -10,13 +10,14 @@ use std::process::Command;
 use imports::Imports;
 
 /// Crate, and the reflex crates it may depend on directly (outside tests).
-const ARROWS: [(&str, &[&str]); 21] = [
+const ARROWS: [(&str, &[&str]); 23] = [
     ("reflex-runtime", &[]),
     ("reflex-vm", &["reflex-runtime"]),
     ("reflex-relay", &["reflex-vm", "reflex-runtime"]),
     ("reflex-tir", &["reflex-runtime"]),
     ("reflex-graph", &["reflex-tir", "reflex-runtime"]),
     ("reflex-onnx", &["reflex-graph", "reflex-tir", "reflex-runtime"]),
+    ("reflex-torch", &["reflex-graph", "reflex-tir", "reflex-runtime"]),
     ("reflex-lower", &["reflex-graph", "reflex-tir", "reflex-vm", "reflex-runtime"]),
     ("reflex-rpc", &["reflex-runtime"]),
     ("reflex-cuda", &["reflex-runtime"]),
@@ -32,6 +33,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
     ),
     ("reflex-cranelift", &["reflex-vm", "reflex-runtime", "reflex-codemem"]),
     ("reflex-baseline", &["reflex-tir", "reflex-runtime"]),
+    ("reflex-source", &["reflex-tir", "reflex-runtime"]),
     ("reflex-llvm", &["reflex-tir", "reflex-runtime", "reflex-codemem"]),
     (
         "reflex-fuzz",
@@ -43,6 +45,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
             "reflex-lower",
             "reflex-graph",
             "reflex-onnx",
+            "reflex-torch",
             "reflex-node",
             "reflex-reflect",
             "reflex-tir",
@@ -59,6 +62,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
             "reflex-tir",
             "reflex-graph",
             "reflex-onnx",
+            "reflex-torch",
             "reflex-lower",
             "reflex-rpc",
             "reflex-cuda",
@@ -66,17 +70,20 @@ const ARROWS: [(&str, &[&str]); 21] = [
             "reflex-reflect",
             "reflex-codemem",
             "reflex-baseline",
+            "reflex-source",
             "reflex-cranelift",
         ],
     ),
 ];
 
 /// Crates whose source may hold no `unsafe`.
-const SAFE: [&str; 8] = [
+const SAFE: [&str; 10] = [
+    "jit/source",
     "src/relay",
     "src/tir",
     "src/graph",
     "src/onnx",
+    "src/torch",
     "src/lower",
     "src/node",
     "src/reflect",
@@ -159,7 +166,15 @@ fn only_codegen_links_llvm() {
 #[test]
 fn deployable_crates_know_no_compiler() {
     let all = dependencies();
-    let absent = ["reflex-tir", "reflex-graph", "reflex-onnx", "reflex-lower", "prost"];
+    let absent = [
+        "reflex-tir",
+        "reflex-graph",
+        "reflex-onnx",
+        "reflex-torch",
+        "reflex-lower",
+        "prost",
+        "zip",
+    ];
     for name in ["reflex-runtime", "reflex-vm", "reflex-rpc", "reflex-cranelift"] {
         let reach = closure(&all, name);
         let found: Vec<_> = absent.iter().filter(|a| reach.contains(**a)).collect();
@@ -192,20 +207,23 @@ fn what_opens_artifacts_alone_is_small() {
     };
     let artifacts = ["reflex-runtime", "reflex-tir", "reflex-vm"];
     let packages = with_features("");
-    for absent in ["prost", "ruff_python_parser", "cranelift-codegen", "rustls", "clap"] {
+    for absent in
+        ["prost", "ruff_python_parser", "cranelift-codegen", "rustls", "clap", "regex-lite"]
+    {
         assert!(!packages.contains(absent), "{absent}");
     }
     assert_eq!(own(packages), artifacts);
     let jit = ["reflex-codemem", "reflex-cranelift"];
     assert_eq!(own(with_features("jit")), [&jit[..], &artifacts].concat());
     let models = with_features("onnx,cranelift");
-    for absent in
-        ["rustls", "clap", "reflex-rpc", "reflex-cuda", "reflex-node", "reflex-reflect", "npyz"]
-    {
+    for absent in ["rustls", "clap", "reflex-rpc", "reflex-cuda", "reflex-node", "reflex-reflect"] {
         assert!(!models.contains(absent), "{absent}");
     }
-    // The default needs no LLVM either.
-    assert!(!with_features("default").contains("llvm-sys"));
+    // The default needs no LLVM either, and decompresses by Deflate alone.
+    let default = with_features("default");
+    for absent in ["llvm-sys", "zstd-sys", "bzip2-sys"] {
+        assert!(!default.contains(absent), "{absent}");
+    }
 }
 
 #[test]
@@ -226,13 +244,13 @@ struct Layout {
     circle: usize,
 }
 
-const LAYOUTS: [Layout; 21] = [
+const LAYOUTS: [Layout; 23] = [
     Layout {
         dir: "src/runtime",
         layers: &[
-            "dtype exported_symbols file_bytes fp split_mix timing",
+            "dtype exported_symbols file_bytes fp page split_mix timing",
             "abi amx",
-            "alloc error function host object shape string type_info types value",
+            "aligned_bytes alloc error function host late_file object shape string type_info types value",
             "array bundle closure device map module storage threads",
             "tensor",
             "dlpack text",
@@ -246,7 +264,7 @@ const LAYOUTS: [Layout; 21] = [
     Layout {
         dir: "src/vm",
         layers: &[
-            "bytecode devices huge_pages instrument mode output_buffers run_error stack",
+            "bytecode devices instrument mode output_buffers run_error stack",
             "abi executable profile",
             "kernel serialize text watched",
             // A session's state, its frames and what runs in them.
@@ -272,19 +290,19 @@ const LAYOUTS: [Layout; 21] = [
         layers: &[
             "half_float thread",
             "mma",
-            "abi arith builder expr flops launch packed_call tile uses visit",
+            "abi adjacent arith builder expr flops launch packed_call tile uses visit",
             "body_copy codegen eval func lower verify",
-            "host level schedule script tensor_intrin",
+            "host level op_pattern schedule script tensor_intrin",
             "fuzzgen schedule_trace",
         ],
-        // Statements hold calls, whose arguments are buffers and expressions.
-        circle: 5,
+        // Parts of the analyser, which is one type.
+        circle: 6,
     },
     Layout {
         dir: "src/graph",
         layers: &[
             "dim_text dims op registered_op strides",
-            "block_quantized infer literal visit",
+            "block_quantized func_type infer literal visit",
             "builder constant_pool registered saved_tensor verify",
             "ir relay script",
             "bind_symbolic_vars eval print",
@@ -296,7 +314,7 @@ const LAYOUTS: [Layout; 21] = [
         dir: "src/onnx",
         layers: &[
             "error opset proto value",
-            "external_data",
+            "external_data model_file",
             "narrow strings",
             "call custom fold function node_order registered tensor",
             "model",
@@ -304,6 +322,20 @@ const LAYOUTS: [Layout; 21] = [
             "case_value emit half_precision moved_integers moved_strings narrow_cast objects ops",
             "import operator_table",
             "info quantize",
+        ],
+        circle: 1,
+    },
+    Layout {
+        dir: "src/torch",
+        layers: &[
+            "error schema sym_expr target value",
+            "archive call dtype",
+            "aliases weights",
+            "context",
+            "emit ops",
+            "operator_table program",
+            "import",
+            "info",
         ],
         circle: 1,
     },
@@ -366,7 +398,7 @@ const LAYOUTS: [Layout; 21] = [
     Layout {
         dir: "jit/codemem",
         layers: &[
-            "error gdb jitdump perf_map",
+            "error gdb instruction_cache jitdump machine perf_map",
             "call_cells imports pages",
             "object_file",
             "link",
@@ -403,6 +435,11 @@ const LAYOUTS: [Layout; 21] = [
             "shared_code",
             "cpu",
         ],
+        circle: 1,
+    },
+    Layout {
+        dir: "jit/source",
+        layers: &["error", "dialect names", "helpers", "print", "cpu", "gpu"],
         circle: 1,
     },
     Layout { dir: "jit/llvm", layers: &["error passes process", "emit", "cpu nvptx"], circle: 1 },

@@ -79,6 +79,7 @@ fn config() -> Config {
                 "ReflexFormat",
                 "ReflexMode",
                 "ReflexAllocator",
+                "ReflexKind",
                 "ReflexText",
                 "ReflexStatus",
             ]

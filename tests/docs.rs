@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Folders and files that a path in a document may start with.
-const ROOTS: [&str; 10] = [
+const ROOTS: [&str; 11] = [
     "src/",
     "jit/",
     "tests/",
@@ -15,6 +15,7 @@ const ROOTS: [&str; 10] = [
     "examples/",
     "include/",
     "python/",
+    "bindings/",
     ".",
 ];
 
@@ -72,6 +73,8 @@ fn documents() -> Vec<String> {
     let mut found = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"]
         .map(str::to_owned)
         .to_vec();
+    let packages = ["go", "java", "javascript"];
+    found.extend(packages.map(|name| format!("bindings/{name}/README.md")));
     below("docs", &[".md"], &mut found);
     found
 }
@@ -198,6 +201,10 @@ fn is_name(text: &str) -> bool {
 fn names_exist() {
     let mut files = sources();
     below("python", &[".py"], &mut files);
+    for (folder, endings) in [("go", [".go"]), ("java", [".java"]), ("javascript", [".ts"])] {
+        below(&format!("bindings/{folder}"), &endings, &mut files);
+    }
+    files.retain(|file| !file.contains("node_modules"));
     below("tests", &[".py", ".txt"], &mut files);
     below(".github", &[".yml"], &mut files);
     files.extend(["include/reflex.h", "Cargo.toml", "x"].map(str::to_owned));

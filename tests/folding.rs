@@ -17,8 +17,8 @@ use reflex_graph::{Func, FuncData, Literal, Module, Node, Value};
 use reflex_lower::graph::{MAX_GROWN, fold_constants};
 use reflex_onnx::proto::{Message, ModelProto, TensorProto, data_type};
 use reflex_onnx::{ModelInfo, import_bytes, read_tensor_pb};
+use reflex_runtime::aligned_bytes::AlignedBytes;
 use reflex_runtime::dtype::DType;
-use reflex_vm::executable::AlignedBytes;
 
 /// Cases of which every output folds, at least; the others have loops.
 const FOLDED: usize = 1393;

@@ -29,7 +29,7 @@ fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let model = folder.path().join("model.py");
     std::fs::write(&model, MODEL).expect("writable");
-    let program = engine(&Level::ALL).load(&model).expect("compiles");
+    let program = engine(&Level::X86_64).load(&model).expect("compiles");
     program.save(folder.path().join("model.so")).expect("saves");
     folder
 }
@@ -64,7 +64,7 @@ fn an_artifact_holds_kernels_for_each_level() {
     let (low, high) = (assembly(&library, ""), assembly(&library, ".v4"));
     assert!(low.contains("ymm") && !low.contains("zmm"), "{low}");
     assert!(high.contains("zmm"), "{high}");
-    let best = Level::ALL.into_iter().rfind(|l| l.runs_on_host()).expect("a level");
+    let best = Level::X86_64.into_iter().rfind(|l| l.runs_on_host()).expect("a level");
     let info = Engine::info(&library).expect("readable");
     let ends = format!("x86-64-v4+bf16 and x86-64-v4+amx, of which {best} runs");
     assert!(info.kind.ends_with(&ends), "{}", info.kind);
@@ -78,7 +78,7 @@ from tvm.script import relax as R
 @I.ir_module
 class Module:
     @R.function
-    def main(x: R.Tensor((208, 64), dtype="float32"), w: R.Tensor((64, 192), dtype="float32")) -> R.Tensor((208, 192), dtype="float32"):
+    def main(x: R.Tensor((208, 128), dtype="float32"), w: R.Tensor((128, 192), dtype="float32")) -> R.Tensor((208, 192), dtype="float32"):
         y: R.Tensor((208, 192), dtype="float32") = R.matmul(x, w)
         return y
 "#;
@@ -107,7 +107,7 @@ fn precisions_have_kernels_for_the_levels_that_can() {
     } else {
         skip::skip_part("bf16", "AVX512_BF16");
     }
-    compile(Precision::F32, &Level::ALL).expect("compiles");
+    compile(Precision::F32Fast, &Level::X86_64).expect("compiles");
     let counts = ["", ".v4", ".v4_vnni", ".v4_bf16", ".v4_amx"].map(products);
     for (n, (tiles, dots, multiply_adds)) in counts.into_iter().enumerate() {
         assert!((tiles > 0) == (n == 4) && dots == 0 && multiply_adds > 0, "{counts:?}");
@@ -120,7 +120,7 @@ fn precisions_have_kernels_for_the_levels_that_can() {
 fn every_level_gives_the_bits_that_a_program_for_it_alone_gives() {
     let folder = folder();
     let (model, library) = (folder.path().join("model.py"), folder.path().join("model.so"));
-    for level in Level::ALL {
+    for level in Level::X86_64 {
         if !level.runs_on_host() {
             skip::skip_part(&level.to_string(), "a CPU of this level");
             continue;
@@ -139,7 +139,7 @@ fn kernels_for_other_cpus_are_refused_by_what_they_need() {
     let mut bytes = std::fs::read(&library).expect("readable");
     let places: Vec<usize> =
         (0..bytes.len() - 6).filter(|at| &bytes[*at..*at + 6] == b"\"avx2\"").collect();
-    assert_eq!(places.len(), Level::ALL.len(), "one for each level");
+    assert_eq!(places.len(), Level::X86_64.len(), "one for each level");
     places.iter().for_each(|at| bytes[at + 4] = b'9');
     std::fs::write(&library, &bytes).expect("writable");
     let error = engine(&[]).load(&library).err().expect("refused");

@@ -16,7 +16,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use object::{Object, ObjectSymbol};
-use reflex::{Any, DType, Engine, Mode, Program, Tensor};
+use reflex::{Any, DType, Dialect, Engine, Mode, Program, Tensor};
 use reflex_runtime::exports::EXPORTED_SYMBOLS;
 use reflex_vm::executable::{Constant, Executable};
 use reflex_vm::listing;
@@ -295,4 +295,40 @@ fn counts_out_of_bounds_are_errors_of_every_command() {
             assert!(!error.contains("panicked"), "{what}, {command}: {error}");
         }
     }
+}
+
+/// C text of a model's kernels is a library like any other, once the system's compiler has read it; and its module
+/// answers with the text.
+#[test]
+fn text_in_c_is_a_library_of_kernels() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [text, library] = ["kernels.c", "kernels.so"].map(|name| folder.path().join(name));
+    let model = root().join("examples/softmax.py");
+    let engine = Engine::new().expect("an engine");
+    let source = engine.source(&model, Dialect::C, None).unwrap_or_else(|e| panic!("{e}"));
+    std::fs::write(&text, &source).expect("a file");
+    let flags = "-std=c11 -O2 -ffp-contract=off -fPIC -shared -o";
+    let mut compiler = Command::new("cc");
+    programs::run(compiler.args(flags.split(' ')).args([&library, &text]).arg("-lm"));
+
+    let softmax = reflex::library_function(&library, "softmax").unwrap_or_else(|e| panic!("{e}"));
+    let values: Vec<f32> = (0..30_u8).map(|i| f32::from(i * 7 % 11) / 3.0 - 1.5).collect();
+    let tensor =
+        |values: &[f32]| Any::from(Tensor::from_slice(&[3, 10], values).expect("a tensor"));
+    let (x, y) = (tensor(&values), tensor(&[0.0; 30]));
+    softmax.call(&[x.view(), y.view()]).unwrap_or_else(|e| panic!("{}", e.message()));
+    let program = load(&model);
+    let mut session = program.session(Mode::Bytecode).expect("a session");
+    let wanted = session.call_values("main", std::slice::from_ref(&x)).expect("an answer");
+    let bits = |value: Any| {
+        let values = Tensor::try_from(value).expect("a tensor").to_vec::<f32>();
+        values.expect("float32").into_iter().map(f32::to_bits).collect::<Vec<u32>>()
+    };
+    assert_eq!(bits(y), bits(wanted));
+    let error = softmax.call(&[x.view()]).map(drop).expect_err("two arguments");
+    assert_eq!(error.message(), "softmax: expected 2 arguments, got 1");
+
+    let module = program.module(Mode::Bytecode);
+    assert_eq!(module.source("c").expect("text"), source);
+    assert!(module.source("cl").expect("text").contains("__kernel"));
 }

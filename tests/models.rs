@@ -39,7 +39,7 @@ fn check_levels(model: &str) {
     let program =
         engine(&[Level::V3, Level::V4]).load(models.join(format!("{model}.onnx"))).expect("loads");
     program.save(&path).expect("saves");
-    for level in Level::ALL {
+    for level in Level::X86_64 {
         match engine(&[level]).load(&path) {
             Ok(program) => answers(model, &program),
             Err(error) => {

@@ -1,5 +1,5 @@
-//! Precision `bf16`: near `f32`, the same bits in every mode, on any number of threads and from a
-//! compiled library; refused by name where the CPU has no instruction for it.
+//! Precisions `bf16` and `int8`: near `f32`, the same bits in every mode, on any number of threads and from a
+//! compiled library; `bf16` is refused by name where the CPU has no instruction for it, `int8` on a GPU.
 
 mod common;
 
@@ -74,11 +74,11 @@ fn available() -> bool {
 }
 
 /// Bits in every mode and on two threads equal those of the interpreter on one, which it gives.
-fn same_everywhere(path: &Path, feed: &Feed) -> Vec<f32> {
-    let program = engine(Precision::Bf16, 1).load(path).expect("loads");
+fn same_everywhere(precision: Precision, path: &Path, feed: &Feed) -> Vec<f32> {
+    let program = engine(precision, 1).load(path).expect("loads");
     let first = run(&program, Mode::Bytecode, feed);
     let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
-    let two = engine(Precision::Bf16, 2).load(path).expect("loads");
+    let two = engine(precision, 2).load(path).expect("loads");
     for mode in Mode::ALL {
         let at = format!("{} {mode}", path.display());
         assert!(bits(&run(&program, mode, feed)) == bits(&first), "{at}");
@@ -94,7 +94,7 @@ fn a_product_keeps_its_bits_and_stays_near_float32() {
     }
     let (folder, feed) = small_model();
     let path = folder.path().join("model.py");
-    let got = same_everywhere(&path, &feed);
+    let got = same_everywhere(Precision::Bf16, &path, &feed);
     let library = folder.path().join("model.so");
     engine(Precision::Bf16, 1).load(&path).and_then(|p| p.save(&library)).expect("saves");
     // A library has the precision that it was compiled with.
@@ -109,7 +109,6 @@ fn a_product_keeps_its_bits_and_stays_near_float32() {
 /// written; the map of ppocr4_det is zero but for the edges of text.
 #[test]
 fn models_stay_near_float32() {
-    let Some((models, refs)) = common::data() else { return };
     if !available() {
         return;
     }
@@ -119,14 +118,36 @@ fn models_stay_near_float32() {
         ("ppocr4_det", 8e-2),
         ("pplcnet_orient", 1e-2),
     ];
+    models_stay_near(Precision::Bf16, &bounds);
+}
+
+/// [`models_stay_near_float32`] with matrix multiplications of 8-bit integers. Convolutions stay float32.
+#[test]
+fn models_of_products_by_constants_stay_near_in_int8() {
+    let bounds = [("minilm_l3_fp32", 5e-2), ("magika", 1e-1), ("silero_vad", 5e-2)];
+    models_stay_near(Precision::Int8, &bounds);
+}
+
+fn models_stay_near(precision: Precision, bounds: &[(&str, f64)]) {
+    let Some((models, refs)) = common::data() else { return };
     for (model, bound) in bounds {
         let file = &common::references(&refs, model)[0];
         let case = numpy::read_cases(file).expect("readable").swap_remove(0);
-        let got = same_everywhere(&models.join(format!("{model}.onnx")), &case.inputs);
+        let path = models.join(format!("{model}.onnx"));
+        let got = same_everywhere(precision, &path, &case.inputs);
         let want = floats(case.outputs);
         assert_eq!(got.len(), want.len(), "{model}");
         let error = distance(&got, &want);
         println!("{model}: {error:.1e}");
-        assert!(error < bound, "{model}: {error:e}");
+        assert!(error < *bound, "{model}: {error:e}");
     }
+}
+
+#[test]
+fn int8_of_a_gpu_is_refused() {
+    let (folder, _) = small_model();
+    let path = folder.path().join("model.py");
+    let engine = Engine::builder().precision(Precision::Int8).schedule_for("cuda:sm_80");
+    let refused = engine.build().and_then(|engine| engine.load(&path)).err().expect("is refused");
+    assert!(refused.to_string().contains("precision int8 is for CPUs"), "{refused}");
 }

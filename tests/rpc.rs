@@ -258,6 +258,32 @@ fn strangers_are_sent_away() {
     drop(stream);
 }
 
+/// The niceness of a process.
+fn niceness(process: &str) -> i32 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("a process");
+    let (_, fields) = stat.rsplit_once(") ").expect("a name");
+    // Field 19 of proc(5), where the first that is left is field 3.
+    fields.split(' ').nth(16).expect("a field").parse().expect("a number")
+}
+
+#[test]
+fn a_command_starts_the_sessions() {
+    let server = Listening::start(&["serve", "--runner", "nice -n 3"]);
+    let session = server.connect();
+    assert!(session.upload_bytes("x", b"x").is_ok());
+    let processes = server.sessions();
+    assert_eq!(processes.len(), 1);
+    assert_eq!(niceness(&processes[0]), (niceness("self") + 3).min(19));
+    let mut server = Listening::start(&["serve", "--runner", "false"]);
+    let none = Greeting { key: String::new(), timeout: None };
+    assert!(RemoteSession::connect(&server.address, &none).is_err());
+    assert_eq!(server.report()["end"], "failed with exit code 1");
+    let mut reflex = Command::new(env!("CARGO_BIN_EXE_reflex"));
+    let output = reflex.args(["serve", "--listen", "127.0.0.1:0", "--runner", " "]).output();
+    let error = String::from_utf8_lossy(&output.expect("runs").stderr).into_owned();
+    assert!(error.contains("--runner: no command"), "{error}");
+}
+
 #[test]
 fn only_this_machine_is_listened_to() {
     for command in ["serve", "tracker"] {

@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 
 /// Folders below src that are crates of their own, or no part of the Rust interface.
-const OTHERS: [&str; 14] = [
-    "runtime", "vm", "relay", "tir", "graph", "onnx", "lower", "node", "reflect", "rpc", "cuda",
-    "cli", "capi", "triton",
+const OTHERS: [&str; 15] = [
+    "runtime", "vm", "relay", "tir", "graph", "onnx", "torch", "lower", "node", "reflect", "rpc",
+    "cuda", "cli", "capi", "triton",
 ];
 
 fn sources(folder: &Path, files: &mut Vec<PathBuf>) {

@@ -1,6 +1,8 @@
 //! Programs that are stored: a later start lowers nothing, and no start takes an entry that is not its own.
 
 mod common;
+#[path = "common/torch_case.rs"]
+mod torch_case;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -46,8 +48,12 @@ fn model(bias: &[f32], external: Option<&str>) -> (Vec<u8>, Vec<u8>) {
 
 /// A start of the command: whether the program was stored before, and the outputs.
 fn start(dir: &Path, policy: &str, args: &[&str]) -> (bool, serde_json::Value) {
+    start_of(Path::new("m.onnx"), dir, policy, args)
+}
+
+fn start_of(model: &Path, dir: &Path, policy: &str, args: &[&str]) -> (bool, serde_json::Value) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reflex"));
-    command.args(["run", "m.onnx", "--seed", "5", "--json", "-v"]).args(args);
+    command.arg("run").arg(model).args(["--seed", "5", "--json", "-v"]).args(args);
     command.current_dir(dir).env("REFLEX_CACHE", dir.join("cache")).env("REFLEX_TIER", policy);
     let output = command.output().expect("the command runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -94,6 +100,20 @@ fn later_starts_lower_nothing_and_answer_the_same() {
         assert!(start(dir.path(), "kernels=llvm", &other).0);
         assert_eq!(entries(&dir.path().join("cache")).len(), 2);
     }
+}
+
+/// Programs of PyTorch are stored as models of ONNX are; another one has an entry of its own.
+#[test]
+fn later_starts_of_a_pytorch_program_lower_nothing() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let start = |name: &str| {
+        let model = torch_case::folder().join(name);
+        start_of(&model, dir.path(), "kernels=cranelift", &["--shape", "x=5x4"])
+    };
+    let expected = start("mlp_dynamic.pt2").1;
+    assert_eq!(start("mlp_dynamic.pt2"), (false, expected.clone()), "now its kernels are cached");
+    assert_eq!(start("mlp_dynamic.pt2"), (true, expected));
+    assert!(!start("mlp_core.pt2").0);
 }
 
 /// A byte that no sample has, and a file beside the model.

@@ -171,7 +171,7 @@ impl<'g, 'a> Generator<'g, 'a> {
                 let codes = self.constant(data_type::UINT8, &[WIDTH, 1, 8], bytes);
                 let scales =
                     self.constant(data_type::FLOAT, &[WIDTH], scale.repeat(WIDTH as usize));
-                let level = *self.u.choose(&[0, 4])?;
+                let level = *self.u.choose(&[0, 1, 4])?;
                 let sizes = [
                     ("K", WIDTH),
                     ("N", WIDTH),

@@ -1,7 +1,7 @@
 //! The care that Cranelift takes of a kernel, by what that is for.
 
 /// The use of kernels.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Effort {
     /// They stay.
     #[default]

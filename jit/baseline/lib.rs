@@ -10,7 +10,10 @@
 //!   32 bits at once where its body has that form, and in order where it does not.
 //! - `cpu` adds the two entry points, parallel regions on the host's thread pool, and workspaces.
 //!
-//! Not here: matrix registers (AMX), which are refused, and code for GPUs.
+//! - `micro_kernel` has what Cranelift has no instructions for, written by an assembler: contractions in the CPU's
+//!   widest vectors, and matrix registers (AMX).
+//!
+//! Not here: code for GPUs.
 //!
 //! ```
 //! use reflex_tir::codegen::CpuTarget;

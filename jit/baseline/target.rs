@@ -1,13 +1,17 @@
 //! The Cranelift target of a CPU.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
 use cranelift_codegen::isa::{self, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
-use reflex_tir::codegen::CpuTarget;
+use reflex_tir::codegen::{Arch, CpuTarget};
 
 use crate::effort::Effort;
 use crate::error::{BaselineError, Result};
 
-/// LLVM's name of a feature, and Cranelift's.
+/// LLVM's name of a feature of x86-64, and Cranelift's. Of AArch64, Cranelift is told none: its vectors are
+/// NEON's, which every target has.
 const FEATURES: [(&str, &str); 11] = [
     ("sse3", "has_sse3"),
     ("ssse3", "has_ssse3"),
@@ -29,12 +33,38 @@ pub fn feature_bits(target: &CpuTarget) -> u16 {
     FEATURES.iter().enumerate().map(bit).sum()
 }
 
+/// Targets that were made, by [`feature_bits`] and effort: each kernel has one.
+static MADE: Mutex<BTreeMap<(u16, Effort), OwnedTargetIsa>> = Mutex::new(BTreeMap::new());
+
+/// [`create`], or what it made before.
+pub fn of(target: &CpuTarget, effort: Effort) -> Result<OwnedTargetIsa> {
+    let key = (feature_bits(target), effort);
+    let known = || MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(isa) = known().get(&key).filter(|_| target.arch() == Some(Arch::HOST)) {
+        return Ok(isa.clone());
+    }
+    let isa = create(target, effort)?;
+    known().insert(key, isa.clone());
+    Ok(isa)
+}
+
+/// Whether the CPU has what vectors of four lanes need: rounding and a fused multiply-add.
+pub fn has_vectors(target: &CpuTarget) -> bool {
+    let needed: &[&str] = match target.arch() {
+        Some(Arch::Aarch64) => &["neon"],
+        _ => &["sse4.1", "fma"],
+    };
+    needed.iter().all(|feature| target.features.contains(*feature))
+}
+
 /// Position-independent code for exactly the target's features. Where there is no fused multiply-add,
 /// Cranelift calls the mathematics library's, which is exact.
-pub fn create(target: &CpuTarget, effort: Effort) -> Result<OwnedTargetIsa> {
+fn create(target: &CpuTarget, effort: Effort) -> Result<OwnedTargetIsa> {
     let failed = |error: &dyn std::fmt::Display| BaselineError::new(format!("Cranelift: {error}"));
-    if !target.triple.starts_with("x86_64") {
-        return Err(BaselineError::new(format!("no code generator for {}", target.triple)));
+    // Cranelift is built with the code generator of this process's architecture alone.
+    if target.arch() != Some(Arch::HOST) {
+        let why = format!("no code generator for {}; LLVM has one", target.triple);
+        return Err(BaselineError::new(why));
     }
     let mut flags = settings::builder();
     let verify = if cfg!(debug_assertions) { "true" } else { "false" };
@@ -57,9 +87,10 @@ pub fn create(target: &CpuTarget, effort: Effort) -> Result<OwnedTargetIsa> {
     for (name, value) in set {
         flags.set(name, value).map_err(|e| failed(&e))?;
     }
-    let mut builder = isa::lookup_by_name("x86_64-unknown-linux-gnu").map_err(|e| failed(&e))?;
-    for (llvm, cranelift) in FEATURES {
-        let value = if target.features.contains(llvm) { "true" } else { "false" };
+    let mut builder = isa::lookup_by_name(Arch::HOST.triple()).map_err(|e| failed(&e))?;
+    let features = if Arch::HOST == Arch::X86_64 { &FEATURES[..] } else { &[] };
+    for (llvm, cranelift) in features {
+        let value = if target.features.contains(*llvm) { "true" } else { "false" };
         builder.set(cranelift, value).map_err(|e| failed(&e))?;
     }
     builder.finish(settings::Flags::new(flags)).map_err(|e| failed(&e))

@@ -12,7 +12,7 @@ use reflex_tir::codegen::CpuTarget;
 
 use crate::effort::Effort;
 use crate::error::{BaselineError, Result};
-use crate::micro_kernel::{Form, Units, assemble};
+use crate::micro_kernel::{Form, TileForm, Units, assemble, assemble_tiles};
 use crate::target;
 
 /// The object of one kernel.
@@ -32,6 +32,7 @@ pub struct Unit<'f> {
     /// The units of micro-kernels, if the CPU has them.
     pub units: Option<Units>,
     micro_kernels: HashMap<Form, FuncId>,
+    tiles: HashMap<TileForm, FuncId>,
     texts: HashMap<String, DataId>,
     /// Variables that keep packed functions, by name.
     kept: HashMap<String, DataId>,
@@ -49,7 +50,7 @@ impl<'f> Unit<'f> {
         effort: Effort,
         wants_asm: bool,
     ) -> Result<Unit<'f>> {
-        let isa = target::create(cpu, effort)?;
+        let isa = target::of(cpu, effort)?;
         let builder = ObjectBuilder::new(isa, func.name.as_str(), default_libcall_names())?;
         Ok(Unit {
             func,
@@ -57,9 +58,10 @@ impl<'f> Unit<'f> {
             effort,
             module: ObjectModule::new(builder),
             copied: HashMap::new(),
-            has_vectors: cpu.features.contains("sse4.1") && cpu.features.contains("fma"),
+            has_vectors: target::has_vectors(cpu),
             units: Units::of(cpu),
             micro_kernels: HashMap::new(),
+            tiles: HashMap::new(),
             texts: HashMap::new(),
             kept: HashMap::new(),
             parts: 0,
@@ -113,16 +115,32 @@ impl<'f> Unit<'f> {
         if let Some(known) = self.micro_kernels.get(form) {
             return Ok(*known);
         }
-        let code = assemble(form)?;
         let name = format!("{}.micro_kernel{}", self.func.name, self.micro_kernels.len());
+        let id = self.assembled(&name, &assemble(form)?)?;
+        self.micro_kernels.insert(form.clone(), id);
+        Ok(id)
+    }
+
+    /// The function of operations on matrix registers, which takes the address of its words.
+    pub fn tiles(&mut self, form: &TileForm) -> Result<FuncId> {
+        if let Some(known) = self.tiles.get(form) {
+            return Ok(*known);
+        }
+        let name = format!("{}.tiles{}", self.func.name, self.tiles.len());
+        let id = self.assembled(&name, &assemble_tiles(form)?)?;
+        self.tiles.insert(form.clone(), id);
+        Ok(id)
+    }
+
+    /// A function of one pointer, by its machine code.
+    fn assembled(&mut self, name: &str, code: &[u8]) -> Result<FuncId> {
         let signature = Unit::signature(&[POINTER], &[]);
-        let id = self.declare(&name, Linkage::Local, &signature)?;
-        self.module.define_function_bytes(id, CODE_ALIGNMENT, &code, &[])?;
+        let id = self.declare(name, Linkage::Local, &signature)?;
+        self.module.define_function_bytes(id, CODE_ALIGNMENT, code, &[])?;
         if let Some(asm) = &mut self.asm {
             let bytes: Vec<String> = code.iter().map(|b| format!("{b:#04x}")).collect();
             asm.push_str(&format!("{name}:\n  .byte {}\n", bytes.join(", ")));
         }
-        self.micro_kernels.insert(form.clone(), id);
         Ok(id)
     }
 

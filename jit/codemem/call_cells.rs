@@ -15,17 +15,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use crate::error::CodeError;
 use crate::pages::{Code, CodeSpace, SegmentSizes};
-
-/// Bytes from one piece of instructions to the next.
-const STRIDE: usize = 16;
-/// `inc qword ptr [r11 + 8]; jmp qword ptr [r11 + 16]`: counts a call and goes on to the counted code.
-const COUNT: [u8; 8] = [0x49, 0xff, 0x43, 0x08, 0x41, 0xff, 0x63, 0x10];
-/// `movabs r11, CELL`, up to the address; no convention passes anything in `r11`.
-const LOAD_CELL: [u8; 2] = [0x49, 0xbb];
-/// `jmp qword ptr [r11]`.
-const JUMP: [u8; 3] = [0x41, 0xff, 0x23];
-/// `int3`, between pieces.
-const PADDING: u8 = 0xcc;
+use instructions::{COUNT, STRIDE};
 
 /// A cell as its instructions know it; a null address is never called.
 #[repr(C)]
@@ -39,9 +29,72 @@ struct Cell {
 
 const _: () = {
     assert!(std::mem::offset_of!(Cell, target) == 0);
-    assert!(std::mem::offset_of!(Cell, calls) == COUNT[3] as usize);
-    assert!(std::mem::offset_of!(Cell, counted) == COUNT[7] as usize);
+    assert!(std::mem::offset_of!(Cell, calls) == instructions::CALLS);
+    assert!(std::mem::offset_of!(Cell, counted) == instructions::COUNTED);
 };
+
+#[cfg(not(target_arch = "aarch64"))]
+mod instructions {
+    /// Bytes from one piece of instructions to the next.
+    pub const STRIDE: usize = 16;
+    /// `inc qword ptr [r11 + 8]; jmp qword ptr [r11 + 16]`: counts a call and goes on to the counted code.
+    pub const COUNT: [u8; 8] = [0x49, 0xff, 0x43, 0x08, 0x41, 0xff, 0x63, 0x10];
+    /// `movabs r11, CELL`, up to the address; no convention passes anything in `r11`.
+    const LOAD_CELL: [u8; 2] = [0x49, 0xbb];
+    /// `jmp qword ptr [r11]`.
+    const JUMP: [u8; 3] = [0x41, 0xff, 0x23];
+    /// `int3`, between pieces.
+    const PADDING: u8 = 0xcc;
+    /// The places in a cell that the instructions name.
+    pub const CALLS: usize = COUNT[3] as usize;
+    pub const COUNTED: usize = COUNT[7] as usize;
+
+    pub fn pad(bytes: &mut [u8]) {
+        bytes.fill(PADDING);
+    }
+
+    /// An entry of the cell at an address.
+    pub fn entry(cell: u64) -> Vec<u8> {
+        [&LOAD_CELL[..], &cell.to_le_bytes(), &JUMP].concat()
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod instructions {
+    /// Bytes from one piece of instructions to the next.
+    pub const STRIDE: usize = 32;
+    /// `ldr x17, [x16, #8]; add x17, x17, #1; str x17, [x16, #8]; ldr x17, [x16, #16]; br x17`: counts a call
+    /// and goes on to the counted code.
+    const WORDS: [u32; 5] = [0xf940_0611, 0x9100_0631, 0xf900_0611, 0xf940_0a11, 0xd61f_0220];
+    pub const COUNT: [u8; 20] = bytes(WORDS);
+    /// `ldr x16, CELL; ldar x17, [x16]; br x17; nop`, and the address; no convention passes anything in
+    /// these registers. What was stored before the target is seen behind the acquiring load.
+    const ENTRY: [u8; 16] = bytes([0x5800_0090, 0xc8df_fe11, 0xd61f_0220, 0xd503_201f]);
+    /// `brk #1`, between pieces.
+    const PADDING: [u8; 4] = 0xd420_0020_u32.to_le_bytes();
+    /// The places in a cell that the instructions name, in units of eight bytes there.
+    pub const CALLS: usize = (WORDS[0] >> 10 & 0xfff) as usize * 8;
+    pub const COUNTED: usize = (WORDS[3] >> 10 & 0xfff) as usize * 8;
+
+    const fn bytes<const N: usize, const B: usize>(words: [u32; N]) -> [u8; B] {
+        let mut bytes = [0; B];
+        let mut at = 0;
+        while at < B {
+            bytes[at] = words[at / 4].to_le_bytes()[at % 4];
+            at += 1;
+        }
+        bytes
+    }
+
+    pub fn pad(bytes: &mut [u8]) {
+        bytes.chunks_exact_mut(4).for_each(|word| word.copy_from_slice(&PADDING));
+    }
+
+    /// An entry of the cell at an address.
+    pub fn entry(cell: u64) -> Vec<u8> {
+        [&ENTRY[..], &cell.to_le_bytes()].concat()
+    }
+}
 
 /// Cells with their entries, which live as long as this.
 #[derive(Debug)]
@@ -54,20 +107,20 @@ impl CallCells {
     /// Makes `count` cells that lead nowhere. An error where code memory is full, and on CPUs that this
     /// module has no instructions for.
     pub fn new(space: &Arc<CodeSpace>, count: usize) -> Result<CallCells, CodeError> {
-        if !cfg!(target_arch = "x86_64") {
-            return Err(CodeError::unsupported("calls through cells are for x86-64"));
+        if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
+            return Err(CodeError::unsupported("calls through cells are for x86-64 and AArch64"));
         }
         let cells: Box<[Cell]> = (0..count).map(|_| Cell::default()).collect();
         let text = (count + 1) * STRIDE;
         let mut draft = space.draft(&SegmentSizes { text, ..SegmentSizes::default() })?;
         let at = draft.text().start;
         let bytes = &mut draft.bytes_mut()[at..at + text];
-        bytes.fill(PADDING);
+        instructions::pad(bytes);
         let (counter, entries) = bytes.split_at_mut(STRIDE);
         counter[..COUNT.len()].copy_from_slice(&COUNT);
         for (entry, cell) in entries.chunks_exact_mut(STRIDE).zip(&cells) {
             let address = (&raw const *cell).addr() as u64;
-            let instructions = [&LOAD_CELL[..], &address.to_le_bytes(), &JUMP].concat();
+            let instructions = instructions::entry(address);
             entry[..instructions.len()].copy_from_slice(&instructions);
         }
         Ok(CallCells { cells, code: draft.publish()? })
@@ -105,7 +158,7 @@ impl CallCells {
     }
 }
 
-#[cfg(all(test, target_arch = "x86_64", not(miri)))]
+#[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
 

@@ -17,6 +17,7 @@ use std::io::{self, Write};
 
 use crate::elf_writer::LinkedLibrary;
 use crate::error::CodeError;
+use crate::machine::Machine;
 use crate::object_file::ObjectFile;
 
 /// Bytes that are mapped read-only with the library.
@@ -26,26 +27,36 @@ pub struct Blob<'a> {
     pub section: &'a str,
     /// Exported symbol at the first byte, when the blob is looked up by name.
     pub symbol: Option<&'a str>,
-    /// Alignment in memory and in the file: a power of two, at most one page.
+    /// Alignment in memory and in the file: a power of two, at most 4 KiB.
     pub align: u64,
     /// The contents.
     pub bytes: &'a [u8],
 }
 
 /// A shared library being put together. Parts keep the order in which they are added.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct SharedLibrary<'a> {
+    pub(crate) machine: Machine,
     objects: Vec<(&'a str, &'a [u8])>,
     pub(crate) blobs: Vec<Blob<'a>>,
     pub(crate) unmapped: Vec<(&'a str, &'a [u8])>,
     pub(crate) slots: BTreeSet<&'a str>,
     pub(crate) soname: Option<&'a str>,
+    pub(crate) initialiser: Option<&'a [u8]>,
 }
 
 impl<'a> SharedLibrary<'a> {
-    /// An empty library.
-    pub fn new() -> Self {
-        Self::default()
+    /// An empty library for an architecture.
+    pub fn new(machine: Machine) -> Self {
+        Self {
+            machine,
+            objects: vec![],
+            blobs: vec![],
+            unmapped: vec![],
+            slots: BTreeSet::new(),
+            soname: None,
+            initialiser: None,
+        }
     }
 
     /// Adds a relocatable object; its global functions and data become exports. `name` is used in
@@ -81,6 +92,14 @@ impl<'a> SharedLibrary<'a> {
     #[must_use]
     pub fn soname(mut self, name: &'a str) -> Self {
         self.soname = Some(name);
+        self
+    }
+
+    /// Sets the function that dynamic linkers call when the library opens (`DT_INIT`): machine code that needs no
+    /// relocation.
+    #[must_use]
+    pub fn initialiser(mut self, code: &'a [u8]) -> Self {
+        self.initialiser = Some(code);
         self
     }
 

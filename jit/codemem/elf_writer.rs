@@ -23,12 +23,15 @@ use crate::link::{
     Absolute, AbsoluteTarget, Chunk, ChunkId, ChunkOrder, Export, Import, LinkRules, LinkedImage,
     Location, Segment, SegmentRanges, Width,
 };
+use crate::machine::Machine;
 use crate::object_file::ObjectFile;
-use crate::pages::PAGE;
 use crate::resolve;
 
+/// The largest alignment of a blob.
+const LARGEST_ALIGN: u64 = 4096;
+
 /// Entries of `.dynamic`, not counting those for libraries and the library's own name.
-const DYNAMIC_ENTRIES: usize = 10;
+const DYNAMIC_ENTRIES: usize = 11;
 
 /// Returns how an undefined name may be satisfied.
 fn import(name: &str) -> Option<Import> {
@@ -44,6 +47,7 @@ pub(crate) struct LinkedLibrary<'a> {
     exports: BTreeMap<&'a str, Export>,
     unmapped: &'a [(&'a str, &'a [u8])],
     soname: Option<&'a str>,
+    initialiser: Option<ChunkId>,
 }
 
 /// An output section: a run of chunks with one name.
@@ -105,6 +109,8 @@ struct Layout<'a> {
     names: DynamicNames,
     tables: TableOffsets,
     dynamic: ChunkId,
+    /// The address of the function that runs when the library opens.
+    initialiser: Option<u64>,
     segments: SegmentRanges,
     relocations: Vec<Rel>,
     /// Number of leading `relocations` that only add the load address.
@@ -120,7 +126,8 @@ impl<'a> LinkedLibrary<'a> {
         library: &'a SharedLibrary<'a>,
         files: &'a [ObjectFile<'a>],
     ) -> Result<Self, CodeError> {
-        let rules = LinkRules { import: &import, relro: Segment::Data };
+        let machine = library.machine;
+        let rules = LinkRules { machine, import: &import, relro: Segment::Data };
         let mut image = resolve::gather(files, &rules)?;
         for &name in &library.slots {
             if !imports::is_slot(name) {
@@ -141,7 +148,9 @@ impl<'a> LinkedLibrary<'a> {
         for blob in &library.blobs {
             add_blob(&mut image, &mut exports, blob)?;
         }
-        Ok(Self { image, exports, unmapped: &library.unmapped, soname: library.soname })
+        let initialiser = library.initialiser.map(|code| image.add(initialiser_chunk(code)));
+        let (unmapped, soname) = (&library.unmapped[..], library.soname);
+        Ok(Self { image, exports, unmapped, soname, initialiser })
     }
 
     /// Writes the file. An error of linking comes before anything is written.
@@ -149,8 +158,10 @@ impl<'a> LinkedLibrary<'a> {
         let mut buffer = StreamingBuffer::new(out);
         let image = &mut self.image;
         let mut writer = Writer::new(Endianness::Little, true, &mut buffer);
-        let layout = Layout::reserve(image, &self.exports, self.unmapped, self.soname, &mut writer)
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        let mut layout =
+            Layout::reserve(image, &self.exports, self.unmapped, self.soname, &mut writer)
+                .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        layout.initialiser = self.initialiser.map(|id| image.chunks[id.0].address);
         layout
             .write(image, &self.exports, &mut writer)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, failed(error)))?;
@@ -182,7 +193,7 @@ impl<'a> Layout<'a> {
         let dynamic = image.add(dynamic_chunk(entries));
         let segments = image.layout(writer.reserved_len())?;
         let absolutes = image.patch()?;
-        let (relocations, relative) = relocations(&absolutes, &segments)?;
+        let (relocations, relative) = relocations(image.machine, &absolutes, &segments)?;
         let has_relocations = !relocations.is_empty();
         let relocation_section = has_relocations.then(|| {
             writer.reserve_section_index();
@@ -206,6 +217,7 @@ impl<'a> Layout<'a> {
             names,
             tables,
             dynamic,
+            initialiser: None,
             segments,
             relocations,
             relative,
@@ -225,7 +237,7 @@ impl<'a> Layout<'a> {
             os_abi: elf::ELFOSABI_NONE,
             abi_version: 0,
             e_type: elf::ET_DYN,
-            e_machine: elf::EM_X86_64,
+            e_machine: image.machine.number(),
             e_entry: 0,
             e_flags: elf::FileFlags(0),
         })?;
@@ -277,7 +289,7 @@ impl<'a> Layout<'a> {
             });
         };
         let SegmentRanges { read_only, text, data, end } = &self.segments;
-        let page = PAGE as u64;
+        let page = image.machine.page() as u64;
         write(elf::PT_LOAD, elf::PF_R, 0, read_only.end, read_only.end, page);
         if has_text(image) {
             let size = text.end - text.start;
@@ -357,6 +369,10 @@ impl<'a> Layout<'a> {
             writer.write_dynamic(elf::DT_RELAENT, RELOCATION_SIZE)?;
             writer.write_dynamic(elf::DT_RELACOUNT, self.relative as u64)?;
             left -= 4;
+        }
+        if let Some(address) = self.initialiser {
+            writer.write_dynamic(elf::DT_INIT, address)?;
+            left -= 1;
         }
         for _ in 0..left {
             writer.write_dynamic(elf::DT_NULL, 0)?;
@@ -456,6 +472,18 @@ fn buckets(names: &DynamicNames) -> u32 {
 }
 
 /// The dynamic table, whose contents the writer encodes.
+fn initialiser_chunk(code: &[u8]) -> Chunk<'_> {
+    Chunk {
+        segment: Segment::Text,
+        order: ChunkOrder::Section,
+        output: ".init",
+        align: 16,
+        size: code.len() as u64,
+        bytes: Cow::Borrowed(code),
+        address: 0,
+    }
+}
+
 fn dynamic_chunk<'a>(entries: usize) -> Chunk<'a> {
     Chunk {
         segment: Segment::Data,
@@ -529,6 +557,7 @@ fn reserve_sections<'w>(
 
 /// The relocations, relative ones first, then by address, and the number of relative ones.
 fn relocations(
+    machine: Machine,
     absolutes: &[Absolute],
     segments: &SegmentRanges,
 ) -> Result<(Vec<Rel>, usize), CodeError> {
@@ -545,13 +574,13 @@ fn relocations(
             AbsoluteTarget::Image(address) => relative.push(Rel {
                 r_offset: absolute.at,
                 r_sym: 0,
-                r_type: elf::R_X86_64_RELATIVE,
+                r_type: machine.relative(),
                 r_addend: (address as i64).wrapping_add(absolute.addend),
             }),
             AbsoluteTarget::Import(import) => named.push(Rel {
                 r_offset: absolute.at,
                 r_sym: 1 + import as u32,
-                r_type: elf::R_X86_64_64,
+                r_type: machine.absolute(),
                 r_addend: absolute.addend,
             }),
         }
@@ -566,7 +595,7 @@ fn add_blob<'a>(
     exports: &mut BTreeMap<&'a str, Export>,
     blob: &Blob<'a>,
 ) -> Result<(), CodeError> {
-    if !blob.align.is_power_of_two() || blob.align > PAGE as u64 {
+    if !blob.align.is_power_of_two() || blob.align > LARGEST_ALIGN {
         return Err(CodeError::unsupported(format!(
             "a blob in section `{}` asks for alignment {}",
             blob.section, blob.align

@@ -13,6 +13,8 @@ use object::write::StringId;
 use object::write::elf::{FileHeader, SectionHeader, SectionIndex, Sym, Writer};
 use parking_lot::Mutex;
 
+use crate::machine::Machine;
+
 /// A function of published code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symbol {
@@ -193,7 +195,7 @@ impl Ranges {
             os_abi: elf::ELFOSABI_NONE,
             abi_version: 0,
             e_type: elf::ET_REL,
-            e_machine: elf::EM_X86_64,
+            e_machine: Machine::HOST.number(),
             e_entry: 0,
             e_flags: elf::FileFlags(0),
         })?;

@@ -14,12 +14,12 @@ use std::sync::OnceLock;
 
 use parking_lot::Mutex;
 
+use crate::machine::Machine;
+
 /// "JiTD".
 const MAGIC: u32 = 0x4A69_5444;
 const VERSION: u32 = 1;
 const HEADER_SIZE: u32 = 40;
-/// The ELF number of x86-64.
-const MACHINE: u32 = 62;
 /// Kind of a record: code was loaded.
 const CODE_LOAD: u32 = 0;
 /// Bytes of such a record before the name.
@@ -50,7 +50,8 @@ impl JitDump {
         let mut options = OpenOptions::new();
         let mut file = options.read(true).write(true).create(true).truncate(true).open(&path)?;
         let mut header = Vec::with_capacity(HEADER_SIZE as usize);
-        for word in [MAGIC, VERSION, HEADER_SIZE, MACHINE, 0, std::process::id()] {
+        let machine = Machine::HOST.number().0.into();
+        for word in [MAGIC, VERSION, HEADER_SIZE, machine, 0, std::process::id()] {
             header.extend(word.to_le_bytes());
         }
         header.extend(now().to_le_bytes());
@@ -143,7 +144,7 @@ mod tests {
         let bytes = std::fs::read(dump.path()).unwrap();
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
         assert_eq!(&bytes[..4], b"DTiJ");
-        assert_eq!((word(4), word(8), word(12)), (1, 40, 62));
+        assert_eq!((word(4), word(8), word(12)), (1, 40, u32::from(Machine::HOST.number().0)));
         assert_eq!(word(20), std::process::id());
         let mut at = 40;
         for (index, name) in [(1, "one"), (2, "two")] {

@@ -1,6 +1,6 @@
 //! Code memory: where machine code lives, how it gets there, and how it leaves as a file.
 //!
-//! `pages` owns executable memory and keeps it W^X; `relocate` loads relocatable x86-64 ELF objects
+//! `pages` owns executable memory and keeps it W^X; `relocate` loads relocatable ELF objects
 //! into it; `elf` writes shared libraries that `dlopen` and TVM's loader accept; `imports` is the
 //! closed list of symbols that kernels may ask for; `call_cells` has calls whose code can be
 //! replaced; `perf_map` and `jitdump` tell `perf` what was
@@ -19,8 +19,10 @@ mod elf_writer;
 mod error;
 pub mod gdb;
 pub mod imports;
+mod instruction_cache;
 pub mod jitdump;
 mod link;
+mod machine;
 mod object_file;
 pub mod pages;
 pub mod perf_map;
@@ -28,3 +30,4 @@ pub mod relocate;
 mod resolve;
 
 pub use error::{CodeError, CodeErrorKind};
+pub use machine::Machine;

@@ -1,4 +1,4 @@
-//! Reads a relocatable x86-64 ELF object into the few facts that linking needs.
+//! Reads a relocatable ELF object into the few facts that linking needs.
 //!
 //! The bytes are untrusted: whatever this module returns has symbol and section indices, symbol
 //! offsets, alignments and relocation offsets already checked, so the linker can index freely.
@@ -11,7 +11,7 @@ use object::read::elf::{FileHeader as _, SectionHeader as _, SectionTable, Sym a
 use object::read::{SectionIndex, SymbolIndex};
 
 use crate::error::CodeError;
-use crate::pages::PAGE;
+use crate::machine::{Machine, RelocationKind};
 
 type Header = FileHeader64<LittleEndian>;
 const LE: LittleEndian = LittleEndian;
@@ -24,6 +24,7 @@ const MAX_SECTION: u64 = i32::MAX as u64;
 pub(crate) struct ObjectFile<'a> {
     /// Name for messages.
     pub(crate) name: String,
+    pub(crate) machine: Machine,
     pub(crate) sections: Vec<Section<'a>>,
     /// Indexed as in the file; entry 0 is the null symbol.
     pub(crate) symbols: Vec<Symbol<'a>>,
@@ -87,27 +88,6 @@ pub(crate) struct Symbol<'a> {
     pub(crate) function: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RelocationKind {
-    Abs64,
-    Abs32,
-    Abs32Signed,
-    Pc32,
-    Pc64,
-    /// Displacement to a table entry that holds the symbol's address.
-    GotPc32,
-}
-
-impl RelocationKind {
-    /// Bytes of the field.
-    pub(crate) fn width(self) -> u64 {
-        match self {
-            Self::Abs64 | Self::Pc64 => 8,
-            Self::Abs32 | Self::Abs32Signed | Self::Pc32 | Self::GotPc32 => 4,
-        }
-    }
-}
-
 #[derive(Debug)]
 pub(crate) struct Relocation {
     pub(crate) section: usize,
@@ -125,7 +105,8 @@ impl<'a> ObjectFile<'a> {
         let (sections, loaded) = reader.sections()?;
         let symbols = reader.symbols(&sections, &loaded)?;
         let relocations = reader.relocations(&sections, &loaded, symbols.len())?;
-        Ok(Self { name: name.to_owned(), sections, symbols, relocations })
+        let (name, machine) = (name.to_owned(), reader.machine);
+        Ok(Self { name, machine, sections, symbols, relocations })
     }
 
     /// A symbol's label in messages: its own name, or its section's.
@@ -142,6 +123,7 @@ impl<'a> ObjectFile<'a> {
 
 struct Reader<'n, 'a> {
     name: &'n str,
+    machine: Machine,
     bytes: &'a [u8],
     table: SectionTable<'a, Header>,
     symbols: SymbolTable<'a, Header>,
@@ -154,16 +136,16 @@ impl<'n, 'a> Reader<'n, 'a> {
     fn new(name: &'n str, bytes: &'a [u8]) -> Result<Self, CodeError> {
         let fault = |what: &str| CodeError::malformed(format!("object `{name}`: {what}"));
         let header = Header::parse(bytes).map_err(|error| fault(&error.to_string()))?;
-        if !header.is_little_endian()
-            || header.e_machine(LE) != elf::EM_X86_64
-            || header.e_type(LE) != elf::ET_REL
-        {
-            return Err(fault("not a relocatable x86-64 ELF file"));
-        }
+        let machine = Machine::of(header.e_machine(LE));
+        let (Some(machine), true, elf::ET_REL) =
+            (machine, header.is_little_endian(), header.e_type(LE))
+        else {
+            return Err(fault("not a relocatable ELF file for x86-64 or AArch64"));
+        };
         let table = header.sections(LE, bytes).map_err(|error| fault(&error.to_string()))?;
         let symbols =
             table.symbols(LE, bytes, elf::SHT_SYMTAB).map_err(|error| fault(&error.to_string()))?;
-        Ok(Self { name, bytes, table, symbols })
+        Ok(Self { name, machine, bytes, table, symbols })
     }
 
     fn fault(&self, what: impl std::fmt::Display) -> CodeError {
@@ -236,7 +218,7 @@ impl<'n, 'a> Reader<'n, 'a> {
     }
 
     fn check_align(&self, align: u64, what: std::fmt::Arguments<'_>) -> Result<(), CodeError> {
-        if align.is_power_of_two() && align <= PAGE as u64 {
+        if align.is_power_of_two() && align <= self.machine.page() as u64 {
             Ok(())
         } else {
             Err(self.unsupported(format_args!("{what} has alignment {align}")))
@@ -358,20 +340,10 @@ impl<'n, 'a> Reader<'n, 'a> {
     ) -> Result<Option<Relocation>, CodeError> {
         let offset = entry.r_offset.get(LE);
         let label = format_args!("relocation at `{}`+{offset:#x}", section.name).to_string();
-        let kind = match entry.r_type(LE, false) {
-            elf::R_X86_64_NONE => return Ok(None),
-            elf::R_X86_64_64 => RelocationKind::Abs64,
-            elf::R_X86_64_32 => RelocationKind::Abs32,
-            elf::R_X86_64_32S => RelocationKind::Abs32Signed,
-            elf::R_X86_64_PC32 | elf::R_X86_64_PLT32 => RelocationKind::Pc32,
-            elf::R_X86_64_PC64 => RelocationKind::Pc64,
-            elf::R_X86_64_GOTPCREL | elf::R_X86_64_GOTPCRELX | elf::R_X86_64_REX_GOTPCRELX => {
-                RelocationKind::GotPc32
-            }
-            other => {
-                return Err(self.unsupported(format_args!("{label} has type {}", other.0)));
-            }
-        };
+        let of = entry.r_type(LE, false);
+        let kind = self.machine.relocation(of);
+        let unknown = |_| self.unsupported(format_args!("{label} has type {}", of.0));
+        let Some(kind) = kind.map_err(unknown)? else { return Ok(None) };
         let inside =
             offset.checked_add(kind.width()).is_some_and(|end| end <= section.bytes.len() as u64);
         if !inside {

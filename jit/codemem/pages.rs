@@ -20,9 +20,11 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use crate::error::{CodeError, CodeErrorKind};
+use crate::instruction_cache;
+use crate::machine::Machine;
 
-/// Granularity of protection. x86-64 Linux has 4 KiB base pages.
-pub const PAGE: usize = 4096;
+/// Granularity of protection: whole pages of every kernel.
+pub const PAGE: usize = Machine::HOST.page();
 
 /// Addresses reserved by [`CodeSpace::shared`]: well inside the reach of a 32-bit displacement.
 const SHARED_BYTES: usize = 1 << 30;
@@ -266,10 +268,14 @@ impl Draft {
         self.segments.data.clone()
     }
 
-    /// Makes the pages executable and not writable.
+    /// Makes the pages executable and not writable, and every core read what was written.
     pub fn publish(self) -> Result<Code, CodeError> {
+        let start = self.address();
+        let Range { start: first, end } = self.segments.text;
+        instruction_cache::clean(start + first..start + end);
         self.allocation.protect(self.segments.read_only.clone(), libc::PROT_READ)?;
         self.allocation.protect(self.segments.text.clone(), libc::PROT_READ | libc::PROT_EXEC)?;
+        instruction_cache::synchronise_threads()?;
         Ok(Code { allocation: self.allocation, segments: self.segments })
     }
 }
@@ -321,7 +327,12 @@ mod tests {
     use super::*;
 
     /// `mov eax, 7; ret`
+    #[cfg(not(target_arch = "aarch64"))]
     const SEVEN: [u8; 6] = [0xb8, 7, 0, 0, 0, 0xc3];
+
+    /// `mov w0, #7; ret`
+    #[cfg(target_arch = "aarch64")]
+    const SEVEN: [u8; 8] = [0xe0, 0x00, 0x80, 0x52, 0xc0, 0x03, 0x5f, 0xd6];
 
     fn publish_seven(space: &Arc<CodeSpace>) -> Code {
         let mut draft =

@@ -17,6 +17,7 @@ use crate::imports::Imports;
 use crate::link::{
     Absolute, AbsoluteTarget, Export, Import, LinkRules, LinkedImage, Segment, Width,
 };
+use crate::machine::Machine;
 use crate::object_file::ObjectFile;
 use crate::pages::{Code, CodeSpace, SegmentSizes};
 use crate::resolve;
@@ -68,7 +69,8 @@ impl LoadedObject {
             let slot = imports.slot_value(name).map(|_| Import::Slot);
             slot.or_else(|| imports.function_address(name).map(|_| Import::Function))
         };
-        let rules = LinkRules { import: &import, relro: Segment::ReadOnly };
+        let (machine, relro) = (Machine::HOST, Segment::ReadOnly);
+        let rules = LinkRules { machine, import: &import, relro };
         let mut image = resolve::gather(&files, &rules)?;
         refuse_unfilled_slots(&image)?;
         let segments = image.layout(0)?;

@@ -13,16 +13,22 @@ use crate::link::{
     Chunk, ChunkId, ChunkOrder, Export, Fixup, FixupKind, Import, LinkRules, LinkedImage, Location,
     Segment, Target, Width,
 };
-use crate::object_file::{Binding, ObjectFile, RelocationKind, SectionKind, SymbolValue};
-
-/// An entry of the procedure linkage table: `jmp *displacement(%rip)`, padded to eight bytes.
-const PLT_STUB: [u8; 8] = [0xff, 0x25, 0, 0, 0, 0, 0x66, 0x90];
+use crate::machine::RelocationKind;
+use crate::object_file::{Binding, ObjectFile, SectionKind, SymbolValue};
 
 /// Resolves every symbol and collects chunks and fixups.
 pub(crate) fn gather<'a>(
     objects: &'a [ObjectFile<'a>],
     rules: &LinkRules<'_>,
 ) -> Result<LinkedImage<'a>, CodeError> {
+    if let Some(other) = objects.iter().find(|object| object.machine != rules.machine) {
+        return Err(CodeError::unsupported(format!(
+            "object `{}` is for {}, and is linked for {}",
+            other.name,
+            other.machine.name(),
+            rules.machine.name()
+        )));
+    }
     let mut gather = Gather::new(objects, rules);
     gather.place_sections();
     gather.define_globals()?;
@@ -67,7 +73,7 @@ enum Strength {
 
 impl<'a, 'r> Gather<'a, 'r> {
     fn new(objects: &'a [ObjectFile<'a>], rules: &'r LinkRules<'r>) -> Self {
-        let mut image = LinkedImage { objects, ..LinkedImage::default() };
+        let mut image = LinkedImage::new(rules.machine, objects);
         let got_output = if rules.relro == Segment::Data { ".got" } else { ".rodata" };
         let got_chunk = image.add(empty(rules.relro, got_output));
         let plt_chunk = image.add(empty(Segment::Text, ".text"));
@@ -196,19 +202,17 @@ impl<'a, 'r> Gather<'a, 'r> {
     fn relocate(&mut self, object: usize) -> Result<(), CodeError> {
         for relocation in &self.image.objects[object].relocations {
             let mut target = self.target(object, relocation.symbol)?;
-            let kind = match relocation.kind {
-                RelocationKind::Abs64 => FixupKind::Absolute(Width::Word64),
-                RelocationKind::Abs32 => FixupKind::Absolute(Width::Unsigned32),
-                RelocationKind::Abs32Signed => FixupKind::Absolute(Width::Signed32),
-                RelocationKind::Pc64 => FixupKind::Relative64,
-                RelocationKind::Pc32 => FixupKind::Relative32,
-                RelocationKind::GotPc32 => {
-                    target = Target::Local(self.got_entry(target).1);
-                    FixupKind::Relative32
-                }
-            };
-            if let (FixupKind::Relative32 | FixupKind::Relative64, Target::Import(_)) =
-                (kind, target)
+            if let RelocationKind::GotPc32 | RelocationKind::GotPage21 | RelocationKind::GotLow12 =
+                relocation.kind
+            {
+                target = Target::Local(self.got_entry(target).1);
+            }
+            let kind = fixup(relocation.kind);
+            // What is called, or what a table of distances leads to: a stub goes there.
+            if let (
+                FixupKind::Relative32 | FixupKind::Relative64 | FixupKind::Branch26,
+                Target::Import(_),
+            ) = (kind, target)
             {
                 target = Target::Local(self.plt_stub(target));
             }
@@ -290,7 +294,8 @@ impl<'a, 'r> Gather<'a, 'r> {
         if index == next {
             self.plt.push(entry);
         }
-        Location { chunk: self.plt_chunk, offset: (PLT_STUB.len() * index) as u64 }
+        let size = self.rules.machine.stub().bytes.len();
+        Location { chunk: self.plt_chunk, offset: (size * index) as u64 }
     }
 
     fn finish(mut self) -> LinkedImage<'a> {
@@ -299,21 +304,40 @@ impl<'a, 'r> Gather<'a, 'r> {
             let kind = FixupKind::Absolute(Width::Word64);
             self.image.fixups.push(Fixup { at, kind, target, addend: 0, cause: None });
         }
+        let stub = self.rules.machine.stub();
         for (index, &entry) in self.plt.iter().enumerate() {
-            let start = (PLT_STUB.len() * index) as u64;
+            let start = (stub.bytes.len() * index) as u64;
             let target =
                 Target::Local(Location { chunk: self.got_chunk, offset: 8 * entry as u64 });
-            let at = Location { chunk: self.plt_chunk, offset: start + 2 };
-            let kind = FixupKind::Relative32;
-            self.image.fixups.push(Fixup { at, kind, target, addend: -4, cause: None });
+            for &(offset, kind, addend) in stub.fields {
+                let at = Location { chunk: self.plt_chunk, offset: start + offset };
+                let kind = fixup(kind);
+                self.image.fixups.push(Fixup { at, kind, target, addend, cause: None });
+            }
         }
         let fill = |chunk: &mut Chunk<'a>, bytes: Vec<u8>| {
             chunk.size = bytes.len() as u64;
             chunk.bytes = Cow::Owned(bytes);
         };
         fill(&mut self.image.chunks[self.got_chunk.0], vec![0; 8 * self.got.len()]);
-        fill(&mut self.image.chunks[self.plt_chunk.0], PLT_STUB.repeat(self.plt.len()));
+        fill(&mut self.image.chunks[self.plt_chunk.0], stub.bytes.repeat(self.plt.len()));
         self.image
+    }
+}
+
+/// The field that a relocation fills in.
+fn fixup(kind: RelocationKind) -> FixupKind {
+    match kind {
+        RelocationKind::Abs64 => FixupKind::Absolute(Width::Word64),
+        RelocationKind::Abs32 => FixupKind::Absolute(Width::Unsigned32),
+        RelocationKind::Abs32Signed => FixupKind::Absolute(Width::Signed32),
+        RelocationKind::Pc64 => FixupKind::Relative64,
+        RelocationKind::Pc32 | RelocationKind::GotPc32 => FixupKind::Relative32,
+        RelocationKind::Branch26 => FixupKind::Branch26,
+        RelocationKind::Page21 | RelocationKind::GotPage21 => FixupKind::Page21,
+        RelocationKind::Low12 { shift } => FixupKind::Low12 { shift },
+        // Entries have eight bytes.
+        RelocationKind::GotLow12 => FixupKind::Low12 { shift: 3 },
     }
 }
 

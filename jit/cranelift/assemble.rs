@@ -37,6 +37,19 @@ use crate::options::TierOptions;
 
 /// Alignment of functions within a unit.
 const ALIGN: usize = 16;
+/// Alignment of units: displacements of AArch64 may be in pages of 4 KiB.
+pub(crate) const UNIT_ALIGN: usize = if cfg!(target_arch = "aarch64") { 4096 } else { ALIGN };
+/// Fills the bytes between functions with instructions that trap: `int3`, or AArch64's `udf #0`.
+pub(crate) const FILLER: u8 = if cfg!(target_arch = "aarch64") { 0 } else { 0xcc };
+
+/// The target of this process and its name in saved code, if there is code for it.
+const HOST: Option<(&str, &str)> = if cfg!(target_arch = "x86_64") {
+    Some(("x86_64-unknown-linux-gnu", "x86-64"))
+} else if cfg!(target_arch = "aarch64") {
+    Some(("aarch64-unknown-linux-gnu", "aarch64"))
+} else {
+    None
+};
 
 /// Instructions of a function of calls above which it is not optimised.
 const MOSTLY_CALLS_LIMIT: usize = 400;
@@ -214,7 +227,7 @@ impl Assembler {
     pub(crate) fn level(&self) -> String {
         let flags = self.isa.isa_flags();
         let flags = flags.iter().filter(|flag| flag.as_bool() == Some(true)).map(|flag| flag.name);
-        let names: Vec<&str> = std::iter::once("x86-64").chain(flags).collect();
+        let names: Vec<&str> = HOST.map(|(_, name)| name).into_iter().chain(flags).collect();
         names.join("+")
     }
 
@@ -233,7 +246,7 @@ impl Assembler {
         for function in unit.functions {
             let function =
                 function.ok_or_else(|| JitError::backend("a declared function was not defined"))?;
-            text.resize(usize::next_multiple_of(text.len(), ALIGN), 0xcc);
+            text.resize(usize::next_multiple_of(text.len(), ALIGN), FILLER);
             let start = text.len();
             offsets.push(start);
             let count = function.dfg.num_insts();
@@ -297,6 +310,7 @@ impl Assembler {
         let at = draft.text().start;
         draft.bytes_mut()[at..at + text.len()].copy_from_slice(&text);
         let code = draft.publish()?;
+        debug_assert!(code.text().start.is_multiple_of(UNIT_ALIGN), "units begin at pages");
         let registration = announce(&*self.isa, &label, code.text(), &generated)?;
         Ok(PublishedCode {
             _registration: registration,
@@ -320,6 +334,9 @@ fn targets() -> Result<(OwnedTargetIsa, OwnedTargetIsa), JitError> {
 
 /// The processor of this process, with an optimisation level and a register allocator.
 fn target(opt_level: &str, regalloc: &str) -> Result<OwnedTargetIsa, JitError> {
+    let Some((triple, _)) = HOST else {
+        return Err(JitError::backend("machine code of VM functions is for x86-64 and AArch64"));
+    };
     let mut flags = settings::builder();
     let verify = if cfg!(debug_assertions) { "true" } else { "false" };
     let set = [
@@ -332,7 +349,7 @@ fn target(opt_level: &str, regalloc: &str) -> Result<OwnedTargetIsa, JitError> {
     for (name, value) in set {
         flags.set(name, value).map_err(|error| JitError::backend(error.to_string()))?;
     }
-    let builder = isa::lookup_by_name("x86_64-unknown-linux-gnu");
+    let builder = isa::lookup_by_name(triple);
     let builder = builder.map_err(|error| JitError::backend(error.to_string()))?;
     let isa = builder.finish(settings::Flags::new(flags));
     isa.map_err(|error| JitError::backend(error.to_string()))
@@ -366,11 +383,27 @@ fn symbol_relocation(
     }
 }
 
-/// A fixup: a 32-bit displacement to a function or offset of the same unit.
+/// A fixup: the displacement to a function or offset of the same unit.
 struct Fixup {
     at: usize,
+    field: Field,
     target: FixupTarget,
     addend: i64,
+}
+
+/// The form of a displacement.
+///
+/// Source: Arm Architecture Reference Manual for A-profile, DDI 0487, section C6.2: `B`, `BL`, `ADRP`, `ADD`.
+#[derive(Clone, Copy)]
+enum Field {
+    /// 32 bits.
+    Bytes,
+    /// 26 bits of a branch of AArch64, in words.
+    Words,
+    /// Pages of 4 KiB from that of an `adrp` of AArch64: units begin at [`UNIT_ALIGN`].
+    Pages,
+    /// The place in its page, which the `add` behind it adds.
+    InPage,
 }
 
 enum FixupTarget {
@@ -384,10 +417,13 @@ impl Fixup {
         relocation: &FinalizedMachReloc,
         params: &ir::function::FunctionParameters,
     ) -> Result<Self, JitError> {
-        match relocation.kind {
-            Reloc::X86PCRel4 | Reloc::X86CallPCRel4 => {}
+        let field = match relocation.kind {
+            Reloc::X86PCRel4 | Reloc::X86CallPCRel4 => Field::Bytes,
+            Reloc::Arm64Call => Field::Words,
+            Reloc::Aarch64AdrPrelPgHi21 => Field::Pages,
+            Reloc::Aarch64AddAbsLo12Nc => Field::InPage,
             other => return Err(JitError::backend(format!("relocation {other:?}"))),
-        }
+        };
         let target = match &relocation.target {
             FinalizedRelocTarget::ExternalName(ExternalName::User(name)) => {
                 FixupTarget::Function(params.user_named_funcs()[*name].index as usize)
@@ -395,7 +431,12 @@ impl Fixup {
             FinalizedRelocTarget::Func(offset) => FixupTarget::Offset(start + *offset as usize),
             other => return Err(JitError::backend(format!("reference to {other:?}"))),
         };
-        Ok(Self { at: start + relocation.offset as usize, target, addend: relocation.addend })
+        Ok(Self {
+            at: start + relocation.offset as usize,
+            field,
+            target,
+            addend: relocation.addend,
+        })
     }
 
     fn apply(&self, text: &mut [u8], offsets: &[usize]) -> Result<(), JitError> {
@@ -404,8 +445,69 @@ impl Fixup {
             FixupTarget::Offset(offset) => offset,
         };
         let value = target as i64 + self.addend - self.at as i64;
-        let value = i32::try_from(value).map_err(|_| JitError::backend("a unit exceeds 2 GiB"))?;
-        text[self.at..self.at + 4].copy_from_slice(&value.to_le_bytes());
+        let [a, b, c, d] = text[self.at..self.at + 4] else { unreachable!("four bytes") };
+        let word = u32::from_le_bytes([a, b, c, d]);
+        let filled = match self.field {
+            Field::Bytes => {
+                i32::try_from(value).map_err(|_| JitError::backend("a unit exceeds 2 GiB"))? as u32
+            }
+            Field::Words => {
+                within(value, 128 << 20)?;
+                word & 0xfc00_0000 | (value >> 2) as u32 & 0x03ff_ffff
+            }
+            Field::Pages => {
+                let page = |at: i64| at >> 12;
+                let pages = page(target as i64 + self.addend) - page(self.at as i64);
+                within(pages, 1 << 20)?;
+                let (low, high) = (pages as u32 & 3, (pages >> 2) as u32 & 0x7_ffff);
+                word & 0x9f00_001f | low << 29 | high << 5
+            }
+            Field::InPage => {
+                let place = (target as i64 + self.addend) as u32 & 0xfff;
+                word & 0xffc0_03ff | place << 10
+            }
+        };
+        text[self.at..self.at + 4].copy_from_slice(&filled.to_le_bytes());
         Ok(())
+    }
+}
+
+/// Refuses a displacement that an instruction of this reach does not have.
+fn within(value: i64, reach: i64) -> Result<(), JitError> {
+    match (-reach..reach).contains(&value) {
+        true => Ok(()),
+        false => {
+            Err(JitError::backend(format!("a unit's displacement of {value} exceeds {reach}")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(field: Field, at: usize, opcode: u32, target: usize) -> Result<u32, JitError> {
+        let mut text = vec![0; at + 4];
+        text[at..].copy_from_slice(&opcode.to_le_bytes());
+        let fixup = Fixup { at, field, target: FixupTarget::Offset(target), addend: 0 };
+        fixup.apply(&mut text, &[])?;
+        let word = text.last_chunk::<4>().expect("four bytes");
+        Ok(u32::from_le_bytes(*word))
+    }
+
+    /// The words that the GNU assembler and linker make of `adrp x3, target; add x3, x3, :lo12:target; bl`.
+    #[test]
+    fn displacements_of_aarch64_are_those_of_an_assembler() {
+        for (field, at, opcode, target, expected) in [
+            (Field::Pages, 0xff8, 0x9000_0003, 0x2010, 0xd000_0003),
+            (Field::InPage, 0xffc, 0x9100_0063, 0x2010, 0x9100_4063),
+            (Field::Words, 0x1000, 0x9400_0000, 0, 0x97ff_fc00),
+            (Field::Words, 0x1004, 0x9400_0000, 0x2010, 0x9400_0403),
+        ] {
+            let word = filled(field, at, opcode, target).expect("in reach");
+            assert_eq!(word, expected, "at {at:x}");
+        }
+        let error = filled(Field::Words, 0, 0x9400_0000, 128 << 20).expect_err("out of reach");
+        assert!(error.to_string().contains("exceeds 134217728"), "{error}");
     }
 }

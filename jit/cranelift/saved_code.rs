@@ -18,15 +18,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::assemble::debug_info::DebugListeners;
 use crate::assemble::relocation::Relocation;
-use crate::assemble::{Assembler, CompiledUnit};
+use crate::assemble::{Assembler, CompiledUnit, FILLER, UNIT_ALIGN};
 use crate::error::JitError;
 use crate::method::{self, Shown};
 use crate::trampolines;
 
 /// First word of saved code; the last digit is the version of the format.
 const FORMAT: u32 = 0x5246_4301;
-/// Alignment of functions within saved code.
-const ALIGN: usize = 16;
 
 /// The reason why saved code is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,7 +112,7 @@ pub(crate) fn serialise(
         else {
             continue;
         };
-        text.resize(usize::next_multiple_of(text.len(), ALIGN), 0xcc);
+        text.resize(usize::next_multiple_of(text.len(), UNIT_ALIGN), FILLER);
         let start = text.len();
         let assembled = assembler.assemble(function.unit)?;
         let at = |func| offset(start + assembled.offset(func));

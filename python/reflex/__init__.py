@@ -1,7 +1,7 @@
-"""Runs tensor programs: ONNX models, TVMScript, artifacts of `reflex compile`, TVM's executables.
+"""Runs tensor programs: ONNX models, PyTorch's exported programs, TVMScript, artifacts of `reflex compile`, TVM's executables.
 
 >>> import numpy as np, reflex
->>> program = reflex.load(model)                  # .onnx, .py, .json, .relay, .so or .ro
+>>> program = reflex.load(model)                  # .onnx, .pt2, .py, .json, .relay, .so or .ro
 >>> print(*program.inputs, *program.outputs)
 x: float32[n, 8] w: float32[8, 5] output0: float32[n, 5]
 >>> session = program.session()
@@ -129,14 +129,14 @@ def load(
     schedules: Iterable[str | Schedule] | None = None,
     target: Any = None,
 ) -> Program:
-    """Loads a model: `.onnx`, `.py` and `.relay` are compiled, `.so` and `.ro` are opened (which runs
+    """Loads a model: `.onnx`, `.pt2`, `.py` and `.relay` are compiled, `.so` and `.ro` are opened (which runs
     machine code of their author's choice). It is a path, or the bytes of a model with their `format`:
-    "onnx", "py", "relay", "so" or "ro". External data of an ONNX model needs a path.
+    "onnx", "pt2", "py", "relay", "so" or "ro". External data of an ONNX model needs a path.
 
     `tier` is the tier policy, which says when programs are compiled to machine code: "off", or such as
     "threshold=10,compile=sync,code-cache=1M"; None is that of the variable REFLEX_TIER. `precision` is
     the arithmetic of f32 matmuls and convolutions in a model that is compiled: "f32" (None),
-    "f32-fast" or "bf16". `optimize_for` is its goal: "speed" (None), or "size" for weights of no more bytes
+    "f32-fast", "bf16" or "int8". `optimize_for` is its goal: "speed" (None), or "size" for weights of no more bytes
     than the model's. `kernels` is the library of a `.ro` (None is the `.so` of the same name),
     `params` the file of its late-bound constants.
 
@@ -214,7 +214,7 @@ def _load_arguments(
     use_tensor_class()
     if isinstance(model, (bytes, bytearray, memoryview)):
         if format is None:
-            raise TypeError('a model in memory needs its format: "onnx", "py", "json", "relay", "so" or "ro"')
+            raise TypeError('a model in memory needs its format: "onnx", "pt2", "py", "json", "relay", "so" or "ro"')
         data: str | bytes = bytes(model)
     else:
         data = os.fspath(model)
@@ -324,12 +324,13 @@ def _in_memory(model: Any) -> tuple[bytes, str]:
     if isinstance(model, str):
         return model.encode(), "py"
     if isinstance(model, (bytes, bytearray, memoryview)):
-        return bytes(model), "onnx"
+        data = bytes(model)
+        return data, "pt2" if data.startswith(b"PK\x03\x04") else "onnx"
     if isinstance(model, ir.Graph):
         return model.save_json().encode(), "json"
     if callable(getattr(model, "script", None)):
         return str(model.script(show_meta=True)).encode(), "py"
-    raise TypeError(f"a model is TVMScript, the bytes of ONNX, a graph or a module of TVM, not {type(model)}")
+    raise TypeError(f"a model is TVMScript, the bytes of ONNX or of PyTorch's archive, a graph or a module of TVM, not {type(model)}")
 
 
 def _model(model: Any) -> tuple[str | bytes, str | None]:
@@ -346,9 +347,12 @@ def inspect(
     instrument: Instrument | None = None,
     dispatch: Sequence[Dispatch] | None = None,
     schedules: Iterable[str | Schedule] | None = None,
+    source: str | None = None,
+    target: Any = None,
 ) -> str:
-    """Returns the module after a pass as text, or the model as TVMScript. It is a path, or a model in
-    memory as `compile` takes it; text with a line break is TVMScript.
+    """Returns the module after a pass as text, its kernels as `source` text in the language c, cuda or opencl,
+    or the model as TVMScript. It is a path, or a model in memory as `compile` takes it; text with a line
+    break is TVMScript.
 
     >>> script = "@I.ir_module\\nclass Module:\\n    @R.function\\n" \\
     ...     "    def main(x: R.Tensor((2,), 'float32')) -> R.Tensor((2,), 'float32'):\\n" \\
@@ -357,13 +361,18 @@ def inspect(
     (True, False)
     >>> "R.multiply" in reflex.inspect(script, after="eliminate_dead_code", pipeline="-simplify")
     True
+    >>> double = script.replace("1.0", "2.0")
+    >>> "__global__ void" in reflex.inspect(double, source="cuda")
+    True
+    >>> "* 2.0f;" in reflex.inspect(double, source="c")
+    True
     """
     data, kind = _model(model)
     data, options, custom = _load_arguments(
         data, format=kind, pipeline=pipeline, passes=passes, instrument=instrument,
-        dispatch=dispatch, schedules=schedules,
+        dispatch=dispatch, schedules=schedules, target=target,
     )
-    return str(_reflex["inspect"](data, *options, *_custom(*custom), after))
+    return str(_reflex["inspect"](data, *options, *_custom(*custom), after, source))
 
 
 def nodes(model: Any, after: str | None = None, pipeline: str | None = None) -> ir.Graph:

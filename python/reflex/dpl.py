@@ -84,7 +84,7 @@ class Pattern:
         >>> is_op("relax.nn.relu")(wildcard())
         <reflex.dpl.Pattern op>
         """
-        if self._kind in ("function", "global_var"):
+        if self._kind in ("function", "global_var", "extern_func"):
             return Pattern("call_function", function=self, args=list(args), more=varg_default_wildcard)
         if "args" not in self._fields:
             raise TypeError(f"only patterns of calls and functions have operands, not {self!r}")
@@ -204,6 +204,38 @@ def is_var(name: str = "") -> Pattern:
     <reflex.dpl.Pattern var>
     """
     return Pattern("var", name=name)
+
+
+def is_dfv(name: str = "") -> Pattern:
+    """Matches variables of a dataflow block: what a binding gives and the function does not return, by name, or all.
+
+    >>> is_dfv()
+    <reflex.dpl.Pattern dataflow_var>
+    """
+    return Pattern("dataflow_var", name=name)
+
+
+def is_expr(expr: Any) -> Pattern:
+    """Matches constants that are the same expression: an array, or what NumPy makes one of, with the same type, shape and
+    bits.
+
+    >>> import numpy as np
+    >>> is_op("relax.add")(wildcard(), is_expr(np.float32(1)))
+    <reflex.dpl.Pattern op>
+    """
+    import numpy as np
+
+    array = np.ascontiguousarray(expr).reshape(np.shape(expr))
+    return Pattern("literal", dtype=str(array.dtype), shape=list(array.shape), bytes=array.tobytes().hex())
+
+
+def is_extern_func(name: str) -> Pattern:
+    """Matches packed functions by name, as TVM's `ExternFuncPattern` does; calling the pattern matches their calls.
+
+    >>> is_extern_func("library.scale")(wildcard())
+    <reflex.dpl.Pattern call_function>
+    """
+    return Pattern("extern_func", name=name)
 
 
 def is_op(name: str) -> Pattern:

@@ -52,6 +52,11 @@ pub(crate) struct CpuVariant {
 }
 
 impl Metadata {
+    /// Whether kernels may use the CPU's matrix registers (AMX).
+    pub(crate) fn uses_matrix_registers(&self) -> bool {
+        self.cpus.iter().any(|cpu| cpu.features.contains("amx-tile"))
+    }
+
     /// Describes the kernels of a program and their signatures.
     #[cfg(feature = "compiler")]
     pub(crate) fn new(kernels: &ByCpu, resources: &Resources) -> Metadata {

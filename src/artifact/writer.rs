@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use reflex_codemem::Machine;
 use reflex_codemem::elf::{Blob, SharedLibrary};
 use reflex_runtime::bundle::LIBRARY_KIND;
-use reflex_tir::codegen::ObjectFile;
+use reflex_tir::codegen::{Arch, ObjectFile};
 use reflex_vm::executable::Executable;
 use reflex_vm::{align, serialize};
 
@@ -18,6 +19,17 @@ const BUNDLE_SYMBOL: &str = "__tvm_ffi__library_bin";
 const CONTEXT_SLOT: &str = "__tvm_ffi__library_ctx";
 const PAGE: u64 = 4096;
 
+/// Requests the permission to use matrix registers, without which Linux ends a process that does
+/// ([`reflex_runtime::amx`]): a host that is not Reflex, such as TVM, does not.
+#[rustfmt::skip]
+const REQUEST_MATRIX_REGISTERS: [u8; 18] = [
+    0xb8, 158, 0, 0, 0,         // mov eax, SYS_arch_prctl
+    0xbf, 0x23, 0x10, 0, 0,     // mov edi, ARCH_REQ_XCOMP_PERM
+    0xbe, 18, 0, 0, 0,          // mov esi, the state of tiles
+    0x0f, 0x05,                 // syscall
+    0xc3,                       // ret
+];
+
 /// Returns the executable as an artifact holds it: padding constants align large tensors to pages.
 /// It imports so many modules.
 pub(crate) fn aligned(exec: &Executable, imports: usize) -> Result<Executable> {
@@ -28,6 +40,8 @@ pub(crate) fn aligned(exec: &Executable, imports: usize) -> Result<Executable> {
 
 /// The contents of an artifact.
 pub(crate) struct Contents<'a> {
+    /// The architecture of its kernels.
+    pub(crate) machine: Machine,
     /// An executable from [`aligned`].
     pub(crate) executable: &'a Executable,
     /// Machine code of its functions, if it computes on CPUs.
@@ -40,6 +54,14 @@ pub(crate) struct Contents<'a> {
     pub(crate) imports: Vec<(String, Vec<u8>)>,
 }
 
+/// The machine that a library with kernels for an architecture is for.
+pub(crate) fn machine(arch: Arch) -> Machine {
+    match arch {
+        Arch::X86_64 => Machine::X86_64,
+        Arch::Aarch64 => Machine::Aarch64,
+    }
+}
+
 /// Writes an artifact; the file appears complete or not at all. Returns its size in bytes.
 pub(crate) fn write(path: &Path, contents: &Contents<'_>) -> Result<u64> {
     let bundle = bundle(contents.executable, &contents.imports);
@@ -48,7 +70,7 @@ pub(crate) fn write(path: &Path, contents: &Contents<'_>) -> Result<u64> {
     let device = contents.device.as_ref().map(DeviceSection::to_bytes).transpose()?;
     let blob =
         |symbol, align, bytes| Blob { section: ".rodata", symbol: Some(symbol), align, bytes };
-    let mut library = SharedLibrary::new()
+    let mut library = SharedLibrary::new(contents.machine)
         .blob(blob(BUNDLE_SYMBOL, PAGE, &bundle))
         .blob(Blob { section: ".reflex", ..blob(METADATA_SYMBOL, 8, &metadata) })
         .slot(CONTEXT_SLOT);
@@ -59,6 +81,9 @@ pub(crate) fn write(path: &Path, contents: &Contents<'_>) -> Result<u64> {
     if let Some(bytes) = &device {
         let section = ".reflex.device";
         library = library.blob(Blob { section, ..blob(DEVICE_SYMBOL, 8, bytes) });
+    }
+    if contents.machine == Machine::X86_64 && contents.metadata.uses_matrix_registers() {
+        library = library.initialiser(&REQUEST_MATRIX_REGISTERS);
     }
     for object in &contents.kernels {
         library = library.object(&object.signature.name, &object.elf);

@@ -545,13 +545,16 @@ fn library_function(args: &[AnyView<'_>]) -> FfiResult {
     function.map(Any::from).map_err(|error| raise_io(error, || probe(path)))
 }
 
-/// The arguments of [`engine`], then the name of a pass or None: the module after the pass as text, or the
-/// model as TVMScript.
+/// The arguments of [`engine`], then the name of a pass or None, and a language or None: the module after the pass as
+/// text, its kernels in the language, or the model as TVMScript.
 fn inspect(args: &[AnyView<'_>]) -> FfiResult {
     let (engine, model) = (engine(args)?, model(args)?);
-    let text = match optional(args, 13)? {
-        Some(pass) => engine.dump_after(model, pass),
-        None => Engine::script(model),
+    let text = match (optional(args, 13)?, optional(args, 14)?) {
+        (Some(pass), _) => engine.dump_after(model, pass),
+        (None, Some(language)) => {
+            engine.source(model, language.parse().map_err(Raised::value_error)?, None)
+        }
+        (None, None) => Engine::script(model),
     };
     Ok(Any::from(text.map_err(|error| raise_of(error, args))?.as_str()))
 }

@@ -47,7 +47,7 @@ pub struct ReflexEngineOptions {
     /// `REFLEX_TIER`.
     pub tier: *const c_char,
     /// Arithmetic of f32 matmuls and convolutions in models that are compiled: `f32`,
-    /// `f32-fast` or `bf16`; null is `f32`.
+    /// `f32-fast`, `bf16` or `int8`; null is `f32`.
     pub precision: *const c_char,
     /// The goal of models that are compiled: `speed`, or `size` for weights of no more bytes than the
     /// model's; null is `speed`.
@@ -98,6 +98,8 @@ pub enum ReflexFormat {
     RelayExecutable = 4,
     /// Nodes of TVM's IR as JSON.
     Nodes = 5,
+    /// A program that PyTorch exported (`.pt2`).
+    Torch = 6,
 }
 
 impl ReflexFormat {
@@ -109,6 +111,7 @@ impl ReflexFormat {
             (ReflexFormat::Relay, ModelFormat::Relay),
             (ReflexFormat::RelayExecutable, ModelFormat::RelayExecutable),
             (ReflexFormat::Nodes, ModelFormat::Nodes),
+            (ReflexFormat::Torch, ModelFormat::Torch),
         ];
         let found = known.into_iter().find(|(c, _)| *c as i32 == format);
         let none = || Error::input(format!("there is no format {format}"));
@@ -220,7 +223,7 @@ pub unsafe extern "C" fn reflex_engine_free(engine: *mut ReflexEngine) {
     quiet(|| unsafe { free(engine) });
 }
 
-/// Loads a model: `.onnx` and `.py` are compiled, `.so` is opened (which runs machine code of
+/// Loads a model: `.onnx`, `.pt2` and `.py` are compiled, `.so` is opened (which runs machine code of
 /// its author's choice).
 ///
 /// ```c

@@ -1,11 +1,12 @@
 //! Values for C: making them, looking into them, and packed functions by name.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use std::path::Path;
 
 use reflex_runtime::abi::{DLTensor, SafeCall, TVMFFIAny, type_index};
 use reflex_runtime::array::Array;
 use reflex_runtime::dtype::DType;
+use reflex_runtime::error::Error as RaisedError;
 use reflex_runtime::function::Function;
 use reflex_runtime::registry;
 use reflex_runtime::shape::Shape;
@@ -29,6 +30,70 @@ pub(super) fn runtime<T>(
 unsafe fn view<'a>(value: *const TVMFFIAny) -> Result<AnyView<'a>> {
     // SAFETY: the caller passes a value that is null or valid.
     Ok(unsafe { views(value, 1) }?[0])
+}
+
+/// Kinds of values. Views are of the kind of what they show.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReflexKind {
+    /// Nothing.
+    None = 0,
+    /// An integer, in `payload.v_int64`.
+    Int = 1,
+    /// A boolean, in `payload.v_int64`.
+    Bool = 2,
+    /// A float, in `payload.v_float64`.
+    Float = 3,
+    /// A string, for `reflex_as_string`.
+    String = 4,
+    /// A tensor, for `reflex_as_tensor`.
+    Tensor = 5,
+    /// A tuple or array, for `reflex_count` and `reflex_item`.
+    Tuple = 6,
+    /// A shape, for `reflex_count` and `reflex_item`.
+    Shape = 7,
+    /// A packed function, for `reflex_call_function`.
+    Function = 8,
+    /// Another value, such as a closure, a map or a module.
+    Other = 9,
+}
+
+/// Returns the kind of a value; that of nothing for null.
+///
+/// ```c
+/// ReflexValue text = reflex_string_view("cpu"), number = reflex_float(0.5);
+/// CHECK(reflex_kind(&text) == REFLEX_KIND_STRING);
+/// CHECK(reflex_kind(&number) == REFLEX_KIND_FLOAT);
+/// CHECK(reflex_kind(&args[0]) == REFLEX_KIND_TENSOR);
+/// ```
+///
+/// # Safety
+/// `value` is null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reflex_kind(value: *const TVMFFIAny) -> ReflexKind {
+    let mut kind = ReflexKind::None;
+    quiet(|| {
+        // SAFETY: the caller passes a value that is null or valid.
+        if let Ok(view) = unsafe { view(value) } {
+            kind = kind_of(view);
+        }
+    });
+    kind
+}
+
+fn kind_of(view: AnyView<'_>) -> ReflexKind {
+    match view.type_index() {
+        type_index::NONE => ReflexKind::None,
+        type_index::INT => ReflexKind::Int,
+        type_index::BOOL => ReflexKind::Bool,
+        type_index::FLOAT => ReflexKind::Float,
+        _ if view.as_str().is_some() => ReflexKind::String,
+        _ if view.as_dltensor().is_some() => ReflexKind::Tensor,
+        _ if view.downcast_ref::<Array>().is_some() => ReflexKind::Tuple,
+        _ if view.downcast_ref::<Shape>().is_some() => ReflexKind::Shape,
+        _ if view.downcast_ref::<Function>().is_some() => ReflexKind::Function,
+        _ => ReflexKind::Other,
+    }
 }
 
 /// Returns the value that stands for nothing.
@@ -129,6 +194,35 @@ pub unsafe extern "C" fn reflex_tensor(
         }
         // SAFETY: the caller passes a result pointer that is null or may be written.
         unsafe { give(out, Any::from(tensor).into_raw()) }
+    })
+}
+
+/// Makes a string of `size` bytes of UTF-8, which are copied, NUL among them or not.
+///
+/// ```c
+/// const char *data;
+/// size_t size;
+/// ReflexValue text;
+/// CHECK_OK(reflex_string("a\0b", 3, &text));
+/// CHECK_OK(reflex_as_string(&text, &data, &size));
+/// CHECK(size == 3);
+/// reflex_free(&text);
+/// ```
+///
+/// # Safety
+/// `data` is `size` bytes, `out` valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reflex_string(
+    data: *const c_char,
+    size: usize,
+    out: *mut TVMFFIAny,
+) -> ReflexStatus {
+    status(|| {
+        // SAFETY: the caller passes as many bytes as it counts.
+        let bytes = unsafe { slice(data.cast::<u8>(), size, "the string") }?;
+        let text = str::from_utf8(bytes).map_err(|_| Error::input("the string is not UTF-8"))?;
+        // SAFETY: the caller passes a result pointer that is null or may be written.
+        unsafe { give(out, Any::from(text).into_raw()) }
     })
 }
 
@@ -334,6 +428,66 @@ pub unsafe extern "C" fn reflex_item(
         // SAFETY: the caller passes a result pointer that is null or may be written.
         unsafe { give(out, item.ok_or_else(missing)?.into_raw()) }
     })
+}
+
+/// Makes a packed function without a name, as an argument or a result; `deleter`, when not null, frees
+/// `self_` with the function. The caller frees the value.
+///
+/// ```c
+/// ReflexValue function, two, one = reflex_int(1);
+/// CHECK_OK(reflex_function(add_one, NULL, NULL, &function));
+/// CHECK_OK(reflex_call_function(&function, &one, 1, &two));
+/// CHECK(two.payload.v_int64 == 2);
+/// reflex_free(&function);
+/// ```
+///
+/// # Safety
+/// `call` keeps tvm-ffi's calling convention with `self_` as its first argument, from any
+/// thread; `deleter` may be called from any thread; `out` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reflex_function(
+    call: SafeCall,
+    self_: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut c_void)>,
+    out: *mut TVMFFIAny,
+) -> ReflexStatus {
+    status(|| {
+        // SAFETY: the caller passes a function of tvm-ffi's calling convention that any thread may
+        // call.
+        let function = unsafe { Function::from_callback(call, self_, deleter) };
+        // SAFETY: the caller passes a result pointer that is null or may be written.
+        unsafe { give(out, Any::from(function).into_raw()) }
+    })
+}
+
+/// Sets the error of a packed function of the caller's, which returns the result of this: -1.
+///
+/// ```c
+/// // In a packed function:
+/// //     return reflex_raise("ValueError", "the argument is negative");
+/// CHECK(reflex_raise("ValueError", "never taken") == -1);
+/// ```
+///
+/// # Safety
+/// `kind` and `message` are null or end in NUL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reflex_raise(kind: *const c_char, message: *const c_char) -> i32 {
+    quiet(|| {
+        // SAFETY: the caller passes strings that are null or end in NUL.
+        let (kind, message) = unsafe { (lossy(kind, "RuntimeError"), lossy(message, "")) };
+        RaisedError::new(&kind, message).raise();
+    });
+    -1
+}
+
+/// # Safety
+/// `text` is null or ends in NUL.
+unsafe fn lossy(text: *const c_char, default: &str) -> String {
+    if text.is_null() {
+        return default.to_owned();
+    }
+    // SAFETY: the caller passes a string that ends in NUL.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
 /// Registers a packed function that programs and other languages find by `name`, as

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use reflex::{
-    Engine, EngineBuilder, FileAccess, KernelGenerator, Level, Mode, ModelSource, OptimizeFor,
-    Pipeline, Precision, Program, Result, Target, TierPolicy,
+    Dialect, Engine, EngineBuilder, FileAccess, KernelGenerator, Level, Mode, ModelSource,
+    OptimizeFor, Pipeline, Precision, Program, Result, Target, TierPolicy,
 };
 
 use super::progress;
@@ -24,18 +24,20 @@ pub struct EngineArgs {
     #[arg(long, default_value_t = 1, value_name = "N")]
     threads: usize,
     /// Arithmetic of f32 matmuls and convolutions in a model that is compiled.
-    #[arg(long, default_value = "f32", value_name = "f32|f32-fast|bf16")]
+    #[arg(long, default_value = "f32", value_name = "f32|f32-fast|bf16|int8")]
     precision: Precision,
     /// Goal of a model that is compiled: the shortest calls, or weights of no more bytes than the
     /// model's.
     #[arg(long, default_value = "speed", value_name = "speed|size")]
     optimize_for: OptimizeFor,
-    /// CPU levels that a model is compiled for, of v3, v4, v4+vnni, v4+bf16 and v4+amx, or whose
-    /// kernels of a .so are used (default: this CPU, with all its features).
+    /// CPU levels that a model is compiled for, of v3, v4, v4+vnni, v4+bf16 and v4+amx of x86-64 or armv8-a,
+    /// armv8-a+dotprod and armv8-a+i8mm of AArch64, or whose kernels of a .so are used (default: this CPU,
+    /// with all its features).
     #[arg(long, value_name = "LEVELS", value_delimiter = ',')]
     levels: Vec<Level>,
     /// Target that a model is compiled for, in place of --levels, --threads and --device: a kind with
-    /// options (`llvm -mcpu=haswell -num-cores=2`), a tag (nvidia/nvidia-h100) or JSON, as TVM has them.
+    /// options (`llvm -mcpu=haswell -num-cores=2`, `llvm -mtriple=aarch64-linux-gnu`), a tag
+    /// (nvidia/nvidia-h100, raspberry-pi/4b-aarch64) or JSON, as TVM has them.
     #[arg(long, value_name = "TARGET", conflicts_with_all = ["levels", "threads", "device"])]
     target: Option<Target>,
     /// Development: schedule kernels for a GPU, cuda:sm_80 or cuda:sm_90a, and run its threads one
@@ -117,6 +119,11 @@ impl EngineArgs {
         Ok(builder)
     }
 
+    /// Returns the language of a target that is text.
+    pub fn dialect(&self) -> Option<Dialect> {
+        self.target.as_ref().and_then(Target::dialect)
+    }
+
     /// Returns the tier policy: that of the options, or of the environment.
     pub fn policy(&self) -> Result<TierPolicy> {
         match &self.tier {
@@ -183,7 +190,7 @@ pub fn note_kernels(engine: &Engine, model: &Path) {
 /// A model and the mode to run it in.
 #[derive(Args)]
 pub struct ModelArgs {
-    /// Model: .onnx, .py (TVMScript), .json (nodes), .so, or .ro (Relay).
+    /// Model: .onnx, .pt2 (PyTorch), .py (TVMScript), .json (nodes), .so, or .ro (Relay).
     pub model: PathBuf,
     #[command(flatten)]
     pub engine: EngineArgs,

@@ -22,7 +22,7 @@ use super::remote::RemoteArgs;
 /// Arguments of `bench`.
 #[derive(Args)]
 pub struct BenchArgs {
-    /// Model: .onnx, .py (TVMScript), .json (nodes) or .so.
+    /// Model: .onnx, .pt2 (PyTorch), .py (TVMScript), .json (nodes) or .so.
     model: PathBuf,
     #[command(flatten)]
     engine: EngineArgs,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use reflex::{EngineBuilder, Program, Result};
+use reflex::{Dialect, EngineBuilder, Error, Program, Result};
 
 use super::args::{EngineArgs, note_kernels, warn_of_cache};
 use super::inputs::dims;
@@ -12,11 +12,14 @@ use super::inputs::dims;
 /// Arguments of `compile`.
 #[derive(Args)]
 pub struct CompileArgs {
-    /// Model: .onnx, .py (TVMScript) or .json (nodes).
+    /// Model: .onnx, .pt2 (PyTorch), .py (TVMScript) or .json (nodes).
     model: PathBuf,
-    /// The library to write.
+    /// The library to write, or the text of --emit.
     #[arg(short, long, value_name = "FILE.so")]
     output: PathBuf,
+    /// Write the kernels as text in a language, in place of a library.
+    #[arg(long, value_name = "c|cuda|opencl", conflicts_with_all = ["shapes", "cubins"])]
+    emit: Option<Dialect>,
     /// Shapes of inputs to compile a variant for, in addition to any shape; a call with these shapes
     /// runs it. May be given several times, once for each variant.
     #[arg(long = "shape", value_name = "NAME=1x3x224x224[,NAME=..]", value_parser = input_shapes)]
@@ -49,8 +52,21 @@ fn target(device: &str) -> String {
     }
 }
 
+/// Writes the kernels as text.
+fn emit(args: &CompileArgs, dialect: Dialect) -> Result<ExitCode> {
+    let engine = args.engine.settled_builder()?.build()?;
+    let text = engine.source(&args.model, dialect, None)?;
+    let failed = |e: std::io::Error| Error::input(format!("{}: {e}", args.output.display()));
+    std::fs::write(&args.output, &text).map_err(failed)?;
+    eprintln!("{}: {:.1} KiB of {dialect}", args.output.display(), text.len() as f64 / 1024.0);
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Runs the command.
 pub fn run(args: &CompileArgs) -> Result<ExitCode> {
+    if let Some(dialect) = args.emit.or(args.engine.dialect()) {
+        return emit(args, dialect);
+    }
     Program::check_save_path(&args.output)?;
     let builder = args.engine.settled_builder()?.device(&target(args.engine.device()));
     let builder = args.shapes.iter().cloned().fold(builder, EngineBuilder::shapes);

@@ -13,7 +13,7 @@ use super::output::println;
 /// Arguments of `diff`.
 #[derive(Args)]
 pub struct DiffArgs {
-    /// Model: nodes as tvm.ir.save_json writes them (.json), .py (TVMScript), .relay or .onnx.
+    /// Model: nodes as tvm.ir.save_json writes them (.json), .py (TVMScript), .relay, .onnx or .pt2.
     first: PathBuf,
     /// Another.
     second: PathBuf,
@@ -33,7 +33,7 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode> {
 
 /// The nodes of a file as they are, or those of the model that it is.
 fn read(path: &Path) -> Result<Graph> {
-    let known = ["py", "onnx", "relay"];
+    let known = ["py", "onnx", "pt2", "relay"];
     if path.extension().and_then(OsStr::to_str).is_some_and(|e| known.contains(&e)) {
         return Engine::nodes(path);
     }

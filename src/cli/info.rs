@@ -12,7 +12,7 @@ use super::output::println;
 /// Arguments of `info`.
 #[derive(Args)]
 pub struct InfoArgs {
-    /// Model: .onnx, .py (TVMScript), .json (nodes), .so, or .ro (Relay).
+    /// Model: .onnx, .pt2 (PyTorch), .py (TVMScript), .json (nodes), .so, or .ro (Relay).
     #[arg(required_unless_present = "operators")]
     model: Option<PathBuf>,
     /// Print the operators of ONNX and ONNX Runtime instead, with the versions at which they changed, and which

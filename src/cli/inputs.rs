@@ -235,7 +235,10 @@ fn fill(dtype: DType, shape: Vec<i64>, seed: Option<u64>) -> Option<Array> {
             match dtype {
                 DType::F32 => element.copy_from_slice(&(real as f32).to_le_bytes()),
                 DType::F64 => element.copy_from_slice(&real.to_le_bytes()),
-                DType::F16 => element.copy_from_slice(&half::f16::from_f64(real).to_le_bytes()),
+                // By way of float32: `from_f64` rounds as the CPU's instructions do, or without them otherwise.
+                DType::F16 => {
+                    element.copy_from_slice(&half::f16::from_f32(real as f32).to_le_bytes());
+                }
                 DType::BF16 => element.copy_from_slice(&half::bf16::from_f64(real).to_le_bytes()),
                 DType::BOOL => element[0] = (bits & 1) as u8,
                 DType::I32 | DType::I64 => element[0] = (bits & 1) as u8,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use reflex::{Engine, Error, Mode, Result, TierDetail, TierReport};
+use reflex::{Dialect, Engine, Error, Mode, Result, TierDetail, TierReport};
 
 use super::args::EngineArgs;
 use super::inputs::InputArgs;
@@ -13,7 +13,7 @@ use super::output::println;
 /// Arguments of `inspect`.
 #[derive(Args)]
 pub struct InspectArgs {
-    /// Model: .onnx, .py (TVMScript), .json (nodes), .so, or .ro (Relay).
+    /// Model: .onnx, .pt2 (PyTorch), .py (TVMScript), .json (nodes), .so, or .ro (Relay).
     model: PathBuf,
     #[command(flatten)]
     engine: EngineArgs,
@@ -73,6 +73,9 @@ struct View {
     /// Assembly of a kernel.
     #[arg(long, value_name = "FUNC")]
     asm: Option<String>,
+    /// Kernels as text in a language.
+    #[arg(long, value_name = "c|cuda|opencl")]
+    source: Option<Dialect>,
     /// PTX of a kernel, or of all, for the GPU of --schedule-for.
     #[arg(long, value_name = "FUNC", num_args = 0..=1)]
     ptx: Option<Option<String>>,
@@ -95,6 +98,7 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode> {
         }
         View { schedule: Some(func), .. } => engine.dump_schedule(&args.model, func)?,
         View { asm: Some(func), .. } => engine.assembly(&args.model, func)?,
+        View { source: Some(dialect), .. } => engine.source(&args.model, *dialect, None)?,
         View { ptx: Some(func), .. } => {
             let codes = engine.ptx(&args.model, func.as_deref())?;
             codes.into_iter().map(|(_, ptx)| ptx).collect()

@@ -35,7 +35,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
-/// Runs tensor programs: ONNX models, TVM executables and compiled artifacts.
+/// Runs tensor programs: ONNX models, PyTorch's exported programs, TVM executables and compiled artifacts.
 #[derive(Parser)]
 #[command(name = "reflex", version, max_term_width = 100)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{}", environment::list()))]
@@ -62,7 +62,7 @@ const EXAMPLES: &str = "Examples:
   reflex inspect model.onnx --after simplify --pipeline=-fold_constants
   reflex serve --listen 127.0.0.1:9090
 
-MODEL is a .onnx file, a .py file (TVMScript), or a .so made by `reflex compile` or by TVM.";
+MODEL is a .onnx file, a .pt2 file (PyTorch), a .py file (TVMScript), or a .so made by `reflex compile` or by TVM.";
 
 #[derive(Subcommand)]
 enum Command {

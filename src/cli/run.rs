@@ -1,5 +1,6 @@
 //! `reflex run`: one call, outputs printed or saved.
 
+use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -107,13 +108,14 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     if let Some(remote) = args.remote.open(&args.model.engine, &args.model.model)? {
         return run_remote(args, &remote);
     }
-    let program = args.model.engine.load(&args.model.model)?;
+    // The process ends with this command: the system takes its memory and threads back in one step.
+    let program = ManuallyDrop::new(args.model.engine.load(&args.model.model)?);
     if program.signature(&args.func).is_err() && program.functions().contains(&args.func) {
         return run_values(args, &program);
     }
     let feed = args.inputs.feed(&program, &args.func)?;
     let prepared = program.prepare(&args.func, &feed)?;
-    let mut session = program.session(args.model.mode)?;
+    let mut session = ManuallyDrop::new(program.session(args.model.mode)?);
     let explain = |e| args.inputs.explain(e, &program, &args.func);
     let at = |e: Error| explain(e).at(args.model.model.display());
     let warm_up_calls = match args.warm_up {

@@ -101,7 +101,7 @@ fn bytes(json: &Json, dtype: DType) -> Option<Vec<u8>> {
     Some(match dtype {
         DType::F32 => (float(json)? as f32).to_le_bytes().to_vec(),
         DType::F64 => float(json)?.to_le_bytes().to_vec(),
-        DType::F16 => f16::from_f64(float(json)?).to_le_bytes().to_vec(),
+        DType::F16 => f16::from_f32(float(json)? as f32).to_le_bytes().to_vec(),
         DType::BF16 => bf16::from_f64(float(json)?).to_le_bytes().to_vec(),
         DType::BOOL => vec![u8::from(json.as_bool()?)],
         DType::I8 => int!(i8),

@@ -12,6 +12,7 @@ use reflex_lower::pipeline::{self, WithoutCode};
 #[cfg(feature = "onnx")]
 use reflex_onnx::CustomNode;
 use reflex_runtime::file_bytes::FileAccess;
+use reflex_source::Dialect;
 use reflex_tir::codegen::Codegen;
 use reflex_vm::executable::Executable;
 
@@ -24,9 +25,9 @@ use crate::model_source::{ModelFormat, ModelSource};
 use crate::operators::runs_foreign_code;
 use crate::options::{Precision, Progress};
 use crate::passes::Pipeline;
-use crate::program::Program;
 use crate::program::compiled::ObjectRetention;
 use crate::program::loaded::LoadedProgram;
+use crate::program::{PrintSource, Program};
 use crate::schedule::Schedule;
 use crate::specialise::Specialiser;
 use crate::specialise::bind::bind_shapes;
@@ -152,7 +153,8 @@ impl EngineBuilder {
     }
 
     /// Sets what models are compiled for: the level of a CPU, the threads of its kernels, and the
-    /// architecture of a GPU, for which a program is saved and not run ([`EngineBuilder::device`]).
+    /// architecture of a GPU, for which a program is saved and not run ([`EngineBuilder::device`]). With a target that is
+    /// text (`c`, `opencl`) kernels are printed ([`Engine::source`]), and a model that is loaded is an error.
     ///
     /// ```
     /// use reflex::{Engine, Target};
@@ -168,6 +170,7 @@ impl EngineBuilder {
         if let Some(threads) = target.cpu.threads {
             self = self.threads(threads);
         }
+        self.compiler.text = target.dialect();
         self.levels(target.cpu.level)
     }
 
@@ -496,6 +499,32 @@ impl Engine {
         self.compiler.ptx(module, kernel).map_err(|e| e.at(source))
     }
 
+    /// Returns a model's kernels as text in a language, for a compiler of the caller's: all, or one. C has the
+    /// entries that kernels have in artifacts; a kernel of CUDA or OpenCL has its grid in front. What a language cannot
+    /// say is an error that names the kernel.
+    ///
+    /// ```
+    /// use reflex::{Dialect, Engine};
+    ///
+    /// let engine = Engine::new()?;
+    /// let c = engine.source("examples/softmax.py", Dialect::C, None)?;
+    /// assert!(c.contains("int32_t __reflex_raw_softmax"));
+    /// let cuda = engine.source("examples/softmax.py", Dialect::Cuda, Some("softmax"))?;
+    /// assert!(cuda.contains("extern \"C\" __global__ void"));
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn source(
+        &self,
+        model: impl Into<ModelSource>,
+        dialect: Dialect,
+        kernel: Option<&str>,
+    ) -> Result<String> {
+        let source = model.into();
+        source.check_is_module()?;
+        let module = source.import().map_err(|e| e.at(&source))?;
+        self.compiler.source(module, dialect, kernel).map_err(|e| e.at(source))
+    }
+
     /// Returns the assembly of a kernel of a model or of an artifact, which is read but not
     /// opened.
     ///
@@ -533,14 +562,18 @@ impl Engine {
 
     pub(super) fn load_model(&self, source: &ModelSource) -> Result<Program> {
         let compiler = &self.compiler;
+        compiler.check_runs()?;
         let entry = match &self.companion {
             None => Entry::of(source, compiler),
             Some(_) => None,
         };
         if let Some(found) = entry.as_ref().and_then(|entry| entry.find(source, compiler)) {
             let Found { lowered, signatures, model } = found;
-            let specialiser = self.specialiser(Arc::new(model));
-            return Ok(Program::new(compiler.resume(lowered, signatures)?, specialiser));
+            let model = Arc::new(model);
+            let specialiser = self.specialiser(model.clone());
+            let source = printer(compiler, &model, specialiser.is_some());
+            let loaded = compiler.resume(lowered, signatures)?;
+            return Ok(Program::new(loaded, specialiser).with_source(source));
         }
         let (model, module) = OpenModel::open(source, &compiler.import)?;
         let model = Arc::new(model);
@@ -548,6 +581,8 @@ impl Engine {
         let companion = self.companion.as_ref().map(again).transpose()?;
         let alone = !compiler.pipeline.has_callbacks() && !runs_foreign_code(&module);
         let specialiser = alone.then(|| self.specialiser(model.clone())).flatten();
+        let is_kept = specialiser.is_some();
+        let source = alone.then(|| printer(compiler, &model, is_kept)).flatten();
         let store = entry.map(|entry| entry.store(model.clone()));
         let loaded = compiler.compile_to_store(module, ObjectRetention::Keep, store)?;
         let loaded = match companion {
@@ -556,7 +591,7 @@ impl Engine {
                 loaded.with_companion(compiler.compile(module, ObjectRetention::Keep)?)
             }
         };
-        Ok(Program::new(loaded, specialiser))
+        Ok(Program::new(loaded, specialiser).with_source(source))
     }
 
     /// The specialiser of a model whose compilation calls no code of the caller's.
@@ -577,6 +612,19 @@ fn disassembly(library: &[u8], kernel: &str) -> Result<String> {
 #[cfg(not(feature = "disassembly"))]
 fn disassembly(_: &[u8], _: &str) -> Result<String> {
     Err(crate::error::lacks("disassembly"))
+}
+
+/// Returns what prints the kernels of `model`, which is imported anew for each text. The bytes of a model in memory are
+/// not kept for it alone.
+fn printer(compiler: &Compiler, model: &Arc<OpenModel>, is_kept: bool) -> Option<PrintSource> {
+    if !is_kept && !model.is_in_files() {
+        return None;
+    }
+    let (compiler, model) = (compiler.clone(), model.clone());
+    Some(Arc::new(move |language| {
+        let dialect = language.parse().map_err(|e: String| Error::input(e))?;
+        compiler.source(model.reopen()?, dialect, None)
+    }))
 }
 
 /// Returns the specialiser of `model`, which is imported anew for each set of shapes.

@@ -14,8 +14,8 @@ use reflex_tir::{DType, Expr, Var};
 use crate::infer::{InferError, infer, infer_assuming};
 use crate::registered::{AttrValue, OpDef};
 use crate::{
-    Binding, Body, Const, Func, FuncData, FuncId, Literal, Module, Node, Op, TensorType, Type,
-    Value, ValueData,
+    Binding, Body, Const, Func, FuncData, FuncId, LeafExpr, Literal, Module, Node, Op, TensorType,
+    Type, Value, ValueData,
 };
 
 /// Larger constants, in bytes, are not interned.
@@ -165,6 +165,16 @@ impl<'m> FuncBuilder<'m> {
     /// The literal of a value that is a constant.
     pub fn as_constant(&self, value: Value) -> Option<&Literal> {
         self.constants[value].map(|id| &self.module.consts[id])
+    }
+
+    /// The leaf expression that a value is.
+    pub fn leaf_of(&self, value: Value) -> Option<&LeafExpr> {
+        let bindings = self.scopes.iter().rev().flat_map(|scope| scope.body.bindings.iter().rev());
+        let binding = bindings.into_iter().find(|binding| binding.outputs.contains(&value))?;
+        match &binding.node {
+            Node::Leaf(leaf) => Some(leaf),
+            _ => None,
+        }
     }
 
     /// Emits an operator.

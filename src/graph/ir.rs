@@ -5,8 +5,11 @@
 //! Decision: docs/decisions/0062-relay-text.md
 
 use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
 
 use cranelift_entity::{PrimaryMap, entity_impl};
+use reflex_runtime::late_file::LateFile;
 use reflex_tir::{DType, Expr, PrimFunc, Var, VarData};
 
 use crate::constant_pool::ConstantPool;
@@ -72,9 +75,18 @@ pub struct Module {
     pub data_types: PrimaryMap<DataType, DataTypeData>,
     /// Constants of an earlier program; equal constants added here share their memory.
     pub pool: ConstantPool,
+    /// Files that constants are parts of which may not have been read yet.
+    pub late_files: Vec<Arc<LateFile>>,
 }
 
 impl Module {
+    /// Reads the constants that are still in files. An error if one could not be read, or if a file was changed
+    /// since it was opened.
+    pub fn read_constants(&self) -> io::Result<()> {
+        self.consts.values().for_each(Literal::read);
+        self.late_files.iter().try_for_each(|file| file.check())
+    }
+
     /// Adds a constant.
     pub fn add_const(&mut self, literal: Literal) -> Const {
         self.consts.push(self.pool.intern(literal))

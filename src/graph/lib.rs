@@ -58,9 +58,9 @@ mod constant_pool;
 mod dim_text;
 pub mod dims;
 mod eval;
+mod func_type;
 pub mod infer;
 mod ir;
-
 mod literal;
 mod op;
 pub mod pattern;
@@ -77,13 +77,14 @@ mod visit;
 pub use block_quantized::{BlockQuantized, CodeMeaning, DepthAxis};
 pub use constant_pool::ConstantPool;
 pub use eval::{DimValues, EvalError, EvalValue, eval_dim, eval_func, eval_op};
+pub use func_type::{FuncType, ResultType};
 pub use ir::{
     Binding, Body, Const, Constructor, ConstructorRef, DataOp, DataType, DataTypeData, Func,
     FuncData, FuncId, LeafExpr, Loop, Module, Node, TensorType, Type, Value, ValueData,
 };
 pub use literal::Literal;
 pub use op::{
-    ArgReduceKind, Binary, ConvAttrs, GatherKind, NBits, Op, OutOfRange, PadMode, PoolAttrs,
-    PoolKind, ReduceKind, ResizeAttrs, ResizeCoord, ResizeMode, ResizeNearest, RnnActivation,
-    RnnAttrs, RnnCell, RnnDir, ScanKind, ScatterKind, ScatterReduce, Unary,
+    Activations, ArgReduceKind, Binary, ConvAttrs, GatherKind, NBits, Op, OutOfRange, PadMode,
+    PoolAttrs, PoolKind, ReduceKind, ResizeAttrs, ResizeCoord, ResizeMode, ResizeNearest,
+    RnnActivation, RnnAttrs, RnnCell, RnnDir, ScanKind, ScatterKind, ScatterReduce, Unary,
 };

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use reflex_runtime::file_bytes::FileBytes;
+use reflex_runtime::late_file::LatePart;
 use reflex_tir::DType;
 
 use crate::block_quantized::{BlockQuantized, DepthAxis};
@@ -22,6 +23,8 @@ pub struct Literal {
     permuted: Option<Arc<Permuted>>,
     /// Set if `data` is lazily made of codes.
     quantized: Option<Arc<Expanded>>,
+    /// Set if `data` is a part of a file that is read when it is used.
+    late: Option<Arc<LatePart>>,
 }
 
 /// Lazily expanded bytes of a matrix of codes.
@@ -68,6 +71,12 @@ impl AsRef<[u8]> for Permuted {
     }
 }
 
+/// The bytes that a tensor takes, unless they overflow or an extent is negative.
+fn byte_count(dtype: DType, shape: &[i64]) -> Option<usize> {
+    let extents = shape.iter().map(|extent| usize::try_from(*extent).ok());
+    dtype.bytes_for(extents.into_iter().try_fold(1usize, |count, e| count.checked_mul(e?))?)
+}
+
 fn permute(shape: &[i64], perm: &[usize]) -> Vec<i64> {
     perm.iter().map(|p| shape[*p]).collect()
 }
@@ -79,12 +88,38 @@ impl Literal {
         shape: Vec<i64>,
         data: Arc<dyn AsRef<[u8]> + Send + Sync>,
     ) -> Option<Literal> {
-        let mut count = 1usize;
-        for dim in &shape {
-            count = count.checked_mul(usize::try_from(*dim).ok()?)?;
+        let fits = byte_count(dtype, &shape)? == (*data).as_ref().len();
+        fits.then_some(Literal {
+            dtype,
+            shape,
+            data,
+            file: None,
+            permuted: None,
+            quantized: None,
+            late: None,
+        })
+    }
+
+    /// A tensor whose bytes are read from a file when they are first used. `None` when the byte count does
+    /// not match type and shape.
+    pub fn late(dtype: DType, shape: Vec<i64>, part: Arc<LatePart>) -> Option<Literal> {
+        (byte_count(dtype, &shape)? == part.size()).then(|| {
+            let (data, late) = (part.clone(), Some(part));
+            Literal { dtype, shape, data, file: None, permuted: None, quantized: None, late }
+        })
+    }
+
+    /// Reads what is still in a file.
+    pub fn read(&self) {
+        if let Some(part) = &self.late {
+            let _: &[u8] = (**part).as_ref();
         }
-        let fits = dtype.bytes_for(count) == Some((*data).as_ref().len());
-        fits.then_some(Literal { dtype, shape, data, file: None, permuted: None, quantized: None })
+        if let Some((source, _)) = self.permutation() {
+            source.read();
+        }
+        if let Some(quantized) = &self.quantized {
+            quantized.matrix.codes.read();
+        }
     }
 
     /// A matrix of codes. Floats are made of them when the bytes are first read. `None` when its parts
@@ -101,7 +136,15 @@ impl Literal {
         let dtype = matrix.is_consistent().then_some(matrix.dtype)?;
         let quantized = Arc::new(Expanded { matrix, axis, bytes: OnceLock::new() });
         let data = quantized.clone();
-        Some(Literal { dtype, shape, data, file: None, permuted: None, quantized: Some(quantized) })
+        Some(Literal {
+            dtype,
+            shape,
+            data,
+            file: None,
+            permuted: None,
+            quantized: Some(quantized),
+            late: None,
+        })
     }
 
     /// The codes of a constant that is made of them, and the axis that their depth is.
@@ -112,11 +155,6 @@ impl Literal {
     /// The same tensor with its bytes in a file.
     pub fn in_file(self, file: FileBytes) -> Literal {
         Literal { file: Some(file), ..self }
-    }
-
-    /// Returns true if the bytes keep those of a whole file in memory.
-    pub fn keeps_file(&self) -> bool {
-        self.file.as_ref().is_some_and(|file| !file.is_mapped())
     }
 
     /// Releases the bytes that are in a mapped file from memory (`madvise`): they are unlikely to be
@@ -160,7 +198,15 @@ impl Literal {
             bytes: OnceLock::new(),
         });
         let (dtype, data) = (self.dtype, permuted.clone());
-        Some(Literal { dtype, shape, data, file: None, permuted: Some(permuted), quantized: None })
+        Some(Literal {
+            dtype,
+            shape,
+            data,
+            file: None,
+            permuted: Some(permuted),
+            quantized: None,
+            late: None,
+        })
     }
 
     /// The source and the permutation of a lazily permuted constant; `None` once its bytes have been
@@ -187,10 +233,14 @@ impl Literal {
             (None, None) => {}
             (Some(_), None) | (None, Some(_)) => return false,
         }
+        if self.dtype != other.dtype || self.shape != other.shape {
+            return false;
+        }
+        if let Some(part) = &self.late {
+            return part.equals(other.bytes());
+        }
         let chunks = || self.bytes().chunks(CHUNK).zip(other.bytes().chunks(CHUNK));
-        self.dtype == other.dtype
-            && self.shape == other.shape
-            && (std::ptr::eq(self.bytes(), other.bytes()) || chunks().all(same))
+        std::ptr::eq(self.bytes(), other.bytes()) || chunks().all(same)
     }
 
     /// A tensor of int64 values of the given shape.
@@ -258,6 +308,20 @@ impl Literal {
         let count = shape.iter().try_fold(1usize, |n, d| n.checked_mul(usize::try_from(*d).ok()?));
         let other = || Literal { shape, permuted: None, quantized: None, ..self.clone() };
         (count == Some(self.count())).then(other)
+    }
+
+    /// The values as f32, for tensors of float32 and of 16-bit floats.
+    pub fn to_f32(&self) -> Option<Vec<f32>> {
+        let halves = || self.bytes().as_chunks::<2>().0.iter();
+        Some(match self.dtype {
+            DType::F32 => {
+                let words = self.bytes().as_chunks::<4>().0.iter();
+                words.map(|b| f32::from_le_bytes(*b)).collect()
+            }
+            DType::F16 => halves().map(|b| half::f16::from_le_bytes(*b).to_f32()).collect(),
+            DType::BF16 => halves().map(|b| half::bf16::from_le_bytes(*b).to_f32()).collect(),
+            _ => return None,
+        })
     }
 
     /// The values as i64, for integer and bool tensors.

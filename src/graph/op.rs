@@ -79,9 +79,11 @@ pub enum Op {
     /// [`Op::MatMul`] of 8-bit integers, each operand uint8 or int8, in int32 that wraps: `(a, b)`.
     MatMulInteger,
     /// `(x, codes, scales, zeros?)`: x `[.., k]` of float32 by weights of codes (ONNX Runtime's
-    /// `MatMulNBits` with an `accuracy_level` of 4). Every block of x is rounded to int8 by the scale
-    /// that makes its greatest magnitude 127; its products with codes are summed in int32. Those sums, less
+    /// `MatMulNBits` whose `accuracy_level` is not that of float32). Every block of x is rounded to int8 by the
+    /// scale that makes its greatest magnitude 127; its products with codes are summed in int32. Those sums, less
     /// the zero point times the sum of the block, scaled, are summed in float32 in order.
+    ///
+    /// Blocks of int16 have a greatest magnitude of 32767. Their sums in int32 are rounded to float32 where it has no bits for them.
     MatMulNBits(NBits),
     /// [`Op::Conv`] of 8-bit integers, each operand uint8 or int8, in int32 that wraps: `(x, w)`.
     ConvInteger(ConvAttrs),
@@ -140,7 +142,8 @@ pub enum Op {
         /// Elements after, per axis.
         after: Vec<Expr>,
     },
-    /// `(x, indices)`; negative indices count from the end.
+    /// `(x, indices)`; negative indices count from the end. Indices are int32 or int64; along an axis of 256 elements
+    /// also 8-bit integers, none of which is out of range.
     Gather {
         /// Indexing.
         kind: GatherKind,
@@ -483,9 +486,38 @@ pub struct ResizeAttrs {
 pub struct NBits {
     /// Bits of a code: 2, 4 or 8.
     pub bits: i64,
-    /// Codes of a block: a multiple of those in 32 bits, of which a float32 holds every sum. Those behind
+    /// Codes of a block: a multiple of those in 32 bits, few enough for its sums. Those behind
     /// the last element of a column stand for nothing.
     pub block: i64,
+    /// The integers that activations are rounded to.
+    pub activations: Activations,
+}
+
+/// The integers that activations are rounded to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Activations {
+    /// Up to 127 in magnitude.
+    Int8,
+    /// Up to 32767 in magnitude.
+    Int16,
+}
+
+impl Activations {
+    /// The greatest magnitude.
+    pub fn greatest(self) -> i64 {
+        match self {
+            Activations::Int8 => 127,
+            Activations::Int16 => 32767,
+        }
+    }
+
+    /// Those in a word of 32 bits.
+    pub fn per_word(self) -> i64 {
+        match self {
+            Activations::Int8 => 4,
+            Activations::Int16 => 2,
+        }
+    }
 }
 
 impl NBits {
@@ -499,9 +531,9 @@ impl NBits {
         self.block * self.bits / 32
     }
 
-    /// Groups of four codes in a word.
+    /// Groups of codes in a word, as many in each as there are activations in a word.
     pub fn groups(self) -> i64 {
-        8 / self.bits
+        32 / self.bits / self.activations.per_word()
     }
 
     /// The zero point of blocks that are given none.
@@ -511,10 +543,15 @@ impl NBits {
 
     /// Whether there are such codes, in such blocks.
     pub fn is_valid(self) -> bool {
+        // A float32 holds every sum of products with int8, an int32 those with int16.
+        let most = match self.activations {
+            Activations::Int8 => 1 << 24,
+            Activations::Int16 => 1 << 31,
+        };
         matches!(self.bits, 2 | 4 | 8)
             && (1..1 << 24).contains(&self.block)
             && self.block * self.bits % 32 == 0
-            && self.block * ((1 << self.bits) - 1) * 127 < 1 << 24
+            && self.block * ((1 << self.bits) - 1) * self.activations.greatest() < most
     }
 }
 

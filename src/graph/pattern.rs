@@ -41,6 +41,7 @@ use std::sync::Arc;
 
 use reflex_tir::DType;
 
+use crate::Literal;
 use crate::registered::AttrValue;
 
 pub use call_view::CallView;
@@ -68,8 +69,14 @@ pub(crate) enum PatternKind {
     Wildcard,
     /// A constant.
     Const,
+    /// This constant: its type, shape and bytes.
+    Literal(Literal),
     /// A parameter of the function; by name, unless it is empty.
     Var(String),
+    /// A result of a binding of the body that the function does not return; by name, unless it is empty.
+    DataflowVar(String),
+    /// A packed function, which is called; values are none.
+    ExternFunc(String),
     /// A call of an operator, of a packed function or of a kernel, by its name.
     Call {
         callee: Callee,
@@ -130,6 +137,30 @@ pub fn is_const() -> Pattern {
 /// Matches parameters: that of a name, or all for an empty one.
 pub fn is_var(name: &str) -> Pattern {
     pattern(PatternKind::Var(name.to_owned()))
+}
+
+/// Matches variables of a dataflow block (TVM: `is_dfv`): what a binding gives and the function does not return, by
+/// name, or all for an empty one.
+pub fn is_dfv(name: &str) -> Pattern {
+    pattern(PatternKind::DataflowVar(name.to_owned()))
+}
+
+/// Matches constants that are the same expression (TVM: `is_expr`): of this type and shape, with these bits.
+///
+/// ```
+/// use reflex_graph::Literal;
+/// use reflex_graph::pattern::{is_expr, is_op, wildcard};
+///
+/// let one = is_expr(Literal::from_f32(vec![], &[1.0]));
+/// let increment = is_op("relax.add").call([wildcard(), one]);
+/// ```
+pub fn is_expr(expr: Literal) -> Pattern {
+    pattern(PatternKind::Literal(expr))
+}
+
+/// Matches packed functions by name (TVM: `ExternFuncPattern`); [`Pattern::call`] makes it calls of these.
+pub fn is_extern_func(name: &str) -> Pattern {
+    pattern(PatternKind::ExternFunc(name.to_owned()))
 }
 
 fn call(callee: Callee) -> Pattern {
@@ -251,6 +282,7 @@ impl Pattern {
         let callee = match self.kind() {
             PatternKind::Call { callee, .. } => callee.clone(),
             PatternKind::Function(..) | PatternKind::GlobalVar(_) => Callee::Function(self.clone()),
+            PatternKind::ExternFunc(name) => Callee::Packed(name.clone()),
             _ => panic!("only patterns of calls and functions have operands: {self:?}"),
         };
         let args = Some(args.into_iter().collect());

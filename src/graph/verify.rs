@@ -8,8 +8,9 @@ use std::collections::HashSet;
 use std::fmt;
 
 use cranelift_entity::SecondaryMap;
-use reflex_tir::{DType, Expr, Var};
+use reflex_tir::{DType, Expr, Param, Var};
 
+use crate::func_type::FuncType;
 use crate::infer::infer;
 use crate::{
     Binding, Body, Const, ConstructorRef, DataOp, Func, FuncData, FuncId, LeafExpr, Loop, Module,
@@ -271,13 +272,33 @@ impl Verifier<'_> {
 
     fn call_func(&mut self, func: FuncId, args: &[Value], outs: &[Value]) {
         match self.module.funcs.get(func) {
-            Some(FuncData::Graph(callee)) if callee.params.len() == args.len() => {
-                if callee.body.results.len() != outs.len() {
-                    self.fault(format!("{} results are bound of {}", outs.len(), callee.name));
-                }
+            Some(callee @ FuncData::Graph(_)) => {
+                let args = self.types(args);
+                self.call(callee, &args, outs);
             }
             Some(other) => self.fault(format!("{} cannot be called so", other.name())),
             None => self.fault(format!("{func} does not exist")),
+        }
+    }
+
+    fn types(&self, values: &[Value]) -> Vec<Type> {
+        values.iter().map(|v| self.func.values[*v].ty.clone()).collect()
+    }
+
+    /// A call of a function of either kind.
+    fn call(&mut self, callee: &FuncData, args: &[Type], outs: &[Value]) {
+        let name = callee.name();
+        let results = match FuncType::of(callee).call(args) {
+            Ok(results) => results,
+            Err(why) => return self.fault(format!("a call of {name}: {why}")),
+        };
+        if results.len() != outs.len() {
+            return self.fault(format!("{} results are bound of {name}", outs.len()));
+        }
+        for (result, value) in results.iter().zip(outs) {
+            if let Err(why) = result.fits(&self.func.values[*value].ty) {
+                self.fault(format!("{value}, a result of {name}: {why}"));
+            }
         }
     }
 
@@ -350,25 +371,30 @@ impl Verifier<'_> {
 
     fn call_tir(&mut self, func: FuncId, args: &[Value], scalars: &[Expr], outs: &[Value]) {
         scalars.iter().for_each(|e| self.dims_bound(e));
-        let Some(FuncData::Prim(kernel)) = self.module.funcs.get(func) else {
+        let Some(callee @ FuncData::Prim(kernel)) = self.module.funcs.get(func) else {
             return self.fault(format!("{func} is not a kernel"));
         };
-        let buffers: Vec<_> = kernel.buffer_params().collect();
-        let explicit = kernel.params.len() - buffers.len();
-        let counts = (args.len() + outs.len(), outs.len(), scalars.len());
-        if counts != (buffers.len(), kernel.num_outputs, explicit) {
+        // Scalars stand where the kernel has them among its parameters.
+        let (mut tensors, mut types) = (args.iter(), vec![]);
+        let explicit = kernel.params.iter().filter(|p| matches!(p, Param::Scalar(_))).count();
+        if explicit != scalars.len() || kernel.params.len() < kernel.num_outputs {
             return self.fault(format!("the operand counts of kernel {} differ", kernel.name));
         }
-        for (value, buffer) in args.iter().chain(outs).zip(buffers) {
-            let data = &kernel.buffers[buffer];
-            let fits = self.func.values[*value]
-                .ty
-                .as_tensor()
-                .is_some_and(|t| t.dtype == data.dtype && t.shape.len() == data.shape.len());
-            if !fits {
-                self.fault(format!("{value} does not fit {} of {}", data.name, kernel.name));
+        for param in &kernel.params[..kernel.params.len() - kernel.num_outputs] {
+            match param {
+                Param::Scalar(var) => types.push(Type::Prim(kernel.vars[*var].dtype)),
+                Param::Buffer(_) => {
+                    types.extend(tensors.next().map(|v| self.func.values[*v].ty.clone()));
+                }
             }
         }
+        types.extend(tensors.map(|value| self.func.values[*value].ty.clone()));
+        if types.iter().any(|ty| !matches!(ty, Type::Tensor(_) | Type::Prim(_)))
+            || outs.iter().any(|value| self.func.values[*value].ty.as_tensor().is_none())
+        {
+            return self.fault(format!("an operand or output of {} is no tensor", kernel.name));
+        }
+        self.call(callee, &types, outs);
     }
 
     fn run_loop(&mut self, l: &Loop, outs: &[Value]) {

@@ -47,7 +47,7 @@ pub(super) struct KernelLoader {
 
 /// Executable memory, and what the code in it refers to.
 pub(crate) struct KernelCode {
-    _object: LoadedObject,
+    object: LoadedObject,
     _context: Arc<Context>,
 }
 
@@ -90,8 +90,25 @@ impl KernelLoader {
 
     pub(super) fn load(&self, object: &ObjectFile) -> Result<LoadedKernel> {
         let name = &object.signature.name;
-        let loaded = LoadedObject::load(&self.space, name, &object.elf, &self.imports);
+        let loaded = self.link(std::slice::from_ref(object));
         let loaded = loaded.map_err(|e| failed(&format!("kernel {name}: {e}")))?;
+        self.kernel(object, &loaded)
+    }
+
+    /// Loads objects into the same pages, of which there are fewer so.
+    fn load_all(&self, objects: &[ObjectFile]) -> Result<Vec<LoadedKernel>> {
+        match self.link(objects) {
+            Ok(loaded) => objects.iter().map(|object| self.kernel(object, &loaded)).collect(),
+            // Which one it is shows alone.
+            Err(_) => objects.iter().map(|object| self.load(object)).collect(),
+        }
+    }
+
+    fn link(&self, objects: &[ObjectFile]) -> Result<Arc<KernelCode>> {
+        let files = objects.iter().map(|it| (it.signature.name.as_str(), it.elf.as_slice()));
+        let objects: Vec<(&str, &[u8])> = files.collect();
+        let loaded = LoadedObject::link(&self.space, &objects, &self.imports);
+        let loaded = loaded.map_err(|e| failed(&e))?;
         if let Some(map) = &self.perf {
             map.add(loaded.functions()).map_err(|e| failed(&e))?;
         }
@@ -99,14 +116,18 @@ impl KernelLoader {
             // SAFETY: the object has just been loaded, with these functions.
             unsafe { dump.add(loaded.functions()) }.map_err(|e| failed(&e))?;
         }
-        let entry = loaded.symbol(&format!("{PACKED_PREFIX}{name}"));
+        Ok(Arc::new(KernelCode { object: loaded, _context: Arc::clone(&self.context) }))
+    }
+
+    fn kernel(&self, object: &ObjectFile, code: &Arc<KernelCode>) -> Result<LoadedKernel> {
+        let name = &object.signature.name;
+        let entry = code.object.symbol(&format!("{PACKED_PREFIX}{name}"));
         let entry = entry.ok_or_else(|| failed(&format!("kernel {name}: no packed entry")))?;
-        let raw = loaded.symbol(&format!("{RAW_PREFIX}{name}"));
+        let raw = code.object.symbol(&format!("{RAW_PREFIX}{name}"));
         // SAFETY: the symbol with this prefix in an object of our code generator is a packed entry
         // (tir::abi), which the object keeps mapped.
         let packed = unsafe { std::mem::transmute::<*mut u8, SafeCall>(entry.as_ptr()) };
-        let code = KernelCode { _object: loaded, _context: Arc::clone(&self.context) };
-        Ok(LoadedKernel { object: Arc::new(code), packed, raw })
+        Ok(LoadedKernel { object: Arc::clone(code), packed, raw })
     }
 }
 
@@ -127,9 +148,12 @@ impl JitKernels {
     pub(crate) fn load(objects: &[ObjectFile], suffix: &str) -> Result<JitKernels> {
         let loader = KernelLoader::new()?;
         let mut functions = HashMap::new();
-        for object in objects {
+        if objects.is_empty() {
+            return Ok(JitKernels(functions));
+        }
+        for (object, kernel) in objects.iter().zip(loader.load_all(objects)?) {
             let name = &object.signature.name;
-            let LoadedKernel { object: loaded, packed, raw } = loader.load(object)?;
+            let LoadedKernel { object: loaded, packed, raw } = kernel;
             // SAFETY: the symbol with this prefix in an object of our code generator is the raw
             // entry that its signature describes (tir::abi); the packed one keeps the code mapped.
             let raw = raw.and_then(|raw| unsafe { raw_kernel(raw.as_ptr(), &object.signature) });

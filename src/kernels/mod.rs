@@ -3,6 +3,8 @@
 #[cfg_attr(not(feature = "device"), path = "no_device.rs")]
 pub(crate) mod device;
 #[cfg(feature = "compiler")]
+pub(crate) mod foreign;
+#[cfg(feature = "compiler")]
 pub(crate) mod jit;
 #[cfg(feature = "compiler")]
 pub(crate) mod objects;

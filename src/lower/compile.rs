@@ -6,6 +6,7 @@
 //! Kernels are independent, so worker threads take them one by one: look in the cache, schedule,
 //! lower, generate code. The order of the result does not depend on who was faster.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,6 +21,7 @@ use reflex_tir::flops::FlopCount;
 use reflex_vm::executable::Executable;
 
 use crate::LowerError;
+use crate::error::ErrorKind;
 use crate::kernel_cache::{KernelCache, RequestDigest};
 use crate::kernel_name::{renamed, stand_in};
 use crate::kernel_source::KernelSource;
@@ -139,8 +141,12 @@ pub fn lower(
 ) -> Result<LoweredModule, LowerError> {
     let start = Instant::now();
     let mut made = RuntimeModules::default();
+    let files = module.late_files.clone();
     let module = run_passes(module, options, observer, &mut made)?;
     let (code, kernels) = run_bytecode(module, observer)?;
+    // All constants are where the program has them: what was read of files has to be right.
+    let read = files.iter().try_for_each(|file| file.check());
+    read.map_err(|e| LowerError::new(ErrorKind::Io, format!("weights of the model: {e}")))?;
     let known = |kernel: &PrimFunc| Some((kernel.name.clone(), FlopCount::of(kernel)?));
     let operations = kernels.iter().filter_map(known).collect();
     let of_host = code.shape_funcs.iter().map(|func| func.name.clone()).collect();
@@ -273,14 +279,25 @@ fn device_code(
 
 type Outcome = Result<(ObjectFile, bool), LowerError>;
 
+/// As many kernels as are looked up in the time in which a thread starts.
+const FEW: usize = 8;
+
 /// Every kernel for the first CPU, then every kernel for the next.
 fn compile_all(kernels: &[KernelSource], options: &Options, tools: &Toolchain<'_>) -> Vec<Outcome> {
     let cpus = 0..options.cpus.len();
     let wanted = cpus.flat_map(|cpu| kernels.iter().map(move |kernel| (cpu, kernel)));
     let wanted: Vec<_> = wanted.collect();
+    if wanted.len() <= FEW
+        && let Some(found) = all_found(&wanted, options, tools)
+    {
+        return found;
+    }
     let (done, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let mut outcomes = in_parallel(wanted.len(), options.jobs, |at| {
-        let (cpu, kernel) = wanted[at];
+    // The largest first, so that no thread is left alone with one at the end.
+    let mut order: Vec<usize> = (0..wanted.len()).collect();
+    order.sort_by_cached_key(|at| Reverse(wanted[*at].1.weight()));
+    let in_order = in_parallel(wanted.len(), options.jobs, |turn| {
+        let (cpu, kernel) = wanted[order[turn]];
         if failed.load(Ordering::Relaxed) {
             return None;
         }
@@ -291,11 +308,50 @@ fn compile_all(kernels: &[KernelSource], options: &Options, tools: &Toolchain<'_
         (tools.progress)(Progress { done, total, name });
         Some(outcome)
     });
+    let mut outcomes: Vec<Option<Outcome>> = in_order.iter().map(|_| None).collect();
+    for (at, outcome) in order.into_iter().zip(in_order) {
+        outcomes[at] = outcome;
+    }
     // The first error stands for all: what came after it was not tried.
     if let Some(at) = outcomes.iter().position(|o| matches!(o, Some(Err(_)))) {
         return outcomes.swap_remove(at).into_iter().collect();
     }
     outcomes.into_iter().flatten().collect()
+}
+
+/// All kernels, if each is found by a digest that is known.
+fn all_found(
+    wanted: &[(usize, &KernelSource)],
+    options: &Options,
+    tools: &Toolchain<'_>,
+) -> Option<Vec<Outcome>> {
+    let found = |&(cpu, kernel): &(usize, &KernelSource)| {
+        let object = look_up(kernel, cpu, &kernel.digest(cpu)?, options, tools)?;
+        Some(Ok((object, false)))
+    };
+    let found: Option<Vec<Outcome>> = wanted.iter().map(found).collect();
+    let total = wanted.len();
+    for (done, (_, kernel)) in wanted.iter().enumerate().filter(|_| found.is_some()) {
+        (tools.progress)(Progress { done: done + 1, total, name: &kernel.name });
+    }
+    found
+}
+
+/// The code of a kernel in the cache, under its own name.
+fn look_up(
+    kernel: &KernelSource,
+    cpu: usize,
+    digest: &RequestDigest,
+    options: &Options,
+    tools: &Toolchain<'_>,
+) -> Option<ObjectFile> {
+    let caches = tools.preferred.iter().chain(&tools.cache);
+    let object = caches.into_iter().find_map(|cache| cache.get(&cache.key_of(digest)))?;
+    renamed(object, &own_name(kernel, cpu, options))
+}
+
+fn own_name(kernel: &KernelSource, cpu: usize, options: &Options) -> String {
+    format!("{}{}", kernel.name, options.cpus[cpu].suffix)
 }
 
 /// Compiles one of [`Compiled::sources`] for CPU number `cpu` of the options, or finds it in the cache.
@@ -340,12 +396,10 @@ fn compile_one(
         Some(digest) => digest,
         None => RequestDigest::of(unscheduled.insert(request(kernel, cpu, options)?)),
     };
-    let caches = tools.preferred.iter().chain(&tools.cache);
-    let own_name = format!("{}{}", kernel.name, options.cpus[cpu].suffix);
-    let found = caches.into_iter().find_map(|cache| cache.get(&cache.key_of(&digest)));
-    if let Some(object) = found.and_then(|object| renamed(object, &own_name)) {
+    if let Some(object) = look_up(kernel, cpu, &digest, options, tools) {
         return Ok((object, false));
     }
+    let own_name = own_name(kernel, cpu, options);
     let mut request = unscheduled.map_or_else(|| request(kernel, cpu, options), Ok)?;
     for func in &mut request.funcs {
         *func = run_kernel(func, &options.target(&options.cpus[cpu]), tools.observer);

@@ -13,6 +13,8 @@ use crate::parallel::in_parallel;
 
 /// Bytes of a chunk.
 const CHUNK: usize = 1 << 20;
+/// Bytes that are read at once.
+const PIECE: usize = 64 << 10;
 
 /// A hash of contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,10 +31,18 @@ impl ContentDigest {
     pub fn of_file(file: &File, len: u64) -> io::Result<ContentDigest> {
         let count = usize::try_from(len.div_ceil(CHUNK as u64)).map_err(io::Error::other)?;
         let hashes = in_parallel(count, 0, |at| -> io::Result<blake3::Hash> {
-            let start = at as u64 * CHUNK as u64;
-            let mut bytes = vec![0; (len - start).min(CHUNK as u64) as usize];
-            file.read_exact_at(&mut bytes, start)?;
-            Ok(blake3::hash(&bytes))
+            let (mut start, end) = (at as u64 * CHUNK as u64, (at as u64 + 1) * CHUNK as u64);
+            let end = end.min(len);
+            let mut hasher = blake3::Hasher::new();
+            // Small enough for the cache, and no page is touched for the first time but these.
+            let mut buffer = [0; PIECE];
+            while start < end {
+                let piece = &mut buffer[..(end - start).min(PIECE as u64) as usize];
+                file.read_exact_at(piece, start)?;
+                hasher.update(piece);
+                start += piece.len() as u64;
+            }
+            Ok(hasher.finalize())
         });
         hashes.into_iter().collect::<io::Result<Vec<_>>>().map(of_chunks)
     }

@@ -15,11 +15,13 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
+use rustix::fs::{Access, access};
 
 use reflex_tir::codegen::{ObjectFile, Request};
 
@@ -102,14 +104,14 @@ impl KernelCache {
         }
     }
 
-    /// Checks that kernels can be stored in `dir`: writes a byte to a nameless file there, or in
-    /// the folder in which it would be made.
+    /// Checks that this process may store kernels in `dir`, or in the folder in which it would be made.
+    /// Whether there is space shows when one is written.
     pub fn check(dir: &Path) -> io::Result<()> {
         let there =
             dir.ancestors().find(|d| d.as_os_str().is_empty() || d.symlink_metadata().is_ok());
         let there = there.filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
         fs::read_dir(there)?;
-        tempfile::tempfile_in(there)?.write_all(&[0])
+        Ok(access(there, Access::WRITE_OK | Access::EXEC_OK)?)
     }
 
     /// The key of a request whose functions are not scheduled yet.
@@ -128,8 +130,8 @@ impl KernelCache {
     /// The entry, if it is there and whole.
     pub fn get(&self, key: &KernelKey) -> Option<ObjectFile> {
         let path = self.path(key);
-        let bytes = match fs::read(&path) {
-            Ok(bytes) => bytes,
+        let (bytes, used) = match read(&path) {
+            Ok(found) => found,
             Err(error) => {
                 if error.kind() != io::ErrorKind::NotFound {
                     self.warn(&error);
@@ -142,7 +144,7 @@ impl KernelCache {
             self.remove_corrupt(&path);
             return None;
         }
-        note_use(&path);
+        note_use(&path, used);
         object
     }
 
@@ -226,12 +228,21 @@ impl KernelCache {
     }
 }
 
+/// The bytes of an entry, and when it was used last.
+fn read(path: &Path) -> io::Result<(Vec<u8>, SystemTime)> {
+    let file = File::open(path)?;
+    let meta = file.metadata()?;
+    let mut bytes = vec![0; usize::try_from(meta.len()).map_err(io::Error::other)?];
+    // Files appear whole, so that none grows.
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok((bytes, meta.modified()?))
+}
+
 /// Notes that an entry was used, unless that was done lately: the newest use decides what is pruned. Failing to
 /// note it is harmless.
-pub(crate) fn note_use(path: &Path) {
+pub(crate) fn note_use(path: &Path, used: SystemTime) {
     let now = SystemTime::now();
-    let modified = path.metadata().and_then(|meta| meta.modified());
-    if modified.is_ok_and(|at| now.duration_since(at).is_ok_and(|age| age < NOTED)) {
+    if now.duration_since(used).is_ok_and(|age| age < NOTED) {
         return;
     }
     if let Ok(file) = File::options().append(true).open(path) {

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
+use reflex_runtime::aligned_bytes::AlignedBytes;
 use reflex_tir::PrimFunc;
-use reflex_vm::executable::AlignedBytes;
 
 use crate::LowerError;
 use crate::kernel_cache::RequestDigest;
@@ -56,6 +56,18 @@ impl KernelSource {
                 let failed = |e| LowerError::internal(format!("kernel {}: stored: {e}", self.name));
                 func.map(Cow::Owned).map_err(failed)
             }
+        }
+    }
+
+    /// A measure of the work to compile it: its expressions, or its encoded bytes.
+    pub(crate) fn weight(&self) -> usize {
+        match &self.func {
+            Source::Function(func) => {
+                let mut count = 0;
+                func.body.visit_exprs(&mut |_| count += 1);
+                count
+            }
+            Source::Stored { range, .. } => range.len(),
         }
     }
 

@@ -24,7 +24,7 @@
 //!
 //! Modules at the bottom hold facts on which stages agree, and import no stage:
 //!
-//! - [`precision`]: the arithmetic of float32 contractions (`f32`, `f32-fast`, `bf16`).
+//! - [`precision`]: the arithmetic of float32 contractions (`f32`, `f32-fast`, `bf16`, `int8`).
 //! - `layout`: lanes of a blocked layout NCHWc, widths of packed panels, heights of register tiles.
 //! - `winograd`: for which convolutions minimal filtering pays, and its transform matrices.
 //! - [`packing`]: constant weights in packed panels, VNNI-packed, or transformed for Winograd.

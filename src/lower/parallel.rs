@@ -3,9 +3,11 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use reflex_runtime::threads::default_threads;
+
 /// The results of `work` on each number below `count`, in order, by `jobs` threads; 0 is one for each core.
 pub fn in_parallel<T: Send>(count: usize, jobs: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = default_threads();
     let jobs = if jobs == 0 { cores } else { jobs };
     let next = AtomicUsize::new(0);
     let slots: Vec<Mutex<Option<T>>> = (0..count).map(|_| Mutex::new(None)).collect();

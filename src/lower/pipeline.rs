@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use reflex_graph::{FuncData, Literal, Module, verify};
+use reflex_runtime::aligned_bytes::AlignedBytes;
 use reflex_tir::codegen::{CpuTarget, GpuTarget, Target};
 use reflex_tir::level::Level;
 use reflex_tir::verify::verify_gpu;
 use reflex_tir::{PrimFunc, lower};
-use reflex_vm::executable::AlignedBytes;
 
 use crate::bytecode::{self, Bytecode};
 use crate::interface::Interface;
@@ -246,6 +246,10 @@ pub fn run_graph_passes(
         );
         return Err(LowerError::unsupported(text));
     }
+    if options.precision == Precision::Int8 && options.device_kind() == DeviceKind::Gpu {
+        let text = "precision int8 is for CPUs; use f32 or bf16";
+        return Err(LowerError::unsupported(text));
+    }
     check(&module, "import")?;
     for step in options.pipeline.module_steps() {
         let name = step.name();
@@ -327,6 +331,7 @@ fn run_step(
                 optimize_for: options.optimize_for,
                 device: options.device_kind(),
                 settings: step.settings(),
+                has_trace: &|kernel| options.pipeline.traces().contains_key(kernel),
             };
             run(module, &context)?;
             check(module, name)
@@ -373,7 +378,7 @@ fn align_constants(module: &mut Module) {
     for literal in module.consts.values_mut() {
         *literal = module.pool.intern(literal.clone());
         let bytes = literal.bytes();
-        if bytes.as_ptr().addr().is_multiple_of(64) && !literal.keeps_file() {
+        if bytes.as_ptr().addr().is_multiple_of(64) {
             continue;
         }
         let copy = Arc::new(AlignedBytes::copy_of(bytes));

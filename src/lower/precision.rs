@@ -1,7 +1,6 @@
 //! The precision of float32 contractions: an option of a compilation that every stage reads.
 
-/// Name of the kernel attribute that lets split-bf16 take three products ([`Precision::F32Fast`]);
-/// kernels without it take six.
+/// Name of the kernel attribute that allows split-bf16, with so many products ([`Precision::F32Fast`]).
 pub const BF16X3_ATTR: &str = "reflex.split_bf16_products";
 
 /// Name of the kernel attribute that lets tensor cores multiply operands of float32 rounded to bfloat16
@@ -21,4 +20,8 @@ pub enum Precision {
     /// sums are in float32 ([`reflex_tir::Intrin::DotBf16`], or [`reflex_tir::tile::TileOp::DotBf16`]
     /// where the CPU has AMX tiles). On a GPU those that run on tensor cores; the others are float32's.
     Bf16,
+    /// Matrix multiplications by constants multiply 8-bit integers: weights with a scale for each column,
+    /// activations with one for each row, found as it runs
+    /// ([`crate::graph::quantize_dynamically`]). The rest is [`Precision::F32`].
+    Int8,
 }

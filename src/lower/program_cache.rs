@@ -21,8 +21,9 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use reflex_runtime::aligned_bytes::AlignedBytes;
 use reflex_tir::flops::FlopCount;
-use reflex_vm::executable::{AlignedBytes, Constant, Executable};
+use reflex_vm::executable::{Constant, Executable};
 use reflex_vm::{align, serialize};
 
 use crate::LowerError;
@@ -120,7 +121,9 @@ impl KernelCache {
             self.remove_corrupt(&path);
             return None;
         }
-        note_use(&path);
+        if let Ok(used) = file.metadata().and_then(|meta| meta.modified()) {
+            note_use(&path, used);
+        }
         found
     }
 

@@ -101,7 +101,7 @@ impl ConvSizes {
     /// Multiply-adds of the direct sum, and the time for loading weights in such.
     fn direct(&self, precision: Precision) -> i64 {
         let rate = match precision {
-            Precision::F32 | Precision::F32Fast => 1,
+            Precision::F32 | Precision::F32Fast | Precision::Int8 => 1,
             Precision::Bf16 => 2,
         };
         let [h, w] = self.positions;

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use reflex_lower::content_digest::ContentDigest;
 #[cfg(feature = "onnx")]
-use reflex_onnx::{ExternalData, ImportOptions, SourceFile};
-use reflex_runtime::file_bytes::{FileBytes, FileStamp, open_regular};
+use reflex_onnx::{ExternalData, ImportOptions};
+use reflex_runtime::file_bytes::{FileBytes, FileStamp, SourceFile, open_regular};
 
 use super::import::{OpenModel, absolute};
 use super::{ModelSource, Origin};
 #[cfg(not(feature = "onnx"))]
-use crate::no_onnx::{ExternalData, ImportOptions, SourceFile};
+use crate::no_onnx::{ExternalData, ImportOptions};
 
 /// The name of the model itself among its files.
 const OWN: &str = "";

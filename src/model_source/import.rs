@@ -6,13 +6,13 @@ use reflex_graph::Module;
 use reflex_graph::relay::RelayText;
 use reflex_graph::script::Script;
 #[cfg(feature = "onnx")]
-use reflex_onnx::{ExternalData, ImportOptions, SourceFile};
-use reflex_runtime::file_bytes::FileStamp;
+use reflex_onnx::{ExternalData, ImportOptions};
+use reflex_runtime::file_bytes::{FileStamp, SourceFile};
 
 use super::{ModelFormat, ModelSource, Origin};
 use crate::error::{Error, ErrorKind, Result, lacks};
 #[cfg(not(feature = "onnx"))]
-use crate::no_onnx::{ExternalData, ImportOptions, SourceFile};
+use crate::no_onnx::{ExternalData, ImportOptions};
 
 impl ModelSource {
     /// Returns the summary of an ONNX model.
@@ -23,6 +23,15 @@ impl ModelSource {
             Origin::Memory { bytes, external_data, .. } => {
                 reflex_onnx::ModelInfo::of_bytes(bytes.clone(), external_data.clone())?
             }
+        })
+    }
+
+    /// Returns the summary of a program that PyTorch exported.
+    #[cfg(feature = "torch")]
+    pub(crate) fn torch_info(&self) -> Result<reflex_torch::ProgramInfo> {
+        Ok(match &self.origin {
+            Origin::File(path) => reflex_torch::ProgramInfo::read(path)?,
+            Origin::Memory { bytes, .. } => reflex_torch::ProgramInfo::of_bytes(bytes.clone())?,
         })
     }
 
@@ -81,7 +90,11 @@ impl ModelSource {
     pub(crate) fn check_is_module(&self) -> Result<()> {
         match self.format() {
             Ok(
-                ModelFormat::Onnx | ModelFormat::Script | ModelFormat::Nodes | ModelFormat::Relay,
+                ModelFormat::Onnx
+                | ModelFormat::Torch
+                | ModelFormat::Script
+                | ModelFormat::Nodes
+                | ModelFormat::Relay,
             ) => Ok(()),
             _ => {
                 let text = "passes run on models, not on compiled libraries";
@@ -92,7 +105,9 @@ impl ModelSource {
 
     /// Imports the module of a model that is compiled.
     pub(crate) fn import(&self) -> Result<Module> {
-        self.import_files(&ImportOptions::default()).map(|(module, _)| module)
+        let (module, _) = self.import_files(&ImportOptions::default())?;
+        module.read_constants().map_err(|e| Error::new(ErrorKind::Io, format!("{self}: {e}")))?;
+        Ok(module)
     }
 
     /// Imports a module; also returns the files that it was read from.
@@ -111,6 +126,7 @@ impl ModelSource {
                 }
             }
             Origin::Memory { .. } if is_text => Ok((self.lower()?, vec![])),
+            _ if format == ModelFormat::Torch => self.import_torch(options),
             Origin::File(_) | Origin::Memory { .. } => self.import_onnx(options),
         }
     }
@@ -128,6 +144,19 @@ impl ModelSource {
     #[cfg(not(feature = "onnx"))]
     fn import_onnx(&self, _: &ImportOptions) -> Result<(Module, Vec<SourceFile>)> {
         Err(lacks("onnx"))
+    }
+
+    #[cfg(feature = "torch")]
+    fn import_torch(&self, options: &ImportOptions) -> Result<(Module, Vec<SourceFile>)> {
+        Ok(match &self.origin {
+            Origin::File(path) => reflex_torch::import_file(path, options.access)?,
+            Origin::Memory { bytes, .. } => (reflex_torch::import_bytes(bytes.clone())?, vec![]),
+        })
+    }
+
+    #[cfg(not(feature = "torch"))]
+    fn import_torch(&self, _: &ImportOptions) -> Result<(Module, Vec<SourceFile>)> {
+        Err(lacks("torch"))
     }
 
     /// The same source whatever the current folder is later.
@@ -171,6 +200,11 @@ impl OpenModel {
         }
         let source = source.absolute()?;
         Ok((OpenModel { source, options: options.clone(), files }, module))
+    }
+
+    /// Returns true if all of the model is in files, so that keeping it open holds none of its bytes.
+    pub(crate) fn is_in_files(&self) -> bool {
+        matches!(self.source.origin, Origin::File(_))
     }
 
     /// Imports the same model again; an error if one of its files has changed.

@@ -64,8 +64,12 @@ impl Functions for ExecutableModule {
         })
     }
 
-    fn source(&self, _: &str) -> String {
-        self.program.as_text()
+    /// Kernels by the name of a language, or the bytecode.
+    fn source(&self, format: &str) -> String {
+        match format {
+            "c" | "cuda" | "cl" | "opencl" => self.program.source(format).unwrap_or_default(),
+            _ => self.program.as_text(),
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 //!
 //! The order is that of TVM, fields as the table has them, so the first difference is the same.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 
 use blake3::Hash;
@@ -165,11 +165,12 @@ impl Comparison<'_> {
     }
 
     fn maps(&mut self, a: &[NodeId], b: &[NodeId], path: PathId) {
-        let mut others: HashMap<MapKey, (NodeId, NodeId)> = HashMap::new();
+        // Keys of one meaning, which TVM has not in a map, correspond in order.
+        let mut others: HashMap<MapKey, VecDeque<(NodeId, NodeId)>> = HashMap::new();
         for entry in b.chunks_exact(2) {
             let variable = |id: NodeId| self.to_a.get(&id).copied();
             if let Some(key) = map_key(self.b, &self.digests.1, entry[0], variable) {
-                others.insert(key, (entry[0], entry[1]));
+                others.entry(key).or_default().push_back((entry[0], entry[1]));
             }
         }
         let mut matched: HashSet<NodeId> = HashSet::new();
@@ -178,11 +179,11 @@ impl Comparison<'_> {
             let path = self.paths.push(path, step);
             let variable = |id: NodeId| self.to_b.contains_key(&id).then_some(id);
             let other = map_key(self.a, &self.digests.0, entry[0], variable)
-                .and_then(|key| others.get(&key));
+                .and_then(|key| others.get_mut(&key)?.pop_front());
             self.stack.push(match other {
                 Some((key, value)) => {
-                    matched.insert(*key);
-                    Task::Compare { a: entry[1], b: *value, path }
+                    matched.insert(key);
+                    Task::Compare { a: entry[1], b: value, path }
                 }
                 None => Task::Report { path, difference: "only in the first".to_owned() },
             });

@@ -308,6 +308,22 @@ mod tests {
         assert!(same_text.contains("a key twice, node 2"), "{same_text}");
     }
 
+    /// Two nodes of one meaning are two keys, as in TVM; entries correspond in order.
+    #[test]
+    fn keys_of_one_meaning_correspond_in_order() {
+        let graph = |values: [i64; 2]| {
+            let [a, b] = values;
+            let text = format!(
+                r#"{{"root_index":4,"nodes":[{{"type":"ffi.Array","data":[]}},{{"type":"int","data":{a}}},{{"type":"ffi.Array","data":[]}},{{"type":"int","data":{b}}},{{"type":"ffi.Map","data":[0,1,2,3]}}],"metadata":{{"tvm_version":"0.27.0"}}}}"#
+            );
+            load(&text).unwrap()
+        };
+        let two = graph([7, 8]);
+        assert_eq!(equal::first_mismatch(&two, &load(&save(&two)).unwrap()), None);
+        let found = equal::first_mismatch(&two, &graph([7, 9])).unwrap();
+        assert_eq!(found.difference, "8 is not 9");
+    }
+
     #[test]
     fn visits_see_nodes_once_and_maps_replace_them() {
         let graph = load(TEXT).unwrap();

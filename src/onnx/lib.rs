@@ -53,6 +53,7 @@ mod half_precision;
 mod import;
 mod info;
 mod model;
+mod model_file;
 mod moved_integers;
 mod moved_strings;
 mod narrow;
@@ -72,7 +73,7 @@ mod value;
 use std::path::Path;
 
 use reflex_graph::Module;
-use reflex_runtime::file_bytes::{FileAccess, FileBytes};
+use reflex_runtime::file_bytes::{FileAccess, FileBytes, SourceFile};
 
 use prost::bytes::Bytes;
 
@@ -83,14 +84,22 @@ pub use external_data::ExternalData;
 pub use info::{Dim, ModelInfo, ValueInfo};
 pub use model::UnsupportedOperator;
 pub use operator_table::{OnnxOperator, onnx_operators};
-pub use tensor::{SourceFile, read_tensor_pb};
+pub use tensor::read_tensor_pb;
 
 /// Imports a model file as a module with the function `main`.
 ///
 /// Its parameters are the graph's inputs and its results the graph's outputs, by name and in
 /// order. Free dimensions are symbolic; equal `dim_param` names share one symbol.
 pub fn import(path: &Path) -> Result<Module, ImportError> {
-    import_files(path, &ImportOptions::default()).map(|(module, _)| module)
+    let (module, _) = import_files(path, &ImportOptions::default())?;
+    whole(module).map_err(|e| e.at(path.display()))
+}
+
+/// A module whose constants are all in memory.
+fn whole(module: Module) -> Result<Module, ImportError> {
+    let read = module.read_constants();
+    read.map_err(|e| ImportError::new(ImportErrorKind::Io, e.to_string()))?;
+    Ok(module)
 }
 
 /// Options of an import.
@@ -102,7 +111,9 @@ pub struct ImportOptions {
     pub operators: CustomOperators,
 }
 
-/// As [`import`], with options; also says which files the model was read from.
+/// As [`import`], with options; also says which files the model was read from. Large constants may still have to be
+/// read from them: those that compile the module check [`Module::late_files`] afterwards, as `reflex_lower` does,
+/// and others call [`Module::read_constants`].
 pub fn import_files(
     path: &Path,
     options: &ImportOptions,
@@ -110,7 +121,9 @@ pub fn import_files(
     let import = || {
         let mut model = model::Model::open(path, options.access)?;
         model.custom = options.operators.clone();
-        let module = import::import_model(&model)?;
+        model.files.read_late();
+        let mut module = import::import_model(&model)?;
+        module.late_files = model.files.late_files();
         // What describes the graph is not read again; weights have hardly been read yet.
         model.files.release();
         Ok((module, model.files.sources()))
@@ -123,7 +136,8 @@ pub fn import_files(
 pub fn import_bytes(bytes: Vec<u8>, folder: Option<&Path>) -> Result<Module, ImportError> {
     let folder = folder.map(Path::to_path_buf);
     let data = folder.map_or(ExternalData::Absent, ExternalData::Folder);
-    import_memory(bytes.into(), data, &ImportOptions::default()).map(|(module, _)| module)
+    let (module, _) = import_memory(bytes.into(), data, &ImportOptions::default())?;
+    whole(module)
 }
 
 /// The names of a model's external data, relative to the model's folder, each once. None leads out of
@@ -133,7 +147,8 @@ pub fn external_files(bytes: FileBytes) -> Result<Vec<String>, ImportError> {
     Ok(external_data::names(&model.proto)?.into_iter().collect())
 }
 
-/// As [`import_files`], from memory: the files are those of external data in a folder.
+/// As [`import_files`], from memory: the files are those of external data in a folder, whose large constants may
+/// still have to be read.
 pub fn import_memory(
     bytes: FileBytes,
     data: ExternalData,
@@ -142,7 +157,9 @@ pub fn import_memory(
     let mut model = model::Model::decode(Bytes::from_owner(bytes), data)?;
     model.files.set_access(options.access);
     model.custom = options.operators.clone();
-    let module = import::import_model(&model)?;
+    model.files.read_late();
+    let mut module = import::import_model(&model)?;
+    module.late_files = model.files.late_files();
     model.files.release();
     Ok((module, model.files.sources()))
 }

@@ -2,18 +2,20 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
+use std::io;
 use std::path::Path;
 
 use prost::Message;
-use prost::bytes::Bytes;
-use reflex_runtime::file_bytes::FileAccess;
+use prost::bytes::{Buf, Bytes};
+use reflex_runtime::file_bytes::{FileAccess, FileStamp, open_regular};
 
 use crate::custom::CustomOperators;
-use crate::error::{Result, invalid, malformed, unsupported};
+use crate::error::{ImportError, ImportErrorKind, Result, invalid, malformed, unsupported};
 use crate::external_data::ExternalData;
+use crate::model_file::ModelFile;
 use crate::opset::{OPSETS, canonical_domain};
 use crate::proto::{FunctionProto, GraphProto, ModelProto, NodeProto};
-use crate::tensor::{Files, open_file};
+use crate::tensor::{Files, LateTensors, open_file};
 
 /// A model.
 pub(crate) struct Model {
@@ -52,16 +54,35 @@ pub(crate) type OperatorCounts = BTreeMap<(String, String), (usize, String)>;
 impl Model {
     /// Reads a file.
     pub fn open(path: &Path, access: FileAccess) -> Result<Model> {
-        let (bytes, stamp) = open_file(path, access)?;
-        let mut model = Model::decode(Bytes::from_owner(bytes.clone()), ExternalData::Absent)?;
+        let (proto, bytes, stamp, late) = match access {
+            FileAccess::Map => {
+                let (bytes, stamp) = open_file(path, access)?;
+                let proto = decoded(Bytes::from_owner(bytes.clone()))?;
+                (proto, Some(bytes), stamp, LateTensors::default())
+            }
+            FileAccess::Read => {
+                let failed = |e: io::Error| ImportError::new(ImportErrorKind::Io, e.to_string());
+                let file = open_regular(path).map_err(failed)?;
+                let stamp = FileStamp::of(&file).map_err(failed)?;
+                let mut file = ModelFile::new(file, stamp.length());
+                let proto = decoded(&mut file);
+                let (file, left_out) = file.finish().map_err(failed)?;
+                stamp.check(&file).map_err(failed)?;
+                (proto?, None, stamp.clone(), LateTensors::new(file, stamp, left_out))
+            }
+        };
+        let mut model = Model::of(proto, ExternalData::Absent)?;
         model.files = Files::of_model(path, bytes, stamp, access);
+        model.files.set_late(late);
         Ok(model)
     }
 
     /// Decodes bytes.
     pub fn decode(bytes: Bytes, data: ExternalData) -> Result<Model> {
-        let proto = ModelProto::decode(bytes)
-            .map_err(|e| malformed(format!("not an ONNX model, or damaged: {e}")))?;
+        Model::of(decoded(bytes)?, data)
+    }
+
+    fn of(proto: ModelProto, data: ExternalData) -> Result<Model> {
         let model =
             Model { proto, files: Files::of_memory(data), custom: CustomOperators::default() };
         model.graph()?;
@@ -108,6 +129,10 @@ impl Model {
         let mut functions = self.proto.functions.iter();
         functions.find(|f| f.name == name && canonical_domain(&f.domain) == in_domain)
     }
+}
+
+fn decoded(bytes: impl Buf) -> Result<ModelProto> {
+    ModelProto::decode(bytes).map_err(|e| malformed(format!("not an ONNX model, or damaged: {e}")))
 }
 
 struct OperatorCounter<'a> {

@@ -23,6 +23,7 @@ const MOVES: &[(&str, Data)] = &[
     ("MaxPool", Data::First),
     ("Pad", Data::Padded),
     ("Reshape", Data::First),
+    ("Resize", Data::Nearest),
     ("Slice", Data::First),
     ("SpaceToDepth", Data::First),
     ("Split", Data::First),
@@ -39,6 +40,8 @@ enum Data {
     All,
     /// The first one, with zeros around it.
     Padded,
+    /// The first one, whose nearest elements are taken.
+    Nearest,
 }
 
 impl Dequantised {
@@ -94,6 +97,12 @@ fn moved(domain: &str, call: &Call) -> Option<(Data, Rc<Dequantised>)> {
     let fits = match data {
         Data::First => true,
         Data::All => call.inputs.iter().all(same),
+        // Outside of what is cropped there is a value of its own.
+        Data::Nearest => {
+            let text = |name, otherwise| call.text(name, otherwise).unwrap_or_default();
+            let mode = text("coordinate_transformation_mode", "half_pixel");
+            text("mode", "nearest") == "nearest" && mode != "tf_crop_and_resize"
+        }
         // The value is the third input, or an attribute of old versions.
         Data::Padded => call.opset >= 11 && matches!(call.inputs.get(2), None | Some(None)),
     };

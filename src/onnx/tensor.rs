@@ -4,20 +4,22 @@
 //! is allocated. External files are confined to the model's folder.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use prost::Message;
 use prost::bytes::Bytes;
 use reflex_graph::Literal;
+use reflex_runtime::alloc::huge_pages;
 use reflex_runtime::dtype::{DType, code};
-use reflex_runtime::file_bytes::{self, FileAccess, FileBytes, FileStamp};
+use reflex_runtime::file_bytes::{self, FileAccess, FileBytes, FileStamp, SourceFile};
+use reflex_runtime::late_file::{LateFile, LatePart};
 
 use crate::error::{ImportError, ImportErrorKind, Result, invalid, malformed, unsupported};
 use crate::external_data::{self, ExternalData};
+use crate::model_file::LeftOut;
 use crate::narrow;
 use crate::proto::{LOCATION_EXTERNAL, TensorProto, data_type};
 use crate::strings;
@@ -25,31 +27,55 @@ use crate::strings;
 /// Files that a model's tensors live in.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
-    /// The model's own, where it was not decoded from bytes.
-    model: Option<(SourceFile, FileBytes)>,
+    /// The model's own, where it was not decoded from bytes, and its bytes where it is mapped.
+    model: Option<(SourceFile, Option<FileBytes>)>,
+    /// The tensors that were left out when the model was decoded.
+    late: LateTensors,
     /// Where external data may be.
     data: ExternalData,
     access: FileAccess,
+    /// Whether large tensors of external files are read when they are used: the importer's caller checks the files afterwards.
+    reads_late: bool,
     /// By the path that is opened.
     external: RefCell<BTreeMap<PathBuf, ExternalFile>>,
 }
 
-/// A file that a model was read from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SourceFile {
-    /// Its path.
-    pub path: PathBuf,
-    /// The file that was there.
-    pub stamp: FileStamp,
+/// Tensors of a model's own file that are read later, by the address of what stands for them. The bytes there are
+/// kept, so that nothing else has the address.
+#[derive(Debug, Default)]
+pub(crate) struct LateTensors {
+    file: Option<Arc<LateFile>>,
+    parts: HashMap<usize, (Bytes, Arc<LatePart>)>,
+}
+
+impl LateTensors {
+    /// Those that were left out of a file.
+    pub(crate) fn new(file: File, stamp: FileStamp, left_out: Vec<LeftOut>) -> LateTensors {
+        let file = LateFile::new(file, stamp);
+        let parts = left_out.into_iter().map(|LeftOut { token, at, len }| {
+            let part = file.part(at, len);
+            (token.as_ptr().addr(), (token, part))
+        });
+        LateTensors { parts: parts.collect(), file: Some(file) }
+    }
+
+    fn part(&self, token: &Bytes) -> Option<Arc<LatePart>> {
+        self.parts.get(&token.as_ptr().addr()).map(|(_, part)| Arc::clone(part))
+    }
 }
 
 /// A file of external data.
 #[derive(Debug)]
 struct ExternalFile {
-    stamp: FileStamp,
-    file: File,
+    file: Arc<LateFile>,
     /// All of it where it is mapped; otherwise each tensor is read on its own.
     bytes: Option<FileBytes>,
+}
+
+/// The elements of a tensor, and the file that they keep.
+enum Elements {
+    Bytes(Bytes, Option<FileBytes>),
+    Late(Arc<LatePart>),
 }
 
 /// Reads a tensor file as ONNX's backend tests have them (`input_0.pb`). Elements narrower than a
@@ -57,12 +83,12 @@ struct ExternalFile {
 pub fn read_tensor_pb(path: &Path) -> std::result::Result<Literal, ImportError> {
     let decode = || {
         let (bytes, stamp) = open_file(path, FileAccess::Read)?;
-        let proto = TensorProto::decode(Bytes::from_owner(bytes.clone()));
+        let proto = TensorProto::decode(Bytes::from_owner(bytes));
         let proto = proto.map_err(|e| malformed(e.to_string()))?;
         if proto.data_type == data_type::STRING {
             return strings::literal(&proto);
         }
-        let files = Files::of_model(path, bytes, stamp, FileAccess::Read);
+        let files = Files::of_model(path, None, stamp, FileAccess::Read);
         let literal = literal(&proto, &files)?;
         let packed = literal.dtype().bits < 8;
         Ok(if packed { narrow::carried(literal) } else { literal })
@@ -133,21 +159,34 @@ fn convert(tensor: &TensorProto, files: &Files) -> Result<Literal> {
         count = count.checked_mul(dim).ok_or_else(|| malformed("extents overflow"))?;
     }
     let size = dtype.bytes_for(count).ok_or_else(|| malformed("extents overflow"))?;
-    let (bytes, file) = if tensor.data_location == LOCATION_EXTERNAL {
+    let elements = if tensor.data_location == LOCATION_EXTERNAL {
         files.external(tensor, size)?
+    } else if let Some(part) = tensor.raw_data.as_ref().and_then(|raw| files.late.part(raw)) {
+        Elements::Late(part)
     } else if let Some(raw) = &tensor.raw_data {
-        (raw.clone(), files.model.as_ref().map(|(_, bytes)| bytes.clone()))
+        let file = files.model.as_ref().and_then(|(_, bytes)| bytes.clone());
+        Elements::Bytes(raw.clone(), file)
     } else {
-        (typed(tensor, dtype, count)?, None)
+        Elements::Bytes(typed(tensor, dtype, count)?, None)
     };
-    let found = bytes.len();
-    let literal = Literal::new(dtype, tensor.dims.clone(), Arc::new(bytes)).ok_or_else(|| {
-        malformed(format!("{dtype}{:?} takes {size} bytes, {found} are there", tensor.dims))
-    })?;
-    Ok(match file {
-        Some(file) => literal.in_file(file),
-        None => literal,
-    })
+    let dims = tensor.dims.clone();
+    let (found, literal) = match elements {
+        Elements::Late(part) => (part.size(), Literal::late(dtype, dims, part)),
+        Elements::Bytes(bytes, file) => {
+            let found = bytes.len();
+            let literal = Literal::new(dtype, dims, Arc::new(bytes));
+            let in_file = |literal: Literal| match file {
+                Some(file) => literal.in_file(file),
+                None => literal,
+            };
+            (found, literal.map(in_file))
+        }
+    };
+    literal.ok_or_else(|| wrong_size(tensor, dtype, [size, found]))
+}
+
+fn wrong_size(tensor: &TensorProto, dtype: DType, [size, found]: [usize; 2]) -> ImportError {
+    malformed(format!("{dtype}{:?} takes {size} bytes, {found} are there", tensor.dims))
 }
 
 /// Bytes of the typed fields (`float_data` and its like).
@@ -220,10 +259,10 @@ impl Files {
         self.access = access;
     }
 
-    /// Files of a model with these bytes.
+    /// Files of a model in a file, with its bytes where it is mapped.
     pub(crate) fn of_model(
         path: &Path,
-        bytes: FileBytes,
+        bytes: Option<FileBytes>,
         stamp: FileStamp,
         access: FileAccess,
     ) -> Files {
@@ -233,12 +272,31 @@ impl Files {
         Files { model, data, access, ..Files::default() }
     }
 
+    /// Sets the tensors that were left out when the model was decoded.
+    pub(crate) fn set_late(&mut self, late: LateTensors) {
+        self.late = late;
+    }
+
+    /// From here on large tensors of external files are read when they are used: the importer's caller checks
+    /// [`Files::late_files`] afterwards.
+    pub(crate) fn read_late(&mut self) {
+        self.reads_late = true;
+    }
+
+    /// The files that tensors may still have to be read from.
+    pub(crate) fn late_files(&self) -> Vec<Arc<LateFile>> {
+        let external = self.external.borrow();
+        let external = external.values().filter(|file| self.reads_late && file.bytes.is_none());
+        let external = external.map(|external| Arc::clone(&external.file));
+        self.late.file.iter().cloned().chain(external).collect()
+    }
+
     /// The files that tensors came from so far.
     pub(crate) fn sources(&self) -> Vec<SourceFile> {
         let external = self.external.borrow();
         let source = |(path, file): (&PathBuf, &ExternalFile)| SourceFile {
             path: path.clone(),
-            stamp: file.stamp.clone(),
+            stamp: file.file.stamp().clone(),
         };
         let model = self.model.iter().map(|(source, _)| source.clone());
         model.chain(external.iter().map(source)).collect()
@@ -247,7 +305,7 @@ impl Files {
     /// An error if external data was changed while tensors were read from it.
     pub(crate) fn check(&self) -> Result<()> {
         for (path, external) in self.external.borrow().iter() {
-            external.stamp.check(&external.file).map_err(|e| io_error(path, &e))?;
+            external.file.check().map_err(|e| io_error(path, &e))?;
         }
         Ok(())
     }
@@ -259,18 +317,18 @@ impl Files {
             ExternalData::Absent | ExternalData::Folder(_) => 0,
         };
         let external = self.external.borrow();
-        in_memory + external.values().map(|file| file.stamp.length()).sum::<u64>()
+        in_memory + external.values().map(|file| file.file.stamp().length()).sum::<u64>()
     }
 
     /// Releases the model's own pages.
     pub(crate) fn release(&self) {
-        if let Some((_, bytes)) = &self.model {
+        if let Some((_, Some(bytes))) = &self.model {
             bytes.release(bytes.as_ref());
         }
     }
 
-    /// The bytes of a tensor's external data, and the file that they keep.
-    fn external(&self, tensor: &TensorProto, size: usize) -> Result<(Bytes, Option<FileBytes>)> {
+    /// The elements of a tensor in external data.
+    fn external(&self, tensor: &TensorProto, size: usize) -> Result<Elements> {
         let entry = |key: &str| tensor.external_data.iter().find(|e| e.key == key);
         let number = |key: &str| match entry(key) {
             None => Ok(None),
@@ -301,19 +359,24 @@ impl Files {
                 let missing = || invalid(format!("external data: `{location}` is not in memory"));
                 let bytes = bytes.ok_or_else(missing)?;
                 let range = range(bytes.as_ref().len() as u64)?;
-                return Ok((Bytes::from_owner(bytes.clone()).slice(range), None));
+                let bytes = Bytes::from_owner(bytes.clone()).slice(range);
+                return Ok(Elements::Bytes(bytes, None));
             }
         };
         let path = self.open(folder, location)?;
         let external = &self.external.borrow()[&path];
-        let range = range(external.stamp.length())?;
+        let range = range(external.file.stamp().length())?;
         if let Some(bytes) = &external.bytes {
-            return Ok((Bytes::from_owner(bytes.clone()).slice(range), Some(bytes.clone())));
+            let part = Bytes::from_owner(bytes.clone()).slice(range);
+            return Ok(Elements::Bytes(part, Some(bytes.clone())));
+        }
+        if self.reads_late && size >= huge_pages::LEAST {
+            return Ok(Elements::Late(external.file.part(offset as u64, size)));
         }
         let mut bytes = vec![0; size];
-        let read = external.file.read_exact_at(&mut bytes, offset as u64);
+        let read = external.file.read_at(offset as u64, &mut bytes);
         read.map_err(|e| io_error(&path, &e))?;
-        Ok((Bytes::from(bytes), None))
+        Ok(Elements::Bytes(Bytes::from(bytes), None))
     }
 
     /// Opens a file by its path relative to the model's folder. Neither `..` nor a link may
@@ -336,7 +399,8 @@ impl Files {
             FileAccess::Read => None,
             FileAccess::Map => Some(FileBytes::open(&real, FileAccess::Map).map_err(io)?.0),
         };
-        self.external.borrow_mut().insert(path.clone(), ExternalFile { stamp, file, bytes });
+        let file = LateFile::new(file, stamp);
+        self.external.borrow_mut().insert(path.clone(), ExternalFile { file, bytes });
         Ok(path)
     }
 }

@@ -16,6 +16,7 @@ use super::shape_variant::NamedVariant;
 use crate::artifact::metadata::missing_features;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernels::device::DeviceCodes;
+use crate::kernels::foreign::{self, ForeignKernels};
 use crate::kernels::jit::JitKernels;
 use crate::kernels::objects::KernelObjects;
 use crate::kernels::tiered::{self, Recompile, Urgency, WhenIdle};
@@ -66,6 +67,7 @@ pub(crate) fn load(
     let best = compiled.kernels.iter().rposition(|(cpu, _)| host.runs(&cpu.target));
     let best = best.unwrap_or(0);
     let (cpu, objects) = &compiled.kernels[best];
+    let is_foreign = cpu.target.arch() != host.arch();
     let is_baseline = |object: &ObjectFile| object.tier == KernelTier::Baseline;
     let replaced = match upgrade.filter(|_| objects.iter().any(is_baseline)) {
         Some(upgrade) => {
@@ -84,9 +86,13 @@ pub(crate) fn load(
     };
     let library: Arc<dyn Library + Send + Sync> = match &replaced {
         Some(replaced) => replaced.clone(),
+        None if is_foreign => Arc::new(ForeignKernels::of(objects, &cpu.suffix, cpu.target.arch())),
         None => Arc::new(JitKernels::load(objects, &cpu.suffix)?),
     };
-    let missing_features = missing_features(&cpu.target.features, host);
+    let obstacle = match is_foreign {
+        true => Some(foreign::obstacle(cpu.target.arch())),
+        false => missing_features(&cpu.target.features, host),
+    };
     let failed = |e: Raised| Error::new(ErrorKind::Unsupported, e.message());
     let mut resources = Resources {
         library,
@@ -99,7 +105,7 @@ pub(crate) fn load(
         imports: compiled.made.modules().iter().map(|made| made.module.clone()).collect(),
         device_code: None,
         device_code_source: None,
-        obstacle: missing_features,
+        obstacle,
         execution: execution.clone(),
         origin: "compiled in this process".to_owned(),
         operations: Arc::new(compiled.operations),

@@ -37,7 +37,12 @@ pub struct Program {
     outputs: Arc<OutputNames>,
     /// Compiles shape specialisations, if there is a model file to compile them from.
     specialiser: Option<Arc<Specialiser>>,
+    /// Prints the kernels in a language, if there is a model to compile them from.
+    source: Option<PrintSource>,
 }
+
+/// The text of a program's kernels in the language of a name.
+pub(crate) type PrintSource = Arc<dyn Fn(&str) -> Result<String> + Send + Sync>;
 
 impl Program {
     pub(crate) fn new(loaded: LoadedProgram, specialiser: Option<Arc<Specialiser>>) -> Program {
@@ -45,7 +50,33 @@ impl Program {
         let signatures = loaded.resources().signatures.iter();
         let outputs = signatures.filter_map(|(f, s)| Some((loaded.function_index(f)?, names(s))));
         let outputs = Arc::new(outputs.collect());
-        Program { loaded: Arc::new(loaded), outputs, specialiser }
+        Program { loaded: Arc::new(loaded), outputs, specialiser, source: None }
+    }
+
+    /// Sets what prints its kernels.
+    #[cfg(feature = "compiler")]
+    pub(crate) fn with_source(self, source: Option<PrintSource>) -> Program {
+        Program { source, ..self }
+    }
+
+    /// Returns its kernels as text: `c`, `cuda` or `opencl`, compiled anew from the model that the engine read.
+    ///
+    /// ```
+    /// use reflex::Engine;
+    ///
+    /// let program = Engine::new()?.load("examples/softmax.py")?;
+    /// assert!(program.source("cuda")?.contains("__global__ void"));
+    /// assert!(program.source("fortran").is_err());
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn source(&self, language: &str) -> Result<String> {
+        match &self.source {
+            Some(print) => print(language),
+            None => Err(Error::input(
+                "kernels are printed of programs that were loaded from a model's file, or from memory with specialisations, \
+                 without passes or functions of the caller's; Engine::source prints those of any model",
+            )),
+        }
     }
 
     /// Returns the same program with nothing compiled by its tiers yet. It shares kernels and
@@ -62,7 +93,10 @@ impl Program {
     /// ```
     pub fn fork(&self) -> Result<Program> {
         let specialiser = self.specialiser.as_ref().map(|s| Arc::new(s.fresh()));
-        Ok(Program::new(self.loaded.fork()?, specialiser))
+        Ok(Program {
+            source: self.source.clone(),
+            ..Program::new(self.loaded.fork()?, specialiser)
+        })
     }
 
     /// Returns the modules of its artifact beside the program.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use reflex_runtime::module::{Imports, Module};
-use reflex_tir::codegen::{KernelTier, ObjectFile};
+use reflex_tir::codegen::{Arch, KernelTier, ObjectFile};
 use reflex_vm::executable::Executable;
 
 use super::loaded::{ImportedFunctions, LoadedProgram, verified};
@@ -52,7 +52,10 @@ impl Program {
         let imports = saved_imports(&resources.imports, self.loaded.executable())?;
         let exec = verified(writer::aligned(self.loaded.executable(), imports.len())?)?;
         let imported = ImportedFunctions(&resources.imports);
+        let arch = kernels.first().and_then(|(cpu, _)| cpu.target.arch()).unwrap_or(Arch::HOST);
         let saved_code = match resources.device_code {
+            // Machine code of VM functions is this process's.
+            None if arch != Arch::HOST => None,
             None => tier::machine_code(exec.clone(), &[resources.library.as_ref(), &imported])?,
             Some(_) => None,
         };
@@ -65,6 +68,7 @@ impl Program {
         metadata.gpu = beside.map(|section| section.codes.description());
         let all = kernels.iter().chain(others.iter().flat_map(|kernels| kernels.iter()));
         let contents = Contents {
+            machine: writer::machine(arch),
             executable: &exec,
             saved_code: saved_code.as_deref(),
             kernels: all.flat_map(|(_, objects)| objects).collect(),

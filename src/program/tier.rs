@@ -113,6 +113,12 @@ pub(crate) fn machine_code(
 
 #[cfg(feature = "disassembly")]
 fn assembly(code: &[u8], address: usize) -> String {
+    use reflex_tir::codegen::Arch;
+
+    if Arch::HOST != Arch::X86_64 {
+        let host = Arch::HOST;
+        return format!("{} bytes at {address:x}: assembly of {host} is not shown\n", code.len());
+    }
     let mut text = String::new();
     crate::disassemble::function(&mut text, code, address as u64);
     text

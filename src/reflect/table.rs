@@ -188,6 +188,7 @@ pub(crate) const EXTERNAL: &[(Intrin, &str)] = &[
     (Intrin::DotI8 { a: Sign::Unsigned, b: Sign::Signed }, "dot_u8s8"),
     (Intrin::DotI8 { a: Sign::Signed, b: Sign::Unsigned }, "dot_s8u8"),
     (Intrin::DotI8 { a: Sign::Signed, b: Sign::Signed }, "dot_s8s8"),
+    (Intrin::DotI16, "dot_s16s16"),
     (Intrin::Pack4x8, "pack_4x8"),
     (Intrin::Prefetch, "prefetch"),
     (Intrin::Abs, "abs"),

@@ -7,7 +7,7 @@
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use memmap2::{Mmap, UncheckedAdvice};
@@ -15,7 +15,7 @@ use memmap2::{Mmap, UncheckedAdvice};
 /// The way the files of a model are held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FileAccess {
-    /// They are read into memory: whatever happens to them later changes nothing.
+    /// They are read: whatever happens to them once the model is loaded changes nothing.
     #[default]
     Read,
     /// They are mapped, which takes less time and memory. Nothing may change them, in place, until
@@ -32,6 +32,15 @@ pub struct FileStamp {
     length: u64,
     modified: (i64, i64),
     changed: (i64, i64),
+}
+
+/// A file that a model was read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// The file that was there.
+    pub stamp: FileStamp,
 }
 
 /// A file's bytes. Cloning shares them.

@@ -4,17 +4,12 @@
 //! nearest, denormals honoured and exceptions masked. The host gets its own state
 //! back, sticky flags included.
 
-#[cfg(not(miri))]
-use std::arch::asm;
 use std::marker::PhantomData;
 
-#[cfg(not(target_arch = "x86_64"))]
-compile_error!("reflex-runtime knows the floating-point control word of x86-64 only");
+use register::{DEFAULT, STICKY, Word, read, write};
 
-/// Round to nearest, denormals honoured, every exception masked.
-const DEFAULT: u32 = 0x1f80;
-/// Exceptions seen so far; they do not change results.
-const STICKY: u32 = 0x3f;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!("reflex-runtime knows the floating-point control of x86-64 and AArch64 only");
 
 /// While it lives, this thread computes in the default environment.
 ///
@@ -27,7 +22,7 @@ const STICKY: u32 = 0x3f;
 #[must_use = "dropping it restores the host's environment"]
 #[derive(Debug)]
 pub struct FpEnv {
-    host: u32,
+    host: Word,
     /// The control word belongs to a thread.
     this_thread: PhantomData<*const ()>,
 }
@@ -56,28 +51,81 @@ impl Drop for FpEnv {
 
 /// Miri has no control word; there, it stays the default one.
 #[cfg(miri)]
-fn read() -> u32 {
-    DEFAULT
+mod register {
+    pub type Word = u32;
+    pub const DEFAULT: Word = 0;
+    pub const STICKY: Word = 0;
+
+    pub fn read() -> Word {
+        DEFAULT
+    }
+
+    pub fn write(_word: Word) {}
 }
 
-#[cfg(miri)]
-fn write(_word: u32) {}
+/// MXCSR.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod register {
+    use std::arch::asm;
 
-#[cfg(not(miri))]
-#[inline]
-fn read() -> u32 {
-    let mut word = 0_u32;
-    // SAFETY: stores the control word to a local of the right size.
-    unsafe { asm!("stmxcsr [{}]", in(reg) &raw mut word, options(nostack, preserves_flags)) };
-    word
+    pub type Word = u32;
+    /// Round to nearest, denormals honoured, every exception masked.
+    pub const DEFAULT: Word = 0x1f80;
+    /// Exceptions seen so far; they do not change results.
+    pub const STICKY: Word = 0x3f;
+
+    #[inline]
+    pub fn read() -> Word {
+        let mut word: Word = 0;
+        // SAFETY: stores the control word to a local of the right size.
+        unsafe { asm!("stmxcsr [{}]", in(reg) &raw mut word, options(nostack, preserves_flags)) };
+        word
+    }
+
+    #[inline]
+    pub fn write(word: Word) {
+        // SAFETY: loads a control word without reserved bits: the default one, or one that
+        // the processor gave us.
+        unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const word, options(nostack, preserves_flags)) };
+    }
 }
 
-#[cfg(not(miri))]
-#[inline]
-fn write(word: u32) {
-    // SAFETY: loads a control word without reserved bits: the default one, or one that
-    // the processor gave us.
-    unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const word, options(nostack, preserves_flags)) };
+/// FPCR, with FPSR above it.
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+mod register {
+    use std::arch::asm;
+
+    pub type Word = u64;
+    /// Round to nearest, denormals honoured, NaN passed on, no exception trapped.
+    pub const DEFAULT: Word = 0;
+    /// Exceptions seen so far, and saturation; they do not change results.
+    pub const STICKY: Word = 0xffff_ffff << 32;
+
+    #[inline]
+    pub fn read() -> Word {
+        let (control, status): (u64, u64);
+        // SAFETY: the registers are there wherever floats are, and reading them has no effect.
+        unsafe {
+            asm!(
+                "mrs {}, fpcr", "mrs {}, fpsr", out(reg) control, out(reg) status,
+                options(nomem, nostack, preserves_flags),
+            );
+        }
+        status << 32 | control & 0xffff_ffff
+    }
+
+    #[inline]
+    pub fn write(word: Word) {
+        let (control, status) = (word & 0xffff_ffff, word >> 32);
+        // SAFETY: sets words without reserved bits: the default one, or those that the processor
+        // gave us.
+        unsafe {
+            asm!(
+                "msr fpcr, {}", "msr fpsr, {}", in(reg) control, in(reg) status,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
 }
 
 #[cfg(test)]
@@ -88,10 +136,10 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no control word")]
     fn denormals_survive_a_host_that_flushes_them() {
-        const FLUSH_TO_ZERO: u32 = 1 << 15;
-        const DENORMALS_ARE_ZERO: u32 = 1 << 6;
+        // Flush to zero; of x86-64, denormals are zero too.
+        let flush: Word = if cfg!(target_arch = "aarch64") { 1 << 24 } else { 1 << 15 | 1 << 6 };
         let before = read();
-        write(before | FLUSH_TO_ZERO | DENORMALS_ARE_ZERO);
+        write(before | flush);
         let halved = |value: f32| black_box(value) / black_box(2.0);
         let flushed = halved(f32::MIN_POSITIVE);
         let host = read();

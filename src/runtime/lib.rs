@@ -7,6 +7,7 @@
 //! graphs.
 
 pub mod abi;
+pub mod aligned_bytes;
 pub mod alloc;
 pub mod amx;
 pub mod array;
@@ -23,17 +24,20 @@ pub mod file_bytes;
 pub mod fp;
 pub mod function;
 mod host;
+pub mod late_file;
 pub mod legacy;
 pub mod library;
 pub mod map;
 pub mod module;
 pub mod object;
+pub mod page;
 pub mod registry;
 pub mod shape;
 pub mod split_mix;
 pub mod storage;
 pub mod string;
 pub mod tensor;
+#[cfg(feature = "onnx-values")]
 pub mod text;
 pub mod threads;
 pub mod timing;

@@ -12,6 +12,7 @@
 mod elf_file;
 mod image;
 mod link;
+mod machine;
 mod memory;
 mod system;
 

@@ -55,6 +55,11 @@ pub fn get(name: &str) -> Option<Function> {
     found.or_else(|| contrib::get(name)).or_else(of_host)
 }
 
+/// The feature of this crate that has the function called `name`, where it was built without.
+pub fn lacking_feature(name: &str) -> Option<&'static str> {
+    contrib::feature_of(name)
+}
+
 /// All names, in order.
 pub fn names() -> Vec<String> {
     let functions = FUNCTIONS.read();

@@ -146,7 +146,8 @@ impl Specialiser {
         general: &Arc<LoadedProgram>,
         args: &dyn Fn() -> Vec<Any>,
     ) -> Option<Request> {
-        if self.busy.swap(true, Ordering::AcqRel) {
+        // Only models are specialised, and without the compiler there are none.
+        if !cfg!(feature = "compiler") || self.busy.swap(true, Ordering::AcqRel) {
             return None;
         }
         if !profile.claim() {

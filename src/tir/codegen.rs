@@ -25,14 +25,47 @@ pub enum Target {
     Gpu(GpuTarget),
 }
 
+/// An instruction set that kernels are compiled to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Arch {
+    /// x86-64.
+    X86_64,
+    /// AArch64, little-endian.
+    Aarch64,
+}
+
+impl Arch {
+    /// That of this process.
+    pub const HOST: Arch = if cfg!(target_arch = "aarch64") { Arch::Aarch64 } else { Arch::X86_64 };
+
+    /// The LLVM triple of Linux on it.
+    pub fn triple(self) -> &'static str {
+        match self {
+            Arch::X86_64 => "x86_64-unknown-linux-gnu",
+            Arch::Aarch64 => "aarch64-unknown-linux-gnu",
+        }
+    }
+}
+
+/// As its makers call it.
+impl fmt::Display for Arch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Arch::X86_64 => "x86-64",
+            Arch::Aarch64 => "AArch64",
+        })
+    }
+}
+
 /// A CPU to generate code for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CpuTarget {
     /// LLVM triple.
     pub triple: String,
-    /// LLVM feature names that are present, such as `avx512f`, read from CPUID.
+    /// LLVM feature names that are present, such as `avx512f`, read from the CPU.
     pub features: BTreeSet<String>,
-    /// Widest vector register in bytes (16, 32 or 64).
+    /// Bytes of the vectors that kernels are scheduled in (16, 32 or 64): of the widest register, or of two
+    /// where there are many narrow ones.
     pub vector_bytes: u32,
     /// Level 1 data cache per core, bytes.
     pub l1d_bytes: u64,
@@ -41,6 +74,13 @@ pub struct CpuTarget {
 }
 
 impl CpuTarget {
+    /// Its architecture; `None` for a triple of another one.
+    pub fn arch(&self) -> Option<Arch> {
+        let name = self.triple.split('-').next();
+        let of = |arch: &Arch| arch.triple().split('-').next() == name;
+        [Arch::X86_64, Arch::Aarch64].into_iter().find(of)
+    }
+
     /// Whether it has AVX512_BF16, which is [`crate::Intrin::DotBf16`], for vectors of every length.
     pub fn has_avx512_bf16(&self) -> bool {
         let has = |feature: &str| self.features.contains(feature);
@@ -52,6 +92,11 @@ impl CpuTarget {
     pub fn has_avx512_vnni(&self) -> bool {
         let has = |feature: &str| self.features.contains(feature);
         has("avx512vnni") && has("avx512vl")
+    }
+
+    /// Whether it has an instruction for [`crate::Intrin::DotI8`] of uint8 by int8.
+    pub fn has_int8_dots(&self) -> bool {
+        self.features.contains("avxvnni") || self.has_avx512_vnni()
     }
 
     /// Whether it has AMX-BF16, which is [`crate::tile::TileOp`], as well as AVX512_BF16.
@@ -68,7 +113,7 @@ impl CpuTarget {
 
     /// Whether code for `other` runs on this CPU.
     pub fn runs(&self, other: &CpuTarget) -> bool {
-        other.features.is_subset(&self.features)
+        other.arch() == self.arch() && other.features.is_subset(&self.features)
     }
 }
 
@@ -172,11 +217,44 @@ pub struct ObjectFile {
     /// Its code generator.
     pub tier: KernelTier,
     /// Relocatable ELF.
+    #[serde(with = "bytes_at_once")]
     pub elf: Vec<u8>,
     /// Assembly, when asked for.
     pub asm: Option<String>,
     /// Time spent, microseconds.
     pub micros: u64,
+}
+
+/// Bytes as a sequence of them is encoded, without a step for each.
+mod bytes_at_once {
+    use std::fmt;
+
+    use serde::de::{Error, Visitor};
+    use serde::{Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(bytes)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        struct Bytes;
+        impl Visitor<'_> for Bytes {
+            type Value = Vec<u8>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("bytes")
+            }
+
+            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Vec<u8>, E> {
+                Ok(bytes.to_vec())
+            }
+
+            fn visit_byte_buf<E: Error>(self, bytes: Vec<u8>) -> Result<Vec<u8>, E> {
+                Ok(bytes)
+            }
+        }
+        deserializer.deserialize_byte_buf(Bytes)
+    }
 }
 
 /// Code of a function for a GPU.

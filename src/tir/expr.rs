@@ -146,6 +146,9 @@ pub enum Intrin {
         /// Of those in `b`.
         b: Sign,
     },
+    /// `dot_s16s16(a, b, c)`: two products of int16, added to the int32 `c`. The uint32 `a` and `b` hold
+    /// two each. Sums wrap: `pmaddwd` and `vpdpwssd`.
+    DotI16,
     /// `pack_4x8(a, b, c, d)`: four uint8 or four int8 in a uint32, `a` in its lowest byte (VNNI
     /// layout).
     Pack4x8,
@@ -320,7 +323,7 @@ impl Expr {
         let dtype = match op {
             Intrin::IfThenElse => args[1].dtype(),
             Intrin::DotBf16 => DType::F32,
-            Intrin::DotI8 { .. } => DType::I32,
+            Intrin::DotI8 { .. } | Intrin::DotI16 => DType::I32,
             Intrin::PairBf16 | Intrin::Pack4x8 => DType::U32,
             Intrin::IsNan | Intrin::IsInf => DType::BOOL,
             _ => args[0].dtype(),
@@ -383,6 +386,14 @@ impl Expr {
     pub fn as_int(&self) -> Option<i64> {
         match self.kind() {
             ExprKind::Int { value, .. } => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The value of a floating-point constant.
+    pub fn as_float(&self) -> Option<f64> {
+        match self.kind() {
+            ExprKind::Float { bits, .. } => Some(f64::from_bits(*bits)),
             _ => None,
         }
     }

@@ -13,6 +13,9 @@ use crate::thread::{BarrierScope, ThreadAxis};
 use crate::tile::TileOp;
 use crate::{DType, Expr, PackedCall};
 
+/// Attributes of a function whose outputs overlap no other parameter: TVM's older and newer name.
+const NOALIAS: [&str; 2] = ["tir.noalias", "tirx.noalias"];
+
 /// A scalar variable of one function: symbolic dimension, loop variable, block iterator,
 /// scalar parameter or `Let`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -386,6 +389,15 @@ impl PrimFunc {
     /// `buffer[indices]`
     pub fn load(&self, buffer: Buffer, indices: Vec<Expr>) -> Expr {
         Expr::load(buffer, indices, self.buffers[buffer].dtype)
+    }
+
+    /// Whether stores through `buffer` cannot change what is read through another: an output of a function whose
+    /// attributes say that its outputs overlap no other parameter.
+    pub fn is_unaliased(&self, buffer: Buffer) -> bool {
+        let is_true =
+            |name: &&str| self.attrs.get(*name).is_some_and(|v| v.eq_ignore_ascii_case("true"));
+        let inputs = self.buffer_params().count().saturating_sub(self.num_outputs);
+        NOALIAS.iter().any(is_true) && self.buffer_params().skip(inputs).any(|b| b == buffer)
     }
 
     /// The tensor parameters in call order.

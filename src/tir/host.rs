@@ -5,33 +5,32 @@ use std::fs;
 
 use reflex_runtime::amx::Amx;
 
-use crate::codegen::CpuTarget;
+use crate::codegen::{Arch, CpuTarget};
+use crate::level::NEON_VECTOR_BYTES;
 
 /// LLVM's name and the standard library's name of each feature that changes generated code.
-macro_rules! present { ($($llvm:literal $std:tt;)*) => {{
+macro_rules! present { ($detected:ident: $($llvm:literal $std:tt;)*) => {{
     let mut features = BTreeSet::new();
-    #[cfg(target_arch = "x86_64")]
-    {
-        $(if std::is_x86_feature_detected!($std) {
-            features.insert($llvm.to_string());
-        })*
-    }
+    $(if std::arch::$detected!($std) {
+        features.insert($llvm.to_string());
+    })*
     features
 }} }
 
 impl CpuTarget {
-    /// This machine: features by CPUID (names of CPUs mislead in virtual machines), cache sizes
-    /// by the operating system, or small ones where it does not say.
+    /// This machine: features by what the CPU says (names of CPUs mislead in virtual machines), cache
+    /// sizes by the operating system, or small ones where it does not say.
     pub fn host() -> CpuTarget {
         let mut features = features();
         features.extend(matrix_features().map(str::to_owned));
         let vector_bytes = match &features {
+            _ if Arch::HOST == Arch::Aarch64 => NEON_VECTOR_BYTES,
             f if f.contains("avx512f") && f.contains("avx512vl") => 64,
             f if f.contains("avx") => 32,
             _ => 16,
         };
         CpuTarget {
-            triple: format!("{}-unknown-linux-gnu", std::env::consts::ARCH),
+            triple: Arch::HOST.triple().to_owned(),
             features,
             vector_bytes,
             l1d_bytes: cache(1).unwrap_or(32 << 10),
@@ -52,8 +51,14 @@ fn matrix_features() -> impl Iterator<Item = &'static str> {
     all.into_iter().filter(|(_, has)| *has).map(|(name, _)| name)
 }
 
+#[cfg(target_arch = "aarch64")]
 fn features() -> BTreeSet<String> {
-    present! {
+    present! { is_aarch64_feature_detected: "neon" "neon"; "dotprod" "dotprod"; "i8mm" "i8mm"; }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn features() -> BTreeSet<String> {
+    present! { is_x86_feature_detected:
         "sse3" "sse3"; "ssse3" "ssse3"; "sse4.1" "sse4.1"; "sse4.2" "sse4.2";
         "popcnt" "popcnt"; "movbe" "movbe"; "lzcnt" "lzcnt"; "bmi" "bmi1"; "bmi2" "bmi2";
         "avx" "avx"; "avx2" "avx2"; "fma" "fma"; "f16c" "f16c";
@@ -66,8 +71,43 @@ fn features() -> BTreeSet<String> {
     }
 }
 
-/// Bytes of the data (or unified) cache of a level, of the first CPU.
+/// Bytes of the data (or unified) cache of a level: as the CPU says, where it does, since the operating
+/// system's files take longer to read than a small program to start.
 fn cache(level: u32) -> Option<u64> {
+    cache_by_cpuid(level).or_else(|| cache_by_files(level))
+}
+
+/// The leaf of CPUID that lists caches, of which the operating system makes its files.
+#[cfg(target_arch = "x86_64")]
+fn cache_by_cpuid(level: u32) -> Option<u64> {
+    use std::arch::x86_64::{__cpuid, __cpuid_count};
+
+    const TOPOLOGY_EXTENSIONS: u32 = 1 << 22;
+    let (basic, extended) = (__cpuid(0).eax, __cpuid(0x8000_0000).eax);
+    let leaf = match extended >= 0x8000_001d && __cpuid(0x8000_0001).ecx & TOPOLOGY_EXTENSIONS != 0
+    {
+        true => 0x8000_001d,
+        false if basic >= 4 => 4,
+        false => return None,
+    };
+    let lists = (0..8).map(|at| __cpuid_count(leaf, at)).take_while(|it| it.eax & 0x1f != 0);
+    let (data, unified) = (1, 3);
+    let mut found = lists.filter(|it| {
+        let kind = it.eax & 0x1f;
+        it.eax >> 5 & 7 == level && (kind == data || kind == unified)
+    });
+    let it = found.next()?;
+    let part = |shift: u32, mask: u32| u64::from(it.ebx >> shift & mask) + 1;
+    Some(part(22, 0x3ff) * part(12, 0x3ff) * part(0, 0xfff) * (u64::from(it.ecx) + 1))
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn cache_by_cpuid(_: u32) -> Option<u64> {
+    None
+}
+
+/// The operating system's files, of the first CPU.
+fn cache_by_files(level: u32) -> Option<u64> {
     let root = "/sys/devices/system/cpu/cpu0/cache";
     (0..8).find_map(|index| {
         let read = |file: &str| fs::read_to_string(format!("{root}/index{index}/{file}")).ok();
@@ -87,6 +127,16 @@ mod tests {
     fn host_is_described() {
         let host = CpuTarget::host();
         assert!(host.l1d_bytes >= 8 << 10 && host.l2_bytes >= host.l1d_bytes);
-        assert!(host.triple.ends_with("-unknown-linux-gnu"));
+        assert_eq!(host.arch(), Some(Arch::HOST));
+        // What this process is compiled for runs here.
+        assert!(Arch::HOST != Arch::Aarch64 || host.features.contains("neon"));
+    }
+
+    #[test]
+    fn the_cpu_and_the_operating_system_agree_on_caches() {
+        for level in [1, 2] {
+            let (said, read) = (cache_by_cpuid(level), cache_by_files(level));
+            assert!(said.is_none() || read.is_none() || said == read, "{said:?}, {read:?}");
+        }
     }
 }

@@ -1,15 +1,19 @@
-//! x86-64 feature levels: features that several machines have in common, so that one file serves
+//! CPU levels: features that several machines of an architecture have in common, so that one file serves
 //! them all.
 //!
-//! Decision: docs/decisions/0039-cpu-levels.md
+//! Decisions: docs/decisions/0039-cpu-levels.md, docs/decisions/0097-aarch64.md
 
 use std::fmt;
 use std::str::FromStr;
 
-use crate::codegen::CpuTarget;
+use crate::codegen::{Arch, CpuTarget};
 
-/// A microarchitecture level of the x86-64 psABI, section 3.1.1, "processor architecture", or one
-/// with further instructions. The levels below lack fused multiply-add, which kernels are made of.
+/// The features that CPUs of an architecture have in common. Levels of one architecture grow; those of two
+/// share nothing.
+///
+/// Of x86-64: a microarchitecture level of the psABI, section 3.1.1, "processor architecture", or one
+/// with further instructions. The levels below lack fused multiply-add, which kernels are made of. Of
+/// AArch64: Armv8-A, or it with further instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// AVX2 and FMA: 32-byte vectors.
@@ -22,6 +26,12 @@ pub enum Level {
     V4Bf16,
     /// [`Level::V4Bf16`] with AMX-BF16: matrix registers.
     V4Amx,
+    /// AArch64 with NEON, which every one has that runs Linux: vectors of two 16-byte registers.
+    Armv8,
+    /// [`Level::Armv8`] with dot products of 8-bit integers of one signedness.
+    Armv8Dot,
+    /// [`Level::Armv8Dot`] with those of either signedness.
+    Armv8I8mm,
 }
 
 /// The features of [`Level::V3`].
@@ -37,12 +47,32 @@ const VNNI: &[&str] = &["avx512vnni"];
 const BF16: &[&str] = &["avx512bf16"];
 /// The features that [`Level::V4Amx`] adds.
 const AMX: &[&str] = &["amx-tile", "amx-bf16", "amx-int8"];
+/// The features of [`Level::Armv8`].
+const NEON: &[&str] = &["neon"];
+/// The features that [`Level::Armv8Dot`] adds.
+const DOT: &[&str] = &["dotprod"];
+/// The features that [`Level::Armv8I8mm`] adds.
+const I8MM: &[&str] = &["i8mm"];
 
 impl Level {
-    /// Every level, the lowest first.
-    pub const ALL: [Level; 5] = [Level::V3, Level::V4, Level::V4Vnni, Level::V4Bf16, Level::V4Amx];
+    /// Those of x86-64, the lowest first.
+    pub const X86_64: [Level; 5] =
+        [Level::V3, Level::V4, Level::V4Vnni, Level::V4Bf16, Level::V4Amx];
+    /// Those of AArch64, the lowest first.
+    pub const AARCH64: [Level; 3] = [Level::Armv8, Level::Armv8Dot, Level::Armv8I8mm];
+    /// Every level: those of an architecture side by side, the lowest first.
+    pub const ALL: [Level; 8] = [
+        Level::V3,
+        Level::V4,
+        Level::V4Vnni,
+        Level::V4Bf16,
+        Level::V4Amx,
+        Level::Armv8,
+        Level::Armv8Dot,
+        Level::Armv8I8mm,
+    ];
 
-    /// `v3`.
+    /// `v3` or `armv8-a`.
     pub fn short(self) -> &'static str {
         match self {
             Level::V3 => "v3",
@@ -50,12 +80,31 @@ impl Level {
             Level::V4Vnni => "v4+vnni",
             Level::V4Bf16 => "v4+bf16",
             Level::V4Amx => "v4+amx",
+            Level::Armv8 => "armv8-a",
+            Level::Armv8Dot => "armv8-a+dotprod",
+            Level::Armv8I8mm => "armv8-a+i8mm",
         }
     }
 
     /// The suffix of its kernels' names.
     pub fn suffix(self) -> String {
-        format!(".{}", self.short().replace('+', "_"))
+        format!(".{}", self.short().replace(['+', '-'], "_"))
+    }
+
+    /// The architecture of its CPUs.
+    pub fn arch(self) -> Arch {
+        match self {
+            Level::V3 | Level::V4 | Level::V4Vnni | Level::V4Bf16 | Level::V4Amx => Arch::X86_64,
+            Level::Armv8 | Level::Armv8Dot | Level::Armv8I8mm => Arch::Aarch64,
+        }
+    }
+
+    /// The levels of an architecture, the lowest first.
+    pub fn of(arch: Arch) -> &'static [Level] {
+        match arch {
+            Arch::X86_64 => &Level::X86_64,
+            Arch::Aarch64 => &Level::AARCH64,
+        }
     }
 
     /// Whether this machine's CPU has it.
@@ -65,20 +114,19 @@ impl Level {
 
     /// A CPU of this level and no more, with caches that all such CPUs have.
     pub fn target(self) -> CpuTarget {
-        let (added, vector_bytes): (&[&[&str]], _) = match self {
-            Level::V3 => (&[], 32),
-            Level::V4 => (&[V4], 64),
-            Level::V4Vnni => (&[V4, VNNI], 64),
-            Level::V4Bf16 => (&[V4, VNNI, BF16], 64),
-            Level::V4Amx => (&[V4, VNNI, BF16, AMX], 64),
+        let (features, vector_bytes): (&[&[&str]], _) = match self {
+            Level::V3 => (&[V3], 32),
+            Level::V4 => (&[V3, V4], 64),
+            Level::V4Vnni => (&[V3, V4, VNNI], 64),
+            Level::V4Bf16 => (&[V3, V4, VNNI, BF16], 64),
+            Level::V4Amx => (&[V3, V4, VNNI, BF16, AMX], 64),
+            Level::Armv8 => (&[NEON], NEON_VECTOR_BYTES),
+            Level::Armv8Dot => (&[NEON, DOT], NEON_VECTOR_BYTES),
+            Level::Armv8I8mm => (&[NEON, DOT, I8MM], NEON_VECTOR_BYTES),
         };
         CpuTarget {
-            triple: "x86_64-unknown-linux-gnu".to_owned(),
-            features: V3
-                .iter()
-                .chain(added.iter().copied().flatten())
-                .map(|f| (*f).to_owned())
-                .collect(),
+            triple: self.arch().triple().to_owned(),
+            features: features.iter().copied().flatten().map(|f| (*f).to_owned()).collect(),
             vector_bytes,
             l1d_bytes: 32 << 10,
             l2_bytes: 512 << 10,
@@ -86,22 +134,32 @@ impl Level {
     }
 }
 
+/// Bytes of the vectors of schedules for NEON: two registers, so that its 32 hold what the 16 of
+/// [`Level::V3`] do, kernels are scheduled as for that, and results are the same bits.
+pub(crate) const NEON_VECTOR_BYTES: u32 = 32;
+
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "x86-64-{}", self.short())
+        match self.arch() {
+            Arch::X86_64 => write!(f, "x86-64-{}", self.short()),
+            Arch::Aarch64 => f.write_str(self.short()),
+        }
     }
 }
 
 impl FromStr for Level {
     type Err = String;
 
-    /// `x86-64-v3`, or `v3` for short; `v4+amx`.
+    /// `x86-64-v3`, or `v3` for short; `v4+amx`; `armv8-a`.
     fn from_str(text: &str) -> Result<Level, String> {
-        let short = text.strip_prefix("x86-64-").unwrap_or(text);
+        let short = text.strip_prefix("x86-64-").filter(|short| short.starts_with('v'));
+        let short = short.unwrap_or(text);
         let found = Level::ALL.into_iter().find(|l| l.short() == short);
         found.ok_or_else(|| {
-            let names = Level::ALL.map(Level::short).join(", ");
-            format!("no CPU level {text:?}; there are {names} of x86-64")
+            let [x86, arm] = [Arch::X86_64, Arch::Aarch64].map(|arch| {
+                Level::of(arch).iter().map(|level| level.short()).collect::<Vec<_>>().join(", ")
+            });
+            format!("no CPU level {text:?}; there are {x86} of x86-64 and {arm} of AArch64")
         })
     }
 }
@@ -112,20 +170,53 @@ mod tests {
 
     #[test]
     fn levels_grow_and_read_back() {
-        for pair in Level::ALL.windows(2) {
-            let (low, high) = (pair[0].target(), pair[1].target());
-            assert!(high.runs(&low) && !low.runs(&high) && low.vector_bytes <= high.vector_bytes);
+        for levels in [&Level::X86_64[..], &Level::AARCH64] {
+            for pair in levels.windows(2) {
+                let (low, high) = (pair[0].target(), pair[1].target());
+                assert!(high.runs(&low) && !low.runs(&high));
+                assert!(low.vector_bytes <= high.vector_bytes);
+            }
         }
         for level in Level::ALL {
             assert_eq!(level.to_string().parse(), Ok(level));
             assert_eq!(level.short().parse(), Ok(level));
+            assert!(Level::of(level.arch()).contains(&level));
         }
-        let tiles = Level::ALL.map(|level| level.target().has_amx_bf16());
+        let tiles = Level::X86_64.map(|level| level.target().has_amx_bf16());
         assert_eq!(tiles, [false, false, false, false, true]);
-        let dots = Level::ALL.map(|level| level.target().has_avx512_vnni());
+        let dots = Level::X86_64.map(|level| level.target().has_avx512_vnni());
         assert_eq!(dots, [false, false, true, true, true]);
         assert_eq!(Level::V4Amx.suffix(), ".v4_amx");
-        assert!("v5".parse::<Level>().unwrap_err().contains("v4"));
+        assert_eq!(Level::Armv8Dot.suffix(), ".armv8_a_dotprod");
+        let error = "v5".parse::<Level>().unwrap_err();
+        assert!(error.contains("v4") && error.contains("armv8-a+i8mm of AArch64"), "{error}");
         assert!("x86-64-".parse::<Level>().is_err() && "64-v3".parse::<Level>().is_err());
+        assert!("x86-64-armv8-a".parse::<Level>().is_err());
+    }
+
+    #[test]
+    fn all_levels_are_those_of_the_architectures() {
+        let of_each: Vec<Level> = [Level::X86_64.as_slice(), &Level::AARCH64].concat();
+        assert_eq!(of_each, Level::ALL);
+    }
+
+    #[test]
+    fn architectures_run_nothing_of_each_other() {
+        for low in Level::ALL {
+            for high in Level::ALL.into_iter().filter(|high| high.arch() != low.arch()) {
+                assert!(!high.target().runs(&low.target()));
+            }
+        }
+        // Nor where no feature is asked for.
+        let mut bare = Level::V3.target();
+        bare.features.clear();
+        assert!(!Level::Armv8I8mm.target().runs(&bare));
+    }
+
+    #[test]
+    fn kernels_for_neon_are_scheduled_as_for_avx2() {
+        let (arm, x86) = (Level::Armv8.target(), Level::V3.target());
+        let scheduled = |cpu: &CpuTarget| (cpu.vector_bytes, cpu.l1d_bytes, cpu.l2_bytes);
+        assert_eq!(scheduled(&arm), scheduled(&x86));
     }
 }

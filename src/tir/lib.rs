@@ -52,7 +52,9 @@
 #![forbid(unsafe_code)]
 
 pub mod abi;
+pub mod adjacent;
 pub mod arith;
+#[cfg(feature = "script")]
 mod body_copy;
 pub mod builder;
 pub mod codegen;
@@ -68,6 +70,7 @@ pub mod launch;
 pub mod level;
 pub mod lower;
 pub mod mma;
+pub mod op_pattern;
 mod packed_call;
 pub mod schedule;
 #[cfg(feature = "script")]

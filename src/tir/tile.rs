@@ -12,12 +12,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::mma::{PANEL, Team, VECTOR};
 use crate::thread::WARP;
-use crate::{Buffer, Expr, Intrin, Sign};
+use crate::{Buffer, Expr, Intrin, PrimFunc, Sign};
 
 /// Matrix registers of the unit.
 pub const REGISTERS: usize = 8;
 /// The most rows of a matrix register, and the most 32-bit elements in a row.
 pub const SIDE: i64 = 16;
+
+/// The palette of 8 registers of 16 rows of 64 bytes, the only one that x86-64 CPUs have.
+const PALETTE: u8 = 1;
+/// Where the bytes per row (two bytes a register) and the rows (one byte) are in a configuration.
+const ROW_BYTES_AT: usize = 16;
+const ROWS_AT: usize = 48;
+
+/// The operand of `ldtilecfg`, in words, for registers that are numbered in this order. An error if one is no matrix
+/// register, or there are too many.
+pub fn configuration(func: &PrimFunc, registers: &[Buffer]) -> Result<[i64; 8], String> {
+    if registers.len() > REGISTERS {
+        return Err(format!("{} matrix registers of {REGISTERS}", registers.len()));
+    }
+    let mut bytes = [0; 64];
+    bytes[0] = PALETTE;
+    for (n, buffer) in registers.iter().enumerate() {
+        let data = &func.buffers[*buffer];
+        let extent = |d: usize| data.shape.get(d).and_then(|e| e.as_int());
+        let (Some(rows @ 1..=SIDE), Some(words @ 1..=SIDE)) = (extent(0), extent(1)) else {
+            return Err(format!("{} is no matrix register", data.name));
+        };
+        bytes[ROW_BYTES_AT + 2 * n] = words as u8 * 4;
+        bytes[ROWS_AT + n] = rows as u8;
+    }
+    let mut words = [0; 8];
+    for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+        *word = i64::from_le_bytes(*bytes);
+    }
+    Ok(words)
+}
 
 /// Rows of 32-bit elements in memory, evenly spaced.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::{Buffer, Expr, ExprKind, PrimFunc, Stmt, Var};
+use crate::launch::Launch;
+use crate::{Buffer, Expr, ExprKind, PrimFunc, Scope, Stmt, Var};
 
 /// The variables and buffers that a statement mentions, its own variables and buffers included.
 #[derive(Debug, Default)]
@@ -27,6 +28,21 @@ impl Uses {
         for buffer in uses.buffers.clone() {
             func.buffers[buffer].shape.iter().for_each(|extent| uses.add(extent));
         }
+        uses
+    }
+
+    /// The names that a launch takes from outside: buffers of the device, and variables that it does not bind itself.
+    pub fn of_launch(func: &PrimFunc, launch: &Launch<'_>) -> Uses {
+        let mut uses = Uses::of(func, launch.body);
+        for l in launch.blocks.iter().chain(&launch.threads) {
+            uses.vars.remove(&l.var);
+        }
+        launch.body.visit(&mut |s| match s {
+            Stmt::For(l) => drop(uses.vars.remove(&l.var)),
+            Stmt::Let { var, .. } => drop(uses.vars.remove(var)),
+            _ => {}
+        });
+        uses.buffers.retain(|buffer| func.buffers[*buffer].scope == Scope::Global);
         uses
     }
 

@@ -410,7 +410,7 @@ impl Verifier<'_> {
             let fits = types == [DType::U32, DType::U32, DType::F32] && dtype == DType::F32;
             return self.require(fits, || format!("{op:?} of {types:?} giving {dtype}"));
         }
-        if let Intrin::DotI8 { .. } = op {
+        if let Intrin::DotI8 { .. } | Intrin::DotI16 = op {
             let fits = types == [DType::U32, DType::U32, DType::I32] && dtype == DType::I32;
             return self.require(fits, || format!("{op:?} of {types:?} giving {dtype}"));
         }
@@ -479,8 +479,8 @@ fn signature(op: Intrin) -> Signature {
         // Two VNNI pairs and an accumulator: checked where it is called.
         Intrin::DotBf16 => of(3, Domain::Any, Returns::Operand),
         Intrin::PairBf16 => of(2, Domain::Float, Returns::Operand),
-        // Words of 8-bit integers: checked where they are called.
-        Intrin::DotI8 { .. } => of(3, Domain::Integer, Returns::Operand),
+        // Words of integers: checked where they are called.
+        Intrin::DotI8 { .. } | Intrin::DotI16 => of(3, Domain::Integer, Returns::Operand),
         Intrin::Pack4x8 => of(4, Domain::Integer, Returns::Operand),
         Intrin::Pow => of(2, Domain::Float, Returns::Operand),
         Intrin::Abs | Intrin::Prefetch => of(1, Domain::Any, Returns::Operand),

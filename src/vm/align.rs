@@ -108,8 +108,9 @@ mod tests {
     use super::*;
     use crate::builder::ExecBuilder;
     use crate::bytecode::Reg;
-    use crate::executable::{AlignedBytes, ConstData, TensorConst};
+    use crate::executable::{ConstData, TensorConst};
     use crate::serialize::from_shared;
+    use reflex_runtime::aligned_bytes::AlignedBytes;
 
     fn tensor(bytes: usize) -> TensorConst {
         let data = ConstData::copy_of(&vec![bytes as u8; bytes]);

@@ -21,7 +21,6 @@ pub mod executable;
 mod fast_path;
 mod fingerprint;
 mod hooks;
-mod huge_pages;
 pub mod instrument;
 mod interp;
 pub mod kernel;

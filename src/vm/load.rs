@@ -174,9 +174,12 @@ fn resolve(
                 });
                 let found = found.or_else(|| Some(Packed::new(registry::get(name)?, None)));
                 if found.is_none() {
-                    missing.push(match missing_group(name) {
-                        Some(group) => format!("{name} ({group} are not supported)"),
-                        None => name.to_owned(),
+                    missing.push(match (registry::lacking_feature(name), missing_group(name)) {
+                        (Some(feature), _) => {
+                            format!("{name} (this build lacks the feature `{feature}`)")
+                        }
+                        (None, Some(group)) => format!("{name} ({group} are not supported)"),
+                        (None, None) => name.to_owned(),
                     });
                 }
                 found

@@ -39,6 +39,17 @@ pub fn unit() -> Unit {
     UNIT.with(|unit| unsafe { *unit.get() })
 }
 
+/// Whether this thread's registers are configured, emulated or not.
+pub fn is_configured() -> bool {
+    if reflex_runtime::amx::detect().is_none() {
+        return unit().configured;
+    }
+    let mut configuration = [0xff_u8; 64];
+    // SAFETY: the CPU has the instruction, which writes 64 bytes.
+    unsafe { std::arch::asm!("sttilecfg [{}]", in(reg) &raw mut configuration) };
+    configuration != [0; 64]
+}
+
 /// Has matrix instructions emulated in this process from now on.
 pub fn install() {
     static ONCE: Once = Once::new();

@@ -53,7 +53,7 @@ struct Options {
     #[arg(long, default_value = "tiered", value_name = "bytecode|compiled|tiered")]
     mode: Mode,
     /// Arithmetic of Reflex; bf16 compares with OpenVINO's default precision.
-    #[arg(long, default_value = "f32", value_name = "f32|f32-fast|bf16")]
+    #[arg(long, default_value = "f32", value_name = "f32|f32-fast|bf16|int8")]
     precision: Precision,
     /// Python with OpenVINO; without it, OpenVINO is left out.
     #[arg(long, value_name = "FILE")]

@@ -24,6 +24,7 @@ pub fn build(unit: &mut Unit<'_>) -> Result<()> {
 impl Emitter<'_, '_, '_> {
     /// Leaves the function with `status`, releasing what it holds.
     fn leave(&mut self, status: Value) -> Result<()> {
+        self.release_registers()?;
         for workspace in self.workspaces.clone().into_iter().rev() {
             self.free_workspace(workspace)?;
         }

@@ -3,8 +3,9 @@
 //! No operation traps: dividing by zero gives 0 (quotient and remainder), and the quotient of
 //! the smallest integer by -1 wraps.
 
-use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
+use cranelift_codegen::ir::condcodes::{CondCode, FloatCC, IntCC};
 use cranelift_codegen::ir::{InstBuilder, Type, Value, types};
+use reflex_tir::codegen::Arch;
 use reflex_tir::{BinOp, CmpOp, DType};
 
 use crate::emit::Emitter;
@@ -78,6 +79,18 @@ impl Emitter<'_, '_, '_> {
 
     /// A comparison of floats: a bool, or a mask of lanes.
     pub(super) fn fcmp(&mut self, op: FloatCC, a: Value, b: Value) -> Value {
+        let or_unordered = matches!(
+            op,
+            FloatCC::UnorderedOrLessThan
+                | FloatCC::UnorderedOrLessThanOrEqual
+                | FloatCC::UnorderedOrGreaterThan
+                | FloatCC::UnorderedOrGreaterThanOrEqual
+        );
+        // Cranelift has no rule for these of NEON's vectors, whose comparisons are false for a NaN.
+        if or_unordered && self.ty(a).is_vector() && self.unit.cpu.arch() == Some(Arch::Aarch64) {
+            let ordered = self.b.ins().fcmp(op.complement(), a, b);
+            return self.b.ins().bnot(ordered);
+        }
         self.b.ins().fcmp(op, a, b)
     }
 

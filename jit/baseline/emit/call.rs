@@ -18,6 +18,7 @@ impl Emitter<'_, '_, '_> {
             Intrin::BitNot if dtype.is_bool() => Ok(self.not(args[0])),
             Intrin::BitNot => Ok(self.b.ins().bnot(args[0])),
             Intrin::DotI8 { a, b } => Ok(self.dot_i8([a, b], args)),
+            Intrin::DotI16 => Ok(self.dot_i16(args)),
             Intrin::Pack4x8 => Ok(self.pack(args)),
             // Cranelift has no instruction for it.
             Intrin::Prefetch => Ok(args[0]),
@@ -98,6 +99,7 @@ impl Emitter<'_, '_, '_> {
             | Intrin::DotBf16
             | Intrin::PairBf16
             | Intrin::DotI8 { .. }
+            | Intrin::DotI16
             | Intrin::Pack4x8
             | Intrin::Prefetch
             | Intrin::Shl
@@ -163,9 +165,13 @@ impl Emitter<'_, '_, '_> {
 
     /// Four 8-bit integers as a word.
     fn pack(&mut self, bytes: &[Value]) -> Value {
-        let mut packed = self.int(types::I32, 0);
-        for (byte, shift) in bytes.iter().zip([0, 8, 16, 24]) {
-            let wide = self.b.ins().uextend(types::I32, *byte);
+        let byte_of = |e: &mut Self, byte: Value| match e.ty(byte) {
+            types::I8 => e.b.ins().uextend(types::I32, byte),
+            _ => e.and(byte, 0xff),
+        };
+        let mut packed = byte_of(self, bytes[0]);
+        for (byte, shift) in bytes[1..].iter().zip([8, 16, 24]) {
+            let wide = byte_of(self, *byte);
             let placed = self.shl(wide, shift);
             packed = self.b.ins().bor(packed, placed);
         }
@@ -176,17 +182,31 @@ impl Emitter<'_, '_, '_> {
     fn dot_i8(&mut self, signs: [Sign; 2], args: &[Value]) -> Value {
         let mut sum = args[2];
         for up in [24, 16, 8, 0] {
-            let [x, y] = [0, 1].map(|side: usize| {
-                let top = self.shl(args[side], up);
-                let by = self.i32(24);
-                match signs[side] {
-                    Sign::Signed => self.b.ins().sshr(top, by),
-                    Sign::Unsigned => self.b.ins().ushr(top, by),
-                }
-            });
+            let [x, y] = [0, 1].map(|side: usize| self.part(args[side], up, 24, signs[side]));
             let product = self.b.ins().imul(x, y);
             sum = self.b.ins().iadd(sum, product);
         }
         sum
+    }
+
+    /// As [`Self::dot_i8`], of two integers in each word.
+    fn dot_i16(&mut self, args: &[Value]) -> Value {
+        let mut sum = args[2];
+        for up in [16, 0] {
+            let [x, y] = [0, 1].map(|side: usize| self.part(args[side], up, 16, Sign::Signed));
+            let product = self.b.ins().imul(x, y);
+            sum = self.b.ins().iadd(sum, product);
+        }
+        sum
+    }
+
+    /// An integer of a word, which is shifted up, then down.
+    fn part(&mut self, word: Value, up: i32, down: i32, sign: Sign) -> Value {
+        let top = self.shl(word, up);
+        let by = self.i32(down);
+        match sign {
+            Sign::Signed => self.b.ins().sshr(top, by),
+            Sign::Unsigned => self.b.ins().ushr(top, by),
+        }
     }
 }

@@ -127,7 +127,7 @@ impl Emitter<'_, '_, '_> {
         op(self, value, constant)
     }
 
-    fn and(&mut self, value: Value, mask: i64) -> Value {
+    pub(super) fn and(&mut self, value: Value, mask: i64) -> Value {
         self.combine(value, mask, |e, a, b| e.b.ins().band(a, b))
     }
 
@@ -268,6 +268,9 @@ impl Emitter<'_, '_, '_> {
         let (least, most) = (self.int(wide, least), self.int(wide, most));
         let above = self.b.ins().smax(inside, least);
         let kept = self.b.ins().smin(above, most);
+        if ty.is_vector() {
+            return Ok(kept);
+        }
         let ty = value_type(to)?;
         Ok(self.b.ins().ireduce(ty, kept))
     }
@@ -277,7 +280,7 @@ impl Emitter<'_, '_, '_> {
         let value = match self.ty(value) {
             types::I32X4 => {
                 let value = if from.is_bool() { self.and(value, 1) } else { value };
-                let float = match from.is_uint() {
+                let float = match from.is_uint() && from.bits == 32 {
                     true => self.b.ins().fcvt_from_uint(types::F32X4, value),
                     false => self.b.ins().fcvt_from_sint(types::F32X4, value),
                 };
@@ -303,7 +306,16 @@ impl Emitter<'_, '_, '_> {
             return Ok(self.b.ins().icmp(IntCC::NotEqual, value, zero));
         }
         if ty.is_vector() {
-            return Ok(if from.is_bool() { self.and(value, 1) } else { value });
+            return Ok(match (from.is_bool(), to.bits, to.is_int()) {
+                (true, ..) => self.and(value, 1),
+                (_, 8, true) => {
+                    let up = self.shl(value, 24);
+                    let by = self.i32(24);
+                    self.b.ins().sshr(up, by)
+                }
+                (_, 8, false) => self.and(value, 0xff),
+                _ => value,
+            });
         }
         let wanted = value_type(to)?;
         Ok(match ty.bits().cmp(&wanted.bits()) {

@@ -1,6 +1,7 @@
 //! Expressions.
 
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, types};
+use reflex_tir::adjacent::adjacent_bytes;
 use reflex_tir::{BinOp, DType, Expr, ExprKind, Intrin, half_float};
 
 use crate::emit::value::LaneValue;
@@ -131,6 +132,12 @@ impl Emitter<'_, '_, '_> {
     }
 
     fn call_expr(&mut self, op: Intrin, args: &[Expr]) -> Result<LaneValue> {
+        if op == Intrin::Pack4x8
+            && let Some((buffer, indices)) = adjacent_bytes(args)
+            && let Some(word) = self.load_word(buffer, indices)?
+        {
+            return Ok(word);
+        }
         let values = args.iter().map(|a| self.expr(a)).collect::<Result<Vec<_>>>()?;
         let operands = match (op, &values[..]) {
             // The amount is a scalar for all lanes.

@@ -41,8 +41,9 @@ impl Emitter<'_, '_, '_> {
                 for lane in 0..LANES {
                     let place = self.place(base, first, lane * stride, dtype);
                     let one = self.load_at(storage_type(dtype)?, place.address, place.offset);
-                    let one = match self.ty(one) {
-                        types::I16 => self.b.ins().uextend(types::I32, one),
+                    let one = match (self.ty(one), dtype) {
+                        (types::I8, DType::I8) => self.b.ins().sextend(types::I32, one),
+                        (types::I8 | types::I16, _) => self.b.ins().uextend(types::I32, one),
                         _ => one,
                     };
                     vector = Some(match vector {
@@ -86,8 +87,39 @@ impl Emitter<'_, '_, '_> {
         }
     }
 
+    /// The word of four bytes from `buffer[indices]` on, where words of neighbouring lanes are neighbours.
+    pub(super) fn load_word(
+        &mut self,
+        buffer: Buffer,
+        indices: &[Expr],
+    ) -> Result<Option<LaneValue>> {
+        let (offset, base) = (self.offset(buffer, indices)?, self.base(buffer)?);
+        let (first, ty) = match offset {
+            LaneValue::Uniform(first) => (first, types::I32),
+            LaneValue::Ramp { base: first, stride: 4 } => (first, types::I32X4),
+            LaneValue::Ramp { .. } | LaneValue::Varying(_) => return Ok(None),
+        };
+        let Place { address, offset } = self.place(base, first, 0, DType::U8);
+        let word = self.load_at(ty, address, offset);
+        Ok(Some(match ty {
+            types::I32 => LaneValue::Uniform(word),
+            _ => LaneValue::Varying(word),
+        }))
+    }
+
     fn load_vector(&mut self, Place { address, offset }: Place, dtype: DType) -> Result<Value> {
         match dtype {
+            DType::U8 | DType::I8 => {
+                let word = self.load_at(types::I32, address, offset);
+                let word = self.b.ins().scalar_to_vector(types::I32X4, word);
+                let bytes = self.bitcast(types::I8X16, word);
+                let widen = |e: &mut Self, narrow| match dtype {
+                    DType::U8 => e.b.ins().uwiden_low(narrow),
+                    _ => e.b.ins().swiden_low(narrow),
+                };
+                let halves = widen(self, bytes);
+                Ok(widen(self, halves))
+            }
             DType::F32 => Ok(self.load_at(types::F32X4, address, offset)),
             DType::I32 | DType::U32 => Ok(self.load_at(types::I32X4, address, offset)),
             DType::F16 | DType::BF16 => {
@@ -97,7 +129,7 @@ impl Emitter<'_, '_, '_> {
         }
     }
 
-    /// Stores a vector; 16-bit elements are in the lower halves of its lanes.
+    /// Stores a vector; 16-bit elements are in the lower halves of its lanes, 8-bit ones extended to 32 bits.
     fn store_lanes(
         &mut self,
         base: Value,
@@ -106,24 +138,36 @@ impl Emitter<'_, '_, '_> {
         stored: Value,
         dtype: DType,
     ) -> Result<()> {
-        let narrow = dtype.itemsize() == 2;
         if stride == 1 {
             let Place { address, offset } = self.place(base, first, 0, dtype);
-            let whole = match narrow {
-                false => stored,
-                true => {
-                    // Nothing is clamped: the upper halves are zero.
-                    let packed = self.b.ins().unarrow(stored, stored);
-                    let words = self.bitcast(types::I64X2, packed);
-                    self.b.ins().extractlane(words, 0)
+            // Nothing is clamped: lanes hold values of the narrow types.
+            let narrow = |e: &mut Self, wide| match dtype.is_int() {
+                true => e.b.ins().snarrow(wide, wide),
+                false => e.b.ins().unarrow(wide, wide),
+            };
+            let (packed, all) = match dtype.itemsize() {
+                1 => {
+                    let halves = narrow(self, stored);
+                    (narrow(self, halves), types::I32X4)
+                }
+                2 => (narrow(self, stored), types::I64X2),
+                _ => {
+                    self.store_at(stored, address, offset);
+                    return Ok(());
                 }
             };
+            let words = self.bitcast(all, packed);
+            let whole = self.b.ins().extractlane(words, 0);
             self.store_at(whole, address, offset);
             return Ok(());
         }
         for lane in 0..LANES {
             let one = self.b.ins().extractlane(stored, lane as u8);
-            let one = if narrow { self.b.ins().ireduce(types::I16, one) } else { one };
+            let one = match dtype.itemsize() {
+                1 => self.b.ins().ireduce(types::I8, one),
+                2 => self.b.ins().ireduce(types::I16, one),
+                _ => one,
+            };
             let Place { address, offset } = self.place(base, first, lane * stride, dtype);
             self.store_at(one, address, offset);
         }

@@ -11,6 +11,7 @@ mod expr;
 mod memory;
 mod micro_kernel;
 pub mod stmt;
+mod tile;
 pub mod value;
 mod vector_form;
 
@@ -54,6 +55,8 @@ pub struct Emitter<'u, 'b, 'f> {
     pub lanes: Lanes,
     /// Workspaces to release on every way out.
     pub workspaces: Vec<Value>,
+    /// Numbers of the matrix registers that are allocated.
+    registers: HashMap<Buffer, u8>,
     /// Whether this function already is one part of a parallel loop.
     pub in_parallel: bool,
     /// Functions that this one refers to.
@@ -102,6 +105,7 @@ impl<'u, 'b, 'f> Emitter<'u, 'b, 'f> {
             buffers: HashMap::new(),
             lanes: Lanes::One,
             workspaces: vec![],
+            registers: HashMap::new(),
             in_parallel: false,
             callees: HashMap::new(),
         }

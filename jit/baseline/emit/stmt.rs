@@ -4,6 +4,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, types};
 use reflex_tir::{Buffer, Expr, For, ForKind, Scope, Stmt, Var};
 
+use crate::emit::tile::tile_ops_of;
 use crate::emit::value::{LANES, LaneValue};
 use crate::emit::vector_form::has_vector_form;
 use crate::emit::{Emitter, Lanes};
@@ -40,18 +41,33 @@ impl Emitter<'_, '_, '_> {
             }
             Stmt::Allocate { buffer, body } => self.allocate(*buffer, body),
             Stmt::While { cond, body } => self.while_loop(cond, body),
-            Stmt::Tile(_) => Err(BaselineError::new("Cranelift has no matrix registers (AMX)")),
+            Stmt::Tile(op) => self.tile_ops(&[op]),
             Stmt::CallPacked(call) => self.call_packed(call),
             Stmt::Barrier(_) => Err(BaselineError::new("a barrier on a CPU")),
-            Stmt::Seq(all) => all.iter().try_for_each(|s| self.stmt(s)),
+            Stmt::Seq(all) => self.seq(all),
         }
+    }
+
+    /// Statements in order. Neighbours that are operations on matrix registers are one function.
+    fn seq(&mut self, all: &[Stmt]) -> Result<()> {
+        let ops: Vec<_> = all.iter().map(tile_ops_of).collect();
+        let mut at = 0;
+        while at < all.len() {
+            let run: Vec<_> = ops[at..].iter().map_while(Option::as_ref).collect();
+            match run.len() {
+                0 => self.stmt(&all[at])?,
+                _ => self.tile_ops(&run.iter().copied().flatten().copied().collect::<Vec<_>>())?,
+            }
+            at += run.len().max(1);
+        }
+        Ok(())
     }
 
     fn allocate(&mut self, buffer: Buffer, body: &Stmt) -> Result<()> {
         match self.func.buffers[buffer].scope {
             Scope::Local => self.local(buffer, body),
             Scope::Global => self.workspace(buffer, body),
-            Scope::Tile => Err(BaselineError::new("Cranelift has no matrix registers (AMX)")),
+            Scope::Tile => self.registers(buffer, body),
             Scope::Shared => {
                 let name = &self.func.buffers[buffer].name;
                 Err(BaselineError::new(format!("shared memory {name} on a CPU")))
@@ -81,10 +97,15 @@ impl Emitter<'_, '_, '_> {
             ForKind::Unrolled if is_unrolled(l) => self.unrolled(l),
             // Parts of a parallel loop and lanes of a vector already run at once.
             ForKind::Parallel if !self.in_parallel && self.lanes == Lanes::One => self.parallel(l),
-            ForKind::Serial if self.lanes == Lanes::One => match self.micro_kernel(l) {
-                Some(kernel) => self.call_micro_kernel(&kernel),
-                None => self.serial(l),
-            },
+            ForKind::Serial if self.lanes == Lanes::One => {
+                if let Some(kernel) = self.micro_kernel(l) {
+                    self.call_micro_kernel(&kernel)
+                } else if let Some(tiles) = self.tile_loop(l) {
+                    self.call_tile_loop(l, &tiles)
+                } else {
+                    self.serial(l)
+                }
+            }
             ForKind::Serial | ForKind::Unrolled | ForKind::Vectorized | ForKind::Parallel => {
                 self.serial(l)
             }
@@ -144,7 +165,7 @@ impl Emitter<'_, '_, '_> {
         result
     }
 
-    fn serial(&mut self, l: &For) -> Result<()> {
+    pub(super) fn serial(&mut self, l: &For) -> Result<()> {
         let min = self.uniform_int(&l.min, "a loop's start")?;
         let extent = self.uniform_int(&l.extent, "a loop's extent")?;
         let end = self.add(min, extent);

@@ -22,7 +22,7 @@ pub enum LaneValue {
         /// Step from lane to lane.
         stride: i64,
     },
-    /// One element per lane, 32 bits each. Bools are masks: all bits set, or none.
+    /// One element per lane, 32 bits each. Bools are masks: all bits set, or none. 8-bit integers are extended.
     Varying(Value),
 }
 

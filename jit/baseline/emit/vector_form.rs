@@ -1,12 +1,13 @@
 //! Whether the body of a vectorized loop can run in four lanes of 32 bits.
 //!
 //! An analysis of what differs between lanes: indices must be ramps, values float32, the 16-bit floats
-//! (computed as float32), 32-bit integers and masks. What has no such form (64-bit and 8-bit
-//! elements, gathers, functions of the mathematics library, control flow that differs between lanes)
+//! (computed as float32), 32-bit integers, masks, and 8-bit integers that are read, converted, compared and stored. What has
+//! no such form (64-bit elements, gathers, functions of the mathematics library, control flow that differs between lanes)
 //! runs in order, which means the same.
 
 use std::collections::HashMap;
 
+use reflex_tir::adjacent::adjacent_bytes;
 use reflex_tir::{BinOp, Buffer, DType, Expr, ExprKind, For, Intrin, PrimFunc, Stmt, Var};
 
 use crate::emit::expr::loads;
@@ -37,6 +38,12 @@ pub fn has_vector_form(func: &PrimFunc, l: &For) -> bool {
 
 fn is_lane(dtype: DType) -> bool {
     matches!(dtype, DType::F32 | DType::F16 | DType::BF16 | DType::I32 | DType::U32)
+        || is_byte(dtype)
+}
+
+/// Whether lanes hold an integer extended to 32 bits.
+fn is_byte(dtype: DType) -> bool {
+    matches!(dtype, DType::I8 | DType::U8)
 }
 
 fn is_value(dtype: DType) -> bool {
@@ -56,6 +63,9 @@ impl Analysis<'_> {
                 let value = self.expr(value)?;
                 match (at, value) {
                     (Form::Same, Form::Same) => Some(()),
+                    (Form::Ramp(_), Form::Same) if is_byte(self.func.buffers[*buffer].dtype) => {
+                        None
+                    }
                     (Form::Ramp(_), Form::Same | Form::Varying) => {
                         is_lane(self.func.buffers[*buffer].dtype).then_some(())
                     }
@@ -110,7 +120,8 @@ impl Analysis<'_> {
             ExprKind::Binary { op, a, b } => {
                 let integer = !a.dtype().is_float();
                 let has_form = match op {
-                    BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Min | BinOp::Max => true,
+                    BinOp::Min | BinOp::Max => true,
+                    BinOp::Add | BinOp::Sub | BinOp::Mul => !is_byte(a.dtype()),
                     BinOp::Div | BinOp::FloorDiv | BinOp::FloorMod => !integer,
                     BinOp::Mod => false,
                 };
@@ -139,6 +150,8 @@ impl Analysis<'_> {
         for operand in operands {
             is_value(operand.dtype()).then_some(())?;
             match self.expr(operand)? {
+                // A scalar of 8 bits is widened as a bool is.
+                Form::Same if is_byte(operand.dtype()) => return None,
                 Form::Same | Form::Varying => {}
                 Form::Ramp(_) => return None,
             }
@@ -177,6 +190,14 @@ impl Analysis<'_> {
                 }
                 self.values(args)
             }
+            Intrin::Pack4x8 => match adjacent_bytes(args) {
+                Some((buffer, indices)) => {
+                    let form = self.offset(buffer, indices)?;
+                    (form == Form::Ramp(4)).then_some(Form::Varying)
+                }
+                None => self.values(args),
+            },
+            Intrin::Shl | Intrin::Shr | Intrin::BitNot if is_byte(args[0].dtype()) => None,
             Intrin::Shl | Intrin::Shr => {
                 self.same(&args[1])?;
                 self.values(&args[..1])
@@ -201,7 +222,8 @@ impl Analysis<'_> {
             | Intrin::BitNot
             | Intrin::PairBf16
             | Intrin::Prefetch
-            | Intrin::DotI8 { .. } => self.values(args),
+            | Intrin::DotI8 { .. }
+            | Intrin::DotI16 => self.values(args),
             Intrin::Exp
             | Intrin::Log
             | Intrin::Sin
@@ -218,8 +240,7 @@ impl Analysis<'_> {
             | Intrin::Atanh
             | Intrin::Erf
             | Intrin::Pow
-            | Intrin::DotBf16
-            | Intrin::Pack4x8 => None,
+            | Intrin::DotBf16 => None,
         }
     }
 }

@@ -164,7 +164,12 @@ impl Form {
 pub fn assemble(form: &Form) -> Result<Vec<u8>> {
     let mut code = Assembler { form, list: vec![], labels: 0, pending: None };
     code.function().map_err(|e| BaselineError::new(format!("a micro-kernel: {e}")))?;
-    let block = InstructionBlock::new(&code.list, 0);
+    encode(&code.list)
+}
+
+/// Instructions as machine code. Those that are jumped to have a label for their address, others have 0.
+pub fn encode(list: &[Instruction]) -> Result<Vec<u8>> {
+    let block = InstructionBlock::new(list, 0);
     let encoded = BlockEncoder::encode(64, block, BlockEncoderOptions::NONE);
     Ok(encoded.map_err(|e| BaselineError::new(format!("a micro-kernel: {e}")))?.code_buffer)
 }

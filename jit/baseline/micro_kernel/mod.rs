@@ -17,8 +17,10 @@
 
 mod code;
 mod find;
+mod tiles;
 mod vectors;
 
 pub use code::{Form, assemble};
 pub use find::{MicroKernel, Units, find};
+pub use tiles::{TileForm, TileStep, assemble_tiles, word_of_rows};
 pub use vectors::Vectors;

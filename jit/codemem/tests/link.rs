@@ -10,7 +10,7 @@ use reflex_codemem::elf::{Blob, SharedLibrary};
 use reflex_codemem::imports::Imports;
 use reflex_codemem::pages::CodeSpace;
 use reflex_codemem::relocate::LoadedObject;
-use reflex_codemem::{CodeError, CodeErrorKind};
+use reflex_codemem::{CodeError, CodeErrorKind, Machine};
 
 const KERNEL: &str = r#"
     #include <math.h>
@@ -168,7 +168,7 @@ fn absolute_code_does_not_fit_above_four_gigabytes() {
     let object = compile(source, &["-fno-pic", "-mcmodel=small", "-no-pie"]);
     let error = load(&object, &imports()).unwrap_err();
     assert_eq!(error.kind(), CodeErrorKind::OutOfReach, "{error}");
-    let error = SharedLibrary::new().object("kernel", &object).to_bytes().unwrap_err();
+    let error = SharedLibrary::new(Machine::HOST).object("kernel", &object).to_bytes().unwrap_err();
     assert_eq!(error.kind(), CodeErrorKind::Unsupported, "{error}");
 }
 
@@ -191,7 +191,7 @@ fn corrupt_objects_are_refused_or_load() {
             bytes[at] = [0, 1, 0x7f, 0xff, (state >> 20) as u8][(state >> 60) as usize % 5];
         }
         refused += usize::from(LoadedObject::load(&space, "bad", &bytes, &imports).is_err());
-        let _ = SharedLibrary::new().object("bad", &bytes).to_bytes();
+        let _ = SharedLibrary::new(Machine::HOST).object("bad", &bytes).to_bytes();
     }
     assert!(refused > 100, "only {refused} corrupted objects were noticed");
 }
@@ -201,7 +201,7 @@ struct Opened(*mut c_void);
 impl Opened {
     fn open(path: &Path) -> Self {
         let path = CString::new(path.to_str().unwrap()).unwrap();
-        // SAFETY: opening runs no code, for the writer makes no constructors.
+        // SAFETY: opening runs nothing but the test's own initialiser, if there is one.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if handle.is_null() {
             // SAFETY: after a failure `dlerror` returns a C string.
@@ -234,6 +234,25 @@ fn written(library: &SharedLibrary<'_>) -> (tempfile::TempDir, PathBuf, Vec<u8>)
 }
 
 #[test]
+#[cfg(target_arch = "x86_64")]
+fn an_initialiser_runs_when_the_library_opens() {
+    // prctl(PR_SET_TIMERSLACK, 0x12345): of this thread.
+    let code = [0xb8, 157, 0, 0, 0, 0xbf, 29, 0, 0, 0, 0xbe, 0x45, 0x23, 1, 0, 0x0f, 5, 0xc3];
+    let kernel = compile("int one(void) { return 1; }", &["-fPIC"]);
+    let without = SharedLibrary::new(Machine::HOST).object("kernel", &kernel);
+    let with = without.clone().initialiser(&code);
+    // SAFETY: the call takes numbers, and returns one.
+    let slack = || unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
+    let before = slack();
+    for (library, expected) in [(without, before), (with, 0x12345)] {
+        let (_dir, path, _) = written(&library);
+        let opened = Opened::open(&path);
+        assert!(opened.symbol("one").is_some());
+        assert_eq!(slack(), expected);
+    }
+}
+
+#[test]
 fn a_written_library_opens_and_runs() {
     let kernel = compile(KERNEL, &["-fPIC"]);
     let other = compile(
@@ -241,7 +260,7 @@ fn a_written_library_opens_and_runs() {
         &["-fPIC"],
     );
     let program = vec![0x5au8; 100_000];
-    let library = SharedLibrary::new()
+    let library = SharedLibrary::new(Machine::HOST)
         .object("kernel", &kernel)
         .object("other", &other)
         .blob(Blob {
@@ -313,7 +332,7 @@ fn check_with_tools(path: &Path, bytes: &[u8]) {
 
 #[test]
 fn a_library_without_code_opens() {
-    let library = SharedLibrary::new().blob(Blob {
+    let library = SharedLibrary::new(Machine::HOST).blob(Blob {
         section: ".rodata",
         symbol: Some("only"),
         align: 1,
@@ -328,7 +347,7 @@ fn a_library_without_code_opens() {
         bytes: b"",
     });
     assert_eq!(twice.to_bytes().unwrap_err().kind(), CodeErrorKind::DuplicateSymbol);
-    let slot = SharedLibrary::new().slot("__unheard_of").to_bytes().unwrap_err();
+    let slot = SharedLibrary::new(Machine::HOST).slot("__unheard_of").to_bytes().unwrap_err();
     assert_eq!(slot.kind(), CodeErrorKind::UnknownSymbol);
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use reflex_codemem::pages::PAGE;
 use reflex_cranelift::{CompileMode, CraneliftTier, ForcedExits, TierOptions};
 use reflex_runtime::error::Error;
 use reflex_runtime::function::{Function, arg};
@@ -302,7 +303,7 @@ fn a_long_function_is_several_bodies() {
 #[test]
 fn code_beyond_the_limit_is_interpreted() {
     let log = Log::default();
-    let options = TierOptions { code_cache_limit: 8 << 10, ..TierOptions::default() };
+    let options = TierOptions { code_cache_limit: 2 * PAGE, ..TierOptions::default() };
     let program = program(&sum_by_loop, &log, options);
     // The trampolines do not count: they belong to the process.
     assert_eq!(program.compile_ahead_of_time(), []);

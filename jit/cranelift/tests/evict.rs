@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use reflex_codemem::pages::PAGE;
 use reflex_cranelift::{CompileMode, CraneliftTier, TierOptions};
 use reflex_runtime::function::{self, Function};
 use reflex_runtime::value::Any;
@@ -15,10 +16,8 @@ use reflex_vm::session::{Options, Session};
 use reflex_vm::tier::Tier;
 use reflex_vm::verify::verify;
 
-/// Bytes that every trace and method of these tests takes.
-const PAGE: usize = 4096;
-
-/// Functions `f0`, `f1` and so on, which add their number and one.
+/// Functions `f0`, `f1` and so on, which add their number and one. Every trace and method of these tests
+/// takes a page.
 fn adders(count: usize) -> String {
     let mut text = String::new();
     for number in 0..count {
@@ -146,7 +145,8 @@ fn the_coldest_trace_is_evicted() {
     let text = tier.overview(program, None, None).to_string();
     assert!(text.contains("entry: evicted 1 times"), "{text}");
     assert!(text.contains(" bytes, ran 8 times, evicted"), "{text}");
-    assert!(text.contains("code: 8192 bytes of at most 8192, 1 pieces evicted"), "{text}");
+    let stated = format!("code: {0} bytes of at most {0}, 1 pieces evicted", 2 * PAGE);
+    assert!(text.contains(&stated), "{text}");
     // It is compiled again once it is hot again, after its penalty; the limit holds throughout.
     for _ in 0..20 {
         add(&mut session, 1, 1);

@@ -2,7 +2,7 @@
 //!
 //! A file of `tests/filetests/trace` is a listing (see `reflex_vm::listing`), runs `> main(3)`,
 //! and the traces of these runs, on lines that start with `|`: as recorded, as compiled if a pass
-//! changed them, and whether they were evicted. A line `; at most 8192 bytes of code` sets the
+//! changed them, and whether they were evicted. A line `; at most 2 pages of code` sets the
 //! code-cache budget. In a file of `tests/filetests/compiled`, such lines show the lowering of the
 //! builtins of each function. A file of `tests/filetests/passes` is named after a pass, and shows each
 //! trace before and after that pass. `REFLEX_BLESS=1` writes the observed lines.
@@ -15,6 +15,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use reflex_codemem::pages::PAGE;
 use reflex_cranelift::{CompileMode, CraneliftTier, TierOptions, TraceReport};
 use reflex_runtime::array::Array;
 use reflex_runtime::dtype::DType;
@@ -140,11 +141,12 @@ fn files_say_what_is_traced() {
     for path in files("trace") {
         let text = std::fs::read_to_string(&path).unwrap();
         let limit = text.lines().find_map(|line| line.strip_prefix("; at most "));
-        let limit = limit.and_then(|line| line.strip_suffix(" bytes of code"));
+        let limit = limit.and_then(|line| line.strip_suffix(" pages of code"));
+        let pages = limit.map(|limit| limit.parse::<usize>().expect("a number"));
         let options = TierOptions {
             threshold: 2,
             compile_mode: CompileMode::Synchronous,
-            code_cache_limit: limit.map_or(usize::MAX, |limit| limit.parse().expect("a number")),
+            code_cache_limit: pages.map_or(usize::MAX, |pages| pages * PAGE),
             ..TierOptions::default()
         };
         let (program, tier) = load(&text, options).expect("a valid program");

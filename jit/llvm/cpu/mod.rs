@@ -12,11 +12,10 @@ use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use inkwell::values::{FunctionValue, PointerValue};
-use reflex_tir::codegen::CpuTarget;
+use reflex_tir::codegen::{Arch, CpuTarget};
 use reflex_tir::{DType, PrimFunc, Scope, lower};
 
 use crate::emit::Emitter;
-use crate::emit::int8_instructions::Int8Dots;
 use crate::error::{CodegenError, Result};
 
 /// Formats messages of packed entries; see the file.
@@ -28,8 +27,10 @@ pub fn build_module<'c>(
     func: &PrimFunc,
     target: &CpuTarget,
 ) -> Result<Module<'c>> {
-    // Without these instructions LLVM would call functions that kernels may not import.
-    if uses_float16(func) && !target.features.contains("f16c") {
+    // Without these instructions LLVM would call functions that kernels may not import. Every AArch64 CPU
+    // converts float16.
+    let converts = target.arch() == Some(Arch::Aarch64) || target.features.contains("f16c");
+    if uses_float16(func) && !converts {
         return Err(CodegenError::new("float16 needs a CPU with F16C"));
     }
     let tiles = func.buffers.values().any(|b| b.scope == Scope::Tile);
@@ -47,7 +48,7 @@ pub fn build_module<'c>(
     let text = MemoryBuffer::create_from_memory_range_copy(PRELUDE.as_bytes(), "prelude");
     let module = context.create_module_from_ir(text)?;
     module.set_name(&func.name);
-    let raw = raw_entry::build(context, &module, func, Int8Dots::of(target))?;
+    let raw = raw_entry::build(context, &module, func, target)?;
     packed_entry::build(context, &module, func, raw)?;
     for function in module.get_functions() {
         if function.count_basic_blocks() > 0 {

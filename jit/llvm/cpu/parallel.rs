@@ -13,10 +13,10 @@ use inkwell::values::{
 use reflex_runtime::abi::TVMParallelGroupEnv;
 use reflex_tir::{Buffer, For, Var};
 
+use crate::emit::Emitter;
 use crate::emit::ir::result_of;
 use crate::emit::stmt::TripCount;
 use crate::emit::value::LaneValue;
-use crate::emit::{Emitter, is_unaliased};
 use crate::error::{CodegenError, Result};
 use reflex_tir::uses::Uses;
 
@@ -90,7 +90,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
         let function = self.ir.module.add_function(&name, signature, Some(Linkage::Internal));
 
         let mut e = Emitter::new(context, self.ir.module, self.func, function);
-        e.int8_dots = self.int8_dots;
+        e.instructions = self.instructions;
         e.in_parallel = true;
         let params: Vec<BasicValueEnum<'c>> = function.get_param_iter().collect();
         let (vars, buffers) = params[2..].split_at(captures.vars.len());
@@ -99,7 +99,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
         }
         for (i, ((buffer, _), value)) in captures.buffers.iter().zip(buffers).enumerate() {
             e.buffers.insert(*buffer, value.into_pointer_value());
-            if is_unaliased(self.func, *buffer) {
+            if self.func.is_unaliased(*buffer) {
                 e.ir.mark_parameter(function, (2 + vars.len() + i) as u32, "noalias");
             }
         }

@@ -5,11 +5,12 @@ use inkwell::context::Context;
 use inkwell::module::{Linkage, Module};
 use inkwell::types::BasicMetadataTypeEnum;
 use inkwell::values::FunctionValue;
+use reflex_tir::codegen::CpuTarget;
 use reflex_tir::{Buffer, PrimFunc, abi};
 
-use crate::emit::int8_instructions::Int8Dots;
+use crate::emit::Emitter;
+use crate::emit::instructions::Instructions;
 use crate::emit::value::LaneValue;
-use crate::emit::{Emitter, is_unaliased};
 use crate::error::{CodegenError, Result};
 
 /// Emits the raw entry, which holds the kernel's body.
@@ -17,7 +18,7 @@ pub fn build<'c>(
     context: &'c Context,
     module: &Module<'c>,
     func: &PrimFunc,
-    int8_dots: Int8Dots,
+    target: &CpuTarget,
 ) -> Result<FunctionValue<'c>> {
     let buffers: Vec<Buffer> = func.buffer_params().collect();
     let vars = abi::scalar_vars(func);
@@ -33,11 +34,11 @@ pub fn build<'c>(
     }
 
     let mut e = Emitter::new(context, module, func, function);
-    e.int8_dots = int8_dots;
+    e.instructions = Instructions::of(target);
     for (i, buffer) in buffers.iter().enumerate() {
         let value = function.get_nth_param(i as u32).ok_or_else(lost_parameter)?;
         e.buffers.insert(*buffer, value.into_pointer_value());
-        if is_unaliased(func, *buffer) {
+        if func.is_unaliased(*buffer) {
             e.ir.mark_parameter(function, i as u32, "noalias");
         }
     }

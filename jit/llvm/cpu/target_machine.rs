@@ -8,7 +8,7 @@ use inkwell::targets::{
     CodeModel, FileType, InitializationConfig, RelocMode, Target as LlvmTarget, TargetMachine,
     TargetTriple,
 };
-use reflex_tir::codegen::{CpuTarget, OptLevel};
+use reflex_tir::codegen::{Arch, CpuTarget, OptLevel};
 
 use crate::error::{CodegenError, Result};
 
@@ -16,10 +16,17 @@ use crate::error::{CodegenError, Result};
 /// CPU's name is not used: in virtual machines LLVM guesses it wrong.
 pub fn create(target: &CpuTarget, opt: OptLevel) -> Result<TargetMachine> {
     static INIT: Once = Once::new();
-    INIT.call_once(|| LlvmTarget::initialize_x86(&InitializationConfig::default()));
-    if !target.triple.starts_with("x86_64") {
-        return Err(CodegenError::new(format!("no code generator for {}", target.triple)));
-    }
+    INIT.call_once(|| {
+        LlvmTarget::initialize_x86(&InitializationConfig::default());
+        LlvmTarget::initialize_aarch64(&InitializationConfig::default());
+    });
+    let cpu = match target.arch() {
+        Some(Arch::X86_64) => "x86-64",
+        Some(Arch::Aarch64) => "generic",
+        None => {
+            return Err(CodegenError::new(format!("no code generator for {}", target.triple)));
+        }
+    };
     let triple = TargetTriple::create(&target.triple);
     let features: Vec<String> = target.features.iter().map(|f| format!("+{f}")).collect();
     let level = match opt {
@@ -29,7 +36,7 @@ pub fn create(target: &CpuTarget, opt: OptLevel) -> Result<TargetMachine> {
     LlvmTarget::from_triple(&triple)?
         .create_target_machine(
             &triple,
-            "x86-64",
+            cpu,
             &features.join(","),
             level,
             RelocMode::PIC,

@@ -111,12 +111,13 @@ impl<'c> Emitter<'_, 'c> {
         }
     }
 
-    /// `if a cmp b or a is NaN { a } else { b }`
+    /// `if a cmp b or a is NaN { a } else { b }`. As two choices, one of them for NaN, LLVM 19.1 makes
+    /// `x > 0 ? |x| : 0` of the maximum of `|x|` and 0 (InstCombine looks through the absolute value).
     fn float_extremum(&self, op: FloatPredicate, a: Basic<'c>, b: Basic<'c>) -> Result<Basic<'c>> {
         let better = self.ir.fcmp(op, a, b)?;
-        let chosen = self.ir.select(better, a, b)?;
         let nan = self.ir.fcmp(FloatPredicate::UNO, a, a)?;
-        self.ir.select(nan, a, chosen)
+        let first = self.ir.binary(InstructionOpcode::Or, better, nan)?;
+        self.ir.select(first, a, b)
     }
 
     /// `Min` or `Max` of `value` and a constant that is not NaN, which takes one or two

@@ -3,10 +3,10 @@
 use inkwell::intrinsics::Intrinsic;
 use inkwell::types::BasicTypeEnum;
 use inkwell::values::{BasicMetadataValueEnum, BasicValueEnum, InstructionOpcode, VectorValue};
+use reflex_tir::adjacent::next_to;
 use reflex_tir::{DType, Expr};
 
 use crate::emit::Emitter;
-use crate::emit::adjacent::next_to;
 use crate::emit::ir::{const_vector, result_of, vector_of};
 use crate::emit::value::LaneValue;
 use crate::error::{CodegenError, Result};

@@ -30,6 +30,7 @@ impl<'c> Emitter<'_, 'c> {
             }
             Intrin::DotBf16 => self.dot_bf16(args),
             Intrin::DotI8 { a, b } => self.dot_i8([a, b], args),
+            Intrin::DotI16 => self.dot_i16(args),
             Intrin::Pack4x8 => self.packed_word(args),
             Intrin::Prefetch => Ok(args[0]),
             Intrin::PairBf16 if dtype == DType::BF16 => self.joined(args),
@@ -138,6 +139,7 @@ impl<'c> Emitter<'_, 'c> {
             | Intrin::DotBf16
             | Intrin::PairBf16
             | Intrin::DotI8 { .. }
+            | Intrin::DotI16
             | Intrin::Pack4x8
             | Intrin::Prefetch
             | Intrin::Shl

@@ -8,7 +8,7 @@ use inkwell::values::{BasicValueEnum, InstructionOpcode};
 use inkwell::{FloatPredicate, IntPredicate};
 use reflex_tir::DType;
 
-use crate::emit::ir::element_of;
+use crate::emit::ir::{element_of, result_of};
 use crate::emit::{Emitter, Unit};
 use crate::error::{CodegenError, Result};
 
@@ -194,6 +194,36 @@ impl<'c> Emitter<'_, 'c> {
         let low = ir.select(below, ir.int_like(value, int, min), inside)?;
         let high = ir.select(above, ir.int_like(value, int, max), low)?;
         ir.select(nan, ir.int_like(value, int, 0), high)
+    }
+
+    /// [`Self::saturating`] of a float32 that is NaN or within the range of a type of 16 bits or fewer.
+    pub(super) fn clipped_to_int(&self, value: Basic<'c>, to: DType) -> Result<Basic<'c>> {
+        let (ir, word) = (&self.ir, self.ir.context.i32_type());
+        let int = self.value_type(to)?.into_int_type();
+        let lanes = match value {
+            BasicValueEnum::VectorValue(vector) => vector.get_type().get_size(),
+            _ => 1,
+        };
+        // Of NaN these give the least integer, whose lower half is 0.
+        let whole = match (self.instructions.x86_vector_bytes, lanes) {
+            (16.., 4) => Some(("llvm.x86.sse2.cvttps2dq", vec![value.into()])),
+            (32.., 8) => Some(("llvm.x86.avx.cvtt.ps2dq.256", vec![value.into()])),
+            (64.., 16) => {
+                let (rest, all) = (word.vec_type(16).const_zero(), ir.context.i16_type());
+                let args =
+                    vec![value.into(), rest.into(), all.const_all_ones().into(), ir.i32(4).into()];
+                Some(("llvm.x86.avx512.mask.cvttps2dq.512", args))
+            }
+            _ => None,
+        };
+        if let Some((name, args)) = whole {
+            let whole = result_of(ir.intrinsic(name, &[], &args)?)?;
+            return ir.convert(InstructionOpcode::Trunc, whole, int);
+        }
+        let inside = ir.convert(InstructionOpcode::FPToSI, value, word)?;
+        let inside = ir.convert(InstructionOpcode::Trunc, inside, int)?;
+        let nan = ir.fcmp(FloatPredicate::UNO, value, value)?;
+        ir.select(nan, ir.int_like(value, int, 0), inside)
     }
 
     fn int_to_float(&self, value: Basic<'c>, from: DType, to: DType) -> Result<Basic<'c>> {

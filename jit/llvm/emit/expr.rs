@@ -1,7 +1,7 @@
 //! Expressions.
 
 use inkwell::values::{BasicValueEnum, InstructionOpcode, VectorValue};
-use reflex_tir::{BinOp, DType, Expr, ExprKind, Intrin, half_float};
+use reflex_tir::{BinOp, DType, Expr, ExprKind, Intrin, Sign, half_float};
 
 use crate::emit::arith::Limit;
 use crate::emit::value::LaneValue;
@@ -36,6 +36,9 @@ impl<'c> Emitter<'_, 'c> {
             }
             ExprKind::Cast { dtype, value } => {
                 let operand = self.uniform_or_varying(value)?;
+                if is_clipped(value, *dtype) {
+                    return Ok(LaneValue::of(self.clipped_to_int(operand, *dtype)?));
+                }
                 Ok(LaneValue::of(self.cast(operand, value.dtype(), *dtype)?))
             }
             ExprKind::Load { buffer, indices, .. } => self.load(*buffer, indices),
@@ -60,6 +63,11 @@ impl<'c> Emitter<'_, 'c> {
                 }
                 let values = args.iter().map(|a| self.expr(a)).collect::<Result<Vec<_>>>()?;
                 let operands = self.same_shape(&values)?;
+                if let Intrin::DotI8 { a, b } = *op
+                    && self.unsigned_have_7_bits([a, b], args)
+                {
+                    return Ok(LaneValue::of(self.dot_i8_of_7_bits([a, b], &operands)?));
+                }
                 Ok(LaneValue::of(self.call(*op, &operands, args[0].dtype())?))
             }
         }
@@ -270,4 +278,55 @@ fn loads(expr: &Expr) -> bool {
     let mut found = false;
     expr.visit(&mut |e| found |= matches!(e.kind(), ExprKind::Load { .. }));
     found
+}
+
+impl Emitter<'_, '_> {
+    /// Whether one operand of a dot product is of signed integers, and the other of unsigned ones of 7 bits
+    /// or fewer.
+    fn unsigned_have_7_bits(&self, signs: [Sign; 2], args: &[Expr]) -> bool {
+        match signs {
+            [Sign::Unsigned, Sign::Signed] => self.has_7_bits(&args[0]),
+            [Sign::Signed, Sign::Unsigned] => self.has_7_bits(&args[1]),
+            _ => false,
+        }
+    }
+
+    /// Whether the bytes of a word are known to have 7 bits or fewer: they were masked.
+    pub(super) fn has_7_bits(&self, word: &Expr) -> bool {
+        match word.kind() {
+            ExprKind::Var { var, .. } => self.seven_bits.contains(var),
+            ExprKind::Call { op: Intrin::BitAnd, args, .. } => {
+                args.iter().any(|mask| mask.as_int().is_some_and(|mask| mask & 0x8080_8080 == 0))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Whether a float32 is limited to what a type of 16 bits or fewer holds, but for NaN.
+fn is_clipped(value: &Expr, to: DType) -> bool {
+    let end = f64::powi(2.0, i32::from(to.bits));
+    let (least, most) = match to.bits <= 16 && value.dtype() == DType::F32 {
+        true if to.is_int() => (-end / 2.0, end / 2.0 - 1.0),
+        true if to.is_uint() && !to.is_bool() => (0.0, end - 1.0),
+        _ => return false,
+    };
+    let Some((outer, inside, first)) = limit(value) else { return false };
+    let Some((inner, _, second)) = limit(inside) else { return false };
+    let (low, high) = match (outer, inner) {
+        (BinOp::Min, BinOp::Max) => (second, first),
+        (BinOp::Max, BinOp::Min) => (first, second),
+        _ => return false,
+    };
+    least <= low && low <= high && high <= most
+}
+
+/// The minimum or maximum of a value and a number.
+fn limit(e: &Expr) -> Option<(BinOp, &Expr, f64)> {
+    match e.kind() {
+        ExprKind::Binary { op: op @ (BinOp::Min | BinOp::Max), a, b } => {
+            Some((*op, a, b.as_float()?))
+        }
+        _ => None,
+    }
 }

@@ -1,6 +1,6 @@
 //! The choice of instructions for dot products of 8-bit integers.
 
-use reflex_tir::codegen::CpuTarget;
+use reflex_tir::codegen::{Arch, CpuTarget};
 
 /// The instructions for dot products of 8-bit integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,17 +17,28 @@ pub enum Int8Dots {
         /// 32-bit lanes of a register.
         lanes: u32,
     },
+    /// `sdot` and `udot`.
+    Neon {
+        /// Whether there is `usdot`, for operands of two signednesses.
+        mixed: bool,
+    },
 }
 
 impl Int8Dots {
     /// Those of a CPU.
     pub fn of(target: &CpuTarget) -> Int8Dots {
         let has = |feature: &str| target.features.contains(feature);
+        if target.arch() == Some(Arch::Aarch64) {
+            return match has("dotprod") {
+                true => Int8Dots::Neon { mixed: has("i8mm") },
+                false => Int8Dots::Plain,
+            };
+        }
         let wide = target.vector_bytes == 64;
         match wide {
             true if target.has_avx512_vnni() => Int8Dots::Vnni { lanes: 16 },
             true if has("avx512bw") => Int8Dots::Widened { lanes: 16 },
-            _ if has("avxvnni") || target.has_avx512_vnni() => Int8Dots::Vnni { lanes: 8 },
+            _ if target.has_int8_dots() => Int8Dots::Vnni { lanes: 8 },
             _ if has("avx2") => Int8Dots::Widened { lanes: 8 },
             _ => Int8Dots::Widened { lanes: 4 },
         }

@@ -30,6 +30,9 @@ fn terms(e: &Expr) -> Vec<&Expr> {
 impl<'c> Emitter<'_, 'c> {
     /// `buffer[indices]`
     pub(super) fn load(&mut self, buffer: Buffer, indices: &[Expr]) -> Result<LaneValue<'c>> {
+        if let Some(found) = self.byte_lookup(buffer, indices)? {
+            return Ok(found);
+        }
         let dtype = self.func.buffers[buffer].dtype;
         let (base, offset) = self.address(buffer, indices)?;
         let stored = match offset {

@@ -6,13 +6,14 @@
 //! float32, rounded after each operation. What is particular to a target (entry points,
 //! threads, workspaces) is in [`crate::cpu`].
 
-mod adjacent;
 mod arith;
 mod bf16_dot;
+mod byte_lookup;
 mod call;
 mod convert;
 pub(crate) mod expr;
 pub mod in_flight;
+pub mod instructions;
 mod int8_dot;
 pub mod int8_instructions;
 pub mod ir;
@@ -23,7 +24,7 @@ mod tile;
 pub mod value;
 mod vectorizable;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use inkwell::basic_block::BasicBlock;
 use inkwell::context::Context;
@@ -34,12 +35,9 @@ use reflex_tir::{Buffer, DType, Expr, PrimFunc, Var};
 
 use crate::emit::in_flight::{CopyWaits, InFlight};
 use crate::error::{CodegenError, Result};
-use int8_instructions::Int8Dots;
+use instructions::Instructions;
 use ir::Ir;
 use value::LaneValue;
-
-/// Attributes of a function whose outputs overlap no other parameter: TVM's older and newer name.
-const NOALIAS: [&str; 2] = ["tir.noalias", "tirx.noalias"];
 
 /// The kind of processor that code is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,14 +67,16 @@ pub struct Emitter<'a, 'c> {
     pub ir: Ir<'a, 'c>,
     /// The kind of processor.
     pub unit: Unit,
-    /// The instructions for dot products of 8-bit integers.
-    pub int8_dots: Int8Dots,
+    /// The instructions of the CPU.
+    pub instructions: Instructions,
     /// The kernel.
     pub func: &'a PrimFunc,
     /// The LLVM function under construction.
     pub function: FunctionValue<'c>,
     /// Variables in scope.
     pub vars: HashMap<Var, LaneValue<'c>>,
+    /// Variables whose bytes have 7 bits or fewer.
+    pub seven_bits: HashSet<Var>,
     /// Addresses of element 0.
     pub buffers: HashMap<Buffer, PointerValue<'c>>,
     /// Memory that buffers share, and the number of their first element in it. Numbers in a sum of offsets are
@@ -120,10 +120,11 @@ impl<'a, 'c> Emitter<'a, 'c> {
         Emitter {
             ir,
             unit: Unit::Cpu,
-            int8_dots: Int8Dots::Plain,
+            instructions: Instructions::PLAIN,
             func,
             function,
             vars: HashMap::new(),
+            seven_bits: HashSet::new(),
             buffers: HashMap::new(),
             placed: HashMap::new(),
             prefetched: None,
@@ -188,13 +189,4 @@ impl<'a, 'c> Emitter<'a, 'c> {
             other => return Err(CodegenError::new(format!("no code for element type {other}"))),
         })
     }
-}
-
-/// Whether stores through `buffer` cannot change what is read through another.
-pub fn is_unaliased(func: &PrimFunc, buffer: Buffer) -> bool {
-    let is_true =
-        |name: &&str| func.attrs.get(*name).is_some_and(|v| v.eq_ignore_ascii_case("true"));
-    let declared = NOALIAS.iter().any(is_true);
-    let inputs = func.buffer_params().count().saturating_sub(func.num_outputs);
-    declared && func.buffer_params().skip(inputs).any(|b| b == buffer)
 }

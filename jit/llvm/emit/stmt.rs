@@ -56,6 +56,9 @@ impl<'c> Emitter<'_, 'c> {
                 self.control(|e| e.if_stmt(cond, then, otherwise.as_deref()))
             }
             Stmt::Let { var, value, body } => {
+                if self.has_7_bits(value) {
+                    self.seven_bits.insert(*var);
+                }
                 let value = self.expr(value)?;
                 self.bound(*var, value, |e| e.stmt(body))
             }

@@ -2,17 +2,11 @@
 
 use inkwell::intrinsics::Intrinsic;
 use inkwell::values::{BasicMetadataValueEnum, FunctionValue};
-use reflex_tir::tile::{REGISTERS, StridedRows, TileOp};
+use reflex_tir::tile::{StridedRows, TileOp, configuration};
 use reflex_tir::{Buffer, Scope, Sign, Stmt};
 
 use crate::emit::Emitter;
 use crate::error::{CodegenError, Result};
-
-/// The palette of 8 registers of 16 rows of 64 bytes, the only one there is.
-const PALETTE: u8 = 1;
-/// Where the bytes per row (two bytes a register) and the rows (one byte) are in a configuration.
-const ROW_BYTES_AT: usize = 16;
-const ROWS_AT: usize = 48;
 
 impl<'c> Emitter<'_, 'c> {
     /// Allocates `first` and the registers allocated right below it for what follows.
@@ -27,11 +21,11 @@ impl<'c> Emitter<'_, 'c> {
             all.push(*buffer);
             body = inner;
         }
-        let configuration = self.configuration(&all)?;
+        let words = configuration(self.func, &all).map_err(CodegenError::new)?;
         let address = self.alloca(self.ir.context.i64_type().array_type(8), 64)?;
-        for (n, word) in configuration.as_chunks::<8>().0.iter().enumerate() {
+        for (n, word) in words.into_iter().enumerate() {
             let at = self.ir.offset_bytes(address, self.ir.i64(n as i64 * 8))?;
-            self.ir.builder.build_store(at, self.ir.i64(i64::from_le_bytes(*word)))?;
+            self.ir.builder.build_store(at, self.ir.i64(word))?;
         }
         self.unit("ldtilecfg", &[address.into()])?;
         self.registers = all.into_iter().zip(0..).collect();
@@ -39,26 +33,6 @@ impl<'c> Emitter<'_, 'c> {
         self.release_registers()?;
         self.registers.clear();
         Ok(())
-    }
-
-    /// The operand of `ldtilecfg`.
-    fn configuration(&self, registers: &[Buffer]) -> Result<[u8; 64]> {
-        if registers.len() > REGISTERS {
-            let text = format!("{} matrix registers of {REGISTERS}", registers.len());
-            return Err(CodegenError::new(text));
-        }
-        let mut bytes = [0; 64];
-        bytes[0] = PALETTE;
-        for (n, buffer) in registers.iter().enumerate() {
-            let data = &self.func.buffers[*buffer];
-            let extent = |d: usize| data.shape.get(d).and_then(|e| e.as_int());
-            let (Some(rows @ 1..=16), Some(words @ 1..=16)) = (extent(0), extent(1)) else {
-                return Err(CodegenError::new(format!("{} is no matrix register", data.name)));
-            };
-            bytes[ROW_BYTES_AT + 2 * n] = words as u8 * 4;
-            bytes[ROWS_AT + n] = rows as u8;
-        }
-        Ok(bytes)
     }
 
     /// Leaves the unit as it was: in its initial state. Nothing where no register is allocated.

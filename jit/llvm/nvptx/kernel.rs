@@ -10,11 +10,11 @@ use inkwell::values::{
 use reflex_tir::codegen::{DeviceKernel, OptLevel};
 use reflex_tir::launch::Launch;
 use reflex_tir::thread::{BarrierScope, ThreadAxis, ThreadLevel};
-use reflex_tir::{Buffer, Expr, For, ForKind, PrimFunc, Scope, Stmt, Var};
+use reflex_tir::{Buffer, Expr, For, ForKind, PrimFunc};
 
 use crate::emit::ir::result_of;
 use crate::emit::value::LaneValue;
-use crate::emit::{Emitter, Unit, is_unaliased};
+use crate::emit::{Emitter, Unit};
 use crate::error::{CodegenError, Result};
 use crate::nvptx::copy_waits::copy_waits;
 use crate::nvptx::wgmma::{PANELS_ALIGN, has_warpgroups};
@@ -37,7 +37,7 @@ pub fn build<'c>(
     name: String,
     opt: OptLevel,
 ) -> Result<DeviceKernel> {
-    let outer = Outer::of(func, launch);
+    let outer = Uses::of_launch(func, launch);
     let global = context.ptr_type(AddressSpace::from(GLOBAL));
     let mut params: Vec<BasicMetadataTypeEnum<'c>> = vec![global.into(); outer.buffers.len()];
     params.extend(vec![BasicMetadataTypeEnum::from(context.i64_type()); outer.vars.len()]);
@@ -49,7 +49,7 @@ pub fn build<'c>(
     for (position, buffer) in outer.buffers.iter().enumerate() {
         let pointer = parameter(function, position)?.into_pointer_value();
         e.buffers.insert(*buffer, pointer);
-        if is_unaliased(func, *buffer) {
+        if func.is_unaliased(*buffer) {
             e.ir.mark_parameter(function, position as u32, "noalias");
         }
     }
@@ -75,7 +75,8 @@ pub fn build<'c>(
     e.ir.builder.build_return(None)?;
     e.finish()?;
     annotate(context, module, function, &block)?;
-    Ok(DeviceKernel { name, buffers: outer.buffers, vars: outer.vars, grid, block, shared_bytes })
+    let (buffers, vars) = (Vec::from_iter(outer.buffers), Vec::from_iter(outer.vars));
+    Ok(DeviceKernel { name, buffers, vars, grid, block, shared_bytes })
 }
 
 /// The number of threads that a loop stands for, which launches know before they begin.
@@ -110,31 +111,6 @@ fn annotate<'c>(
         module.add_global_metadata("nvvm.annotations", &node).map_err(failed)?;
     }
     Ok(())
-}
-
-/// The free names of a launch: buffers of the device, and variables.
-struct Outer {
-    buffers: Vec<Buffer>,
-    vars: Vec<Var>,
-}
-
-impl Outer {
-    fn of(func: &PrimFunc, launch: &Launch<'_>) -> Outer {
-        let Uses { mut vars, buffers } = Uses::of(func, launch.body);
-        let mut inside: Vec<Var> =
-            launch.blocks.iter().chain(&launch.threads).map(|l| l.var).collect();
-        launch.body.visit(&mut |s| match s {
-            Stmt::For(l) => inside.push(l.var),
-            Stmt::Let { var, .. } => inside.push(*var),
-            _ => {}
-        });
-        vars.retain(|var| !inside.contains(var));
-        let is_global = |buffer: &Buffer| func.buffers[*buffer].scope == Scope::Global;
-        Outer {
-            buffers: buffers.into_iter().filter(is_global).collect(),
-            vars: vars.into_iter().collect(),
-        }
-    }
 }
 
 /// An axis as the hardware has it.

@@ -5,7 +5,7 @@ mod common;
 #[path = "../../../tests/common/skip.rs"]
 mod skip;
 
-use common::{Kernel, check_for};
+use common::{Kernel, check_for, check_source};
 use reflex_tir::builder::FuncBuilder;
 use reflex_tir::codegen::{CpuTarget, OptLevel};
 use reflex_tir::eval::{EvalArg, EvalTensor, Scalar};
@@ -95,6 +95,7 @@ fn pairs_are_rounded_alike_on_every_cpu() {
             for target in &targets {
                 check_for(&pairs(DType::F32, n, lanes), &args, target);
             }
+            check_source(&pairs(DType::F32, n, lanes), &args);
             Ok(())
         });
     }
@@ -122,6 +123,7 @@ fn pairs_of_bfloat16_are_side_by_side_in_memory() {
             for target in &targets() {
                 check_for(&pairs(DType::BF16, n, lanes), &args, target);
             }
+            check_source(&pairs(DType::BF16, n, lanes), &args);
             Ok(())
         });
     }
@@ -173,6 +175,7 @@ fn every_cpu_gives_the_evaluators_bits() {
             for target in &targets {
                 check_for(&dots(n, lanes), &args, target);
             }
+            check_source(&dots(n, lanes), &args);
             Ok(())
         });
     }

@@ -3,9 +3,11 @@
 
 mod common;
 
-use common::Kernel;
+use common::{Kernel, check};
 use reflex_tir::builder::FuncBuilder;
 use reflex_tir::codegen::OptLevel;
+use reflex_tir::eval::{EvalArg, EvalTensor};
+use reflex_tir::script::parse;
 use reflex_tir::{DType, Expr, For, ForKind, PrimFunc, Stmt};
 use std::collections::BTreeMap;
 
@@ -67,4 +69,33 @@ fn nan_infinity_and_the_sign_of_zero_are_kept() {
     holds(&kernel(|a, _, _| a.clone() - a), &[("vsubps", true)]);
     holds(&kernel(|a, _, _| a * float(0.0)), &[("vmulps", true)]);
     holds(&kernel(|a, _, _| a + float(0.0)), &[("vaddps", true)]);
+}
+
+/// The maximum of `|x|` and a 0 that LLVM finds: written as a choice for NaN and one for the rest, its InstCombine makes
+/// `x > 0 ? |x| : 0` of it (19.1.7).
+#[test]
+fn extrema_of_magnitudes_and_constants_that_llvm_finds() {
+    let values =
+        [-3.0, 3.0, -0.0, 0.0, f32::NAN, -f32::NAN, f32::INFINITY, -f32::INFINITY, -1e-40, 1e-40];
+    let mut x = EvalTensor::zeros(DType::F32, &[16]);
+    x.bytes = (0..16).flat_map(|at| values[at % values.len()].to_le_bytes()).collect();
+    let args = [EvalArg::Tensor(x), EvalArg::Tensor(EvalTensor::zeros(DType::F32, &[16]))];
+    for limit in ["0.0", "-0.0", "1.0", "-1.0"] {
+        for magnitude in ["T.fabs(x[i])", "T.float32(0.0) - T.fabs(x[i])", "x[i]"] {
+            for operands in [format!("{magnitude}, limit[0]"), format!("limit[0], {magnitude}")] {
+                for extremum in ["T.max", "T.min"] {
+                    let text = format!(
+                        "# from tvm.script import tirx as T\n\n@T.prim_func(s_tir=True)\n\
+                         def kernel(x: T.Buffer((16,), \"float32\"), y: T.Buffer((16,), \"float32\")):\n    \
+                             limit = T.alloc_local((1,))\n    \
+                             limit[0] = T.float32({limit})\n    \
+                             for i in T.vectorized(16):\n        \
+                                 y[i] = {extremum}({operands})\n"
+                    );
+                    let func = parse(&text).unwrap_or_else(|e| panic!("{e}: {text}"));
+                    check(&func, &args);
+                }
+            }
+        }
+    }
 }

@@ -1,17 +1,17 @@
-//! Dot products of 8-bit integers: the same integers from `vpdpbusd`, from `pmaddwd` and from plain
-//! code, for every pair of signednesses, where a sum of 16 bits would saturate too.
+//! Dot products of 8-bit and 16-bit integers: the same integers from `vpdpbusd`, `vpdpwssd`, `pmaddwd`,
+//! `pmaddubsw` and plain code, for every pair of signednesses, where a sum of 16 bits would saturate too.
 
 mod common;
 #[path = "../../../tests/common/skip.rs"]
 mod skip;
 
-use common::{Kernel, check_for};
+use common::{Kernel, check_for, check_source};
 use reflex_tir::builder::FuncBuilder;
 use reflex_tir::codegen::{CpuTarget, OptLevel};
 use reflex_tir::eval::{EvalArg, EvalTensor, Scalar};
 use reflex_tir::level::Level;
 use reflex_tir::script::{parse, print};
-use reflex_tir::{DType, Expr, ForKind, Intrin, PrimFunc, Sign, Stmt};
+use reflex_tir::{DType, Expr, ExprKind, ForKind, Intrin, PrimFunc, Sign, Stmt, VarData};
 
 #[path = "../../../src/tir/tests/common/mod.rs"]
 mod tir;
@@ -19,8 +19,22 @@ use tir::{Bits, property};
 
 const SIGNS: [Sign; 2] = [Sign::Unsigned, Sign::Signed];
 
-/// `y[i] = dot_i8(a[i], b[i], c[i])` in vectors of `lanes`.
-fn dots(signs: [Sign; 2], n: i64, lanes: i64) -> PrimFunc {
+/// The most that codes of 7 bits have, in every byte.
+const SEVEN_BITS: i64 = 0x7f7f_7f7f;
+
+/// Four products of every pair of signednesses, and two of 16 bits.
+fn all_dots() -> Vec<Intrin> {
+    let of = |a| SIGNS.map(|b| Intrin::DotI8 { a, b });
+    [&SIGNS.map(of).concat()[..], &[Intrin::DotI16]].concat()
+}
+
+/// `y[i] = dot(a[i], b[i], c[i])` in vectors of `lanes`.
+fn dots(dot: Intrin, n: i64, lanes: i64) -> PrimFunc {
+    masked_dots(dot, [None, None], n, lanes)
+}
+
+/// [`dots`], of operands of which only some bits count.
+fn masked_dots(dot: Intrin, masks: [Option<i64>; 2], n: i64, lanes: i64) -> PrimFunc {
     let mut f = FuncBuilder::new("dots");
     let a = f.input("a", DType::U32, vec![n.into()]);
     let b = f.input("b", DType::U32, vec![n.into()]);
@@ -28,9 +42,21 @@ fn dots(signs: [Sign; 2], n: i64, lanes: i64) -> PrimFunc {
     let y = f.declare_output("y", DType::I32, vec![n.into()]);
     let (o, i) = (f.func_mut().new_var("o"), f.func_mut().new_var("i"));
     let at = [Expr::var(o) * lanes + i];
-    let operands = vec![f.at(a, &at), f.at(b, &at), f.at(c, &at)];
-    let dot = Intrin::DotI8 { a: signs[0], b: signs[1] };
-    let store = Stmt::store(y, at.to_vec(), Expr::call(dot, operands));
+    let masked = |e: Expr, mask: Option<i64>| match mask {
+        Some(mask) => Expr::call(Intrin::BitAnd, vec![e, Expr::int(mask, DType::U32)]),
+        None => e,
+    };
+    let [first, second] =
+        [(a, masks[0]), (b, masks[1])].map(|(x, mask)| masked(f.at(x, &at), mask));
+    let operands = [first, second, f.at(c, &at)];
+    // One operand is named, as schedules name what several products read.
+    let [first, second, sum] = operands;
+    let named = VarData { name: "named".into(), dtype: DType::U32 };
+    let var = f.func_mut().vars.push(named);
+    let named = Expr::new(ExprKind::Var { var, dtype: DType::U32 });
+    let value = Expr::call(dot, vec![first, named, sum]);
+    let store = Stmt::store(y, at.to_vec(), value);
+    let store = Stmt::Let { var, value: second, body: Box::new(store) };
     let vectors = Stmt::loop_of(ForKind::Vectorized, i, lanes.into(), store);
     f.push(Stmt::serial(o, (n / lanes).into(), vectors));
     f.finish()
@@ -79,12 +105,17 @@ fn every_cpu_gives_the_same_integers() {
         property(2, |u| {
             let mut bits = Bits::new(u.arbitrary()?);
             let args = arguments(&mut bits, 48);
-            for a in SIGNS {
-                for b in SIGNS {
-                    for target in &targets {
-                        check_for(&dots([a, b], 48, lanes), &args, target);
-                    }
+            for dot in all_dots() {
+                for target in &targets {
+                    check_for(&dots(dot, 48, lanes), &args, target);
                 }
+                check_source(&dots(dot, 48, lanes), &args);
+            }
+            for (a, b) in [(Sign::Unsigned, Sign::Signed), (Sign::Signed, Sign::Unsigned)] {
+                let unsigned = |sign| (sign == Sign::Unsigned).then_some(SEVEN_BITS);
+                let masks = [unsigned(a), unsigned(b)];
+                let func = masked_dots(Intrin::DotI8 { a, b }, masks, 48, lanes);
+                targets.iter().for_each(|target| drop(check_for(&func, &args, target)));
             }
             Ok(())
         });
@@ -110,12 +141,17 @@ fn sums_wrap_and_never_saturate() {
         // 1 * 1 - 2 * 2 + 3 * 3 - 4 * 4, the first in the lowest byte.
         (0x0403_0201, 0xfc03_fe01, 5, -5),
     ];
+    check_source(&dots(Intrin::DotI16, 16, 16), &args(0x8000_8000, 0x8000_8000, 7));
     for target in targets() {
         for (a, b, c, sum) in cases {
-            let func = dots([Sign::Unsigned, Sign::Signed], 16, 16);
+            let func = dots(Intrin::DotI8 { a: Sign::Unsigned, b: Sign::Signed }, 16, 16);
             let after = check_for(&func, &args(a, b, c), &target);
             assert_eq!(after[3].tensor().get(7).unwrap(), Scalar::Int(i64::from(sum)));
         }
+        // -32768 * -32768 twice, past 32 bits.
+        let after =
+            check_for(&dots(Intrin::DotI16, 16, 16), &args(0x8000_8000, 0x8000_8000, 7), &target);
+        assert_eq!(after[3].tensor().get(7).unwrap(), Scalar::Int(i64::from(i32::MIN + 7)));
     }
 }
 
@@ -149,6 +185,7 @@ fn words_are_neighbours_in_memory() {
             for target in targets() {
                 check_for(&packed(dtype), &args, &target);
             }
+            check_source(&packed(dtype), &args);
             Ok(())
         });
     }
@@ -175,15 +212,57 @@ fn the_instruction_is_used_where_there_is_one() {
     );
 }
 
+/// Codes of 7 bits take `pmaddubsw`, whose sums fit into 16 bits, and others never do.
+#[test]
+fn pairs_are_summed_in_16_bits_where_they_fit() {
+    let dot = Intrin::DotI8 { a: Sign::Signed, b: Sign::Unsigned };
+    let count = |mask: Option<i64>| {
+        let func = masked_dots(dot, [None, mask], 8, 8);
+        let asm = Kernel::for_target(&func, OptLevel::O3, &Level::V3.target()).raw_asm().to_owned();
+        ["vpmaddubsw", "vpmaddwd"].map(|name| asm.matches(name).count())
+    };
+    assert_eq!(count(Some(0x0f0f_0f0f)), [1, 1]);
+    assert_eq!(count(Some(SEVEN_BITS)), [1, 1]);
+    assert_eq!(count(Some(0xff7f_7f7f)), [0, 2]);
+    assert_eq!(count(None), [0, 2]);
+}
+
 #[test]
 fn text_reads_back() {
-    for a in SIGNS {
-        for b in SIGNS {
-            let text = print(&dots([a, b], 16, 16));
-            assert_eq!(print(&parse(&text).unwrap()), text);
-        }
+    for dot in all_dots() {
+        let text = print(&dots(dot, 16, 16));
+        assert_eq!(print(&parse(&text).unwrap()), text);
     }
     let text = print(&packed(DType::U8));
     assert!(text.contains("T.dot_u8s8(T.pack_4x8(x["), "{text}");
     assert_eq!(print(&parse(&text).unwrap()), text);
+}
+
+/// `tests/aarch64.rs` compares the sums that they compute.
+#[test]
+fn neon_has_the_instructions_of_its_level() {
+    let asm = |[a, b]: [Sign; 2], level: Level| {
+        let func = dots(Intrin::DotI8 { a, b }, 48, 8);
+        let object = reflex_llvm::compile_with_asm(&func, &level.target(), OptLevel::O3).unwrap();
+        object.asm.unwrap()
+    };
+    let count = |text: &str, name: &str| {
+        let named = |line: &&str| line.split_whitespace().next() == Some(name);
+        text.lines().filter(named).count()
+    };
+    for (level, names) in [
+        (Level::Armv8, [("sdot", 0), ("udot", 0), ("usdot", 0)]),
+        // A mixed pair takes two signed dot products, and vectors are two registers.
+        (Level::Armv8Dot, [("sdot", 4), ("udot", 0), ("usdot", 0)]),
+        (Level::Armv8I8mm, [("sdot", 0), ("udot", 0), ("usdot", 2)]),
+    ] {
+        for signs in [[Sign::Unsigned, Sign::Signed], [Sign::Signed, Sign::Unsigned]] {
+            let text = asm(signs, level);
+            assert_eq!(names.map(|(name, _)| (name, count(&text, name))), names, "{level}: {text}");
+        }
+    }
+    for (sign, name) in [(Sign::Signed, "sdot"), (Sign::Unsigned, "udot")] {
+        let text = asm([sign, sign], Level::Armv8Dot);
+        assert_eq!(count(&text, name), 2, "{text}");
+    }
 }

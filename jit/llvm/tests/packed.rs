@@ -76,8 +76,11 @@ impl Call {
         edit(&mut args);
         let answer = Kernel::new(&shaped(), OptLevel::O3).call(&args).map(|()| y.clone());
         y.fill(0.0);
-        let baseline = Kernel::baseline(&shaped(), &CpuTarget::host()).call(&args).map(|()| y);
+        let baseline =
+            Kernel::baseline(&shaped(), &CpuTarget::host()).call(&args).map(|()| y.clone());
         assert_eq!(baseline, answer, "Cranelift and LLVM");
+        y.fill(0.0);
+        assert_eq!(Kernel::source(&shaped()).call(&args).map(|()| y), answer, "C and LLVM");
         answer
     }
 }

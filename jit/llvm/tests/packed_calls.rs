@@ -110,6 +110,7 @@ fn arguments_arrive_as_they_are_and_failures_come_back() {
             Kernel::new(func, OptLevel::O0),
             Kernel::new(func, OptLevel::O3),
             Kernel::baseline(func, &target),
+            Kernel::source(func),
         ];
         for kernel in &kernels {
             let error = kernel.run(&mut args()).unwrap_err();

@@ -206,58 +206,10 @@ fn numbers(seed: u64, low: i32, high: i32) -> impl FnMut(usize) -> f32 {
     }
 }
 
-/// Sums that cancel but for their last bits: opposite channels side by side, nearly, under weights
-/// that are alike.
-fn cancelling(of: &Conv) -> Operands<'_> {
-    let mut near = numbers(5, 0, 3);
-    let area = of.side * of.side;
-    let mut x: Vec<f32> = (0..of.image_len()).map(&mut near).collect();
-    for channel in (1..of.channels).step_by(2) {
-        for at in channel * area..(channel + 1) * area {
-            x[at] = -x[at - area] * (1.0 + f32::EPSILON);
-        }
-    }
-    let square = of.taps * of.taps;
-    let weight = |n: usize| {
-        let (output, channel, tap) = (n / of.depth(), n % of.depth() / square, n % square);
-        1.0 + ((channel / 2 * 7 + tap * 3) % 64 + output) as f32 / 512.0
-    };
-    Operands { of, x, w: (0..of.weights_len()).map(weight).collect() }
-}
-
-#[test]
-fn split_bf16_is_as_near_as_float32() {
-    let Some(target) = target() else { return };
-    let file = include_str!("../../../tests/filetests/lower/lower_conv_split_bf16.py");
-    for conv in &Conv::of(file, &target) {
-        let mut noise = Bits::new(3);
-        let mut uniform = |_| noise.within(0, 1 << 24) as f32 / 8_388_608.0 - 1.0;
-        let classes = [
-            ("random", conv.factors(&mut uniform)),
-            ("ill-conditioned", cancelling(conv)),
-            ("of one sign", conv.factors(|n| uniform(n).abs())),
-            ("of many sizes", conv.factors(numbers(11, -20, 20))),
-            ("large", conv.factors(numbers(13, 40, 55))),
-            ("small", conv.factors(numbers(17, -40, -30))),
-            ("with zeros", conv.factors(|n| if n % 3 == 0 { 0.0 } else { uniform(n) })),
-        ];
-        // Larger filters split alike; emulation takes long.
-        let some = if conv.taps > 1 { 2 } else { classes.len() };
-        for (name, factors) in classes.into_iter().take(some) {
-            let name = format!("{0}x{0}, {name}", conv.taps);
-            let (got, own) = (factors.run(), factors.in_order());
-            assert!(!same(&got, &own), "{name}: not by terms");
-            let (error, bound) = (factors.error(&got), factors.error(&own));
-            println!("{name}: {error:.2e}, {bound:.2e} in order");
-            assert!(error <= bound, "{name}: {error:e}, {bound:e} in order");
-        }
-    }
-}
-
 #[test]
 fn symbolic_shapes_change_no_bit() {
     let Some(target) = target() else { return };
-    let known = include_str!("../../../tests/filetests/lower/lower_conv_split_bf16.py");
+    let known = include_str!("../../../tests/filetests/lower/lower_conv_bf16x3.py");
     let unknown = include_str!("../../../tests/filetests/lower/lower_conv_split_bf16_symbolic.py");
     for (known, unknown) in Conv::of(known, &target).iter().zip(&Conv::of(unknown, &target)) {
         let (want, got) =
@@ -283,7 +235,7 @@ fn bf16x3_is_near() {
 #[test]
 fn operands_that_bf16_cannot_split_take_float32() {
     let Some(target) = target() else { return };
-    let file = include_str!("../../../tests/filetests/lower/lower_conv_split_bf16.py");
+    let file = include_str!("../../../tests/filetests/lower/lower_conv_bf16x3.py");
     for conv in &Conv::of(file, &target) {
         let with = |at: usize, value: f32| {
             let mut factors = conv.factors(numbers(23, -3, 3));

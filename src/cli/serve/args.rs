@@ -48,6 +48,10 @@ pub struct ServeArgs {
     /// Folder of uploads by content (default: a new one that is deleted at the end).
     #[arg(long, value_name = "DIR")]
     pub contents: Option<PathBuf>,
+    /// Command that starts each session's process, split at spaces: `taskset -c 2`, `nice`, a sandbox,
+    /// or an emulator where this system does not start this program by itself.
+    #[arg(long, value_name = "COMMAND")]
+    pub runner: Option<String>,
     /// Mode of programs.
     #[arg(long, default_value = "tiered", value_name = "bytecode|compiled|tiered")]
     pub mode: Mode,
@@ -130,6 +134,15 @@ impl ServeArgs {
                 Ok(Some(ServerTls::read(certificate, key, tokens)?))
             }
             _ => Ok(None),
+        }
+    }
+
+    /// Words of the command that starts sessions; none without one.
+    pub fn runner(&self) -> Result<Vec<&str>> {
+        let words: Vec<&str> = self.runner.iter().flat_map(|all| all.split_whitespace()).collect();
+        match self.runner {
+            Some(_) if words.is_empty() => Err(Error::input("--runner: no command")),
+            _ => Ok(words),
         }
     }
 

@@ -2,6 +2,7 @@
 //! ends alone, and is reported.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
@@ -38,6 +39,7 @@ const LAST_LOOK: Duration = Duration::from_millis(50);
 /// The state that the listener's threads share.
 struct Shared<'a> {
     args: &'a ServeArgs,
+    runner: Vec<&'a str>,
     timeout: Duration,
     secure: Option<ServerTls>,
     /// Holds the folders of the sessions.
@@ -50,6 +52,7 @@ struct Shared<'a> {
 /// Listens until the process is ended.
 pub fn run(args: &ServeArgs) -> Result<ExitCode> {
     let secure = args.secure()?;
+    let runner = args.runner()?;
     let address = match &secure {
         Some(_) => address_of(&args.listen)?,
         None => {
@@ -80,6 +83,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
     }
     let shared = Shared {
         args,
+        runner,
         timeout: args.timeout()?,
         secure,
         folder: folder.path(),
@@ -209,7 +213,7 @@ impl Shared<'_> {
         let folder = self.folder.join(format!("session-{number}"));
         std::fs::create_dir(&folder).map_err(|e| Error::io(&folder, &e))?;
         let input = connection.try_clone().map_err(failed)?;
-        let mut process = start(&folder, rights, input).map_err(|e| Error::io(&folder, &e))?;
+        let mut process = start(&self.runner, &folder, rights, input)?;
         let timeout = greeting.timeout.unwrap_or(self.timeout).min(self.timeout);
         let outcome = wait(&mut process, connection, timeout);
         drop(std::fs::remove_dir_all(&folder));
@@ -263,6 +267,11 @@ impl Outcome {
             Outcome::TimedOut => "ended by its timeout".to_owned(),
             Outcome::Ended(status) => match (status.code(), status.signal()) {
                 (Some(0), _) => "ended".to_owned(),
+                // What shells and emulators say of a program that is not started.
+                (Some(code @ (126 | 127)), _) => format!(
+                    "failed with exit code {code}: its process was not started; --runner COMMAND names \
+                     what starts it"
+                ),
                 (Some(code), _) => format!("failed with exit code {code}"),
                 (None, Some(signal)) => format!("killed by signal {signal} ({status})"),
                 (None, None) => status.to_string(),
@@ -271,9 +280,15 @@ impl Outcome {
     }
 }
 
-/// Starts this program again for a session whose connection is its standard input.
-fn start(folder: &Path, rights: Option<Rights>, input: OwnedFd) -> std::io::Result<Child> {
-    Command::new(std::env::current_exe()?)
+/// Starts this program again, by `runner` if there is one, for a session whose connection is its
+/// standard input.
+fn start(runner: &[&str], folder: &Path, rights: Option<Rights>, input: OwnedFd) -> Result<Child> {
+    let own = std::env::current_exe().map_err(|e| Error::io("this program".as_ref(), &e))?;
+    let words = runner.iter().map(OsStr::new).chain([own.as_os_str()]);
+    let words: Vec<&OsStr> = words.collect();
+    let mut command = Command::new(words[0]);
+    command
+        .args(&words[1..])
         .args(std::env::args_os().skip(1))
         .args(["--session", "0", "--folder"])
         .arg(folder)
@@ -281,8 +296,14 @@ fn start(folder: &Path, rights: Option<Rights>, input: OwnedFd) -> std::io::Resu
         .stdin(Stdio::from(input))
         .stdout(Stdio::null())
         // A group of its own, to be ended as one.
-        .process_group(0)
-        .spawn()
+        .process_group(0);
+    command.spawn().map_err(|error| match error.raw_os_error() {
+        Some(libc::ENOEXEC) => Error::input(format!(
+            "{}: this system does not start it by itself; name what does: --runner COMMAND",
+            words[0].display()
+        )),
+        _ => Error::io(words[0].as_ref(), &error),
+    })
 }
 
 /// Waits for a session's end; one that takes too long is told so, and killed.

@@ -6,9 +6,9 @@ use reflex_tir::{DType, Expr};
 
 use super::{EvalValue, eval_func, eval_op};
 use crate::{
-    Binary, Binding, ConvAttrs, Func, FuncData, GatherKind, Literal, Loop, Module, NBits, Node, Op,
-    OutOfRange, PadMode, PoolAttrs, PoolKind, ReduceKind, ResizeAttrs, ResizeCoord, ResizeMode,
-    ScanKind, ScatterKind, ScatterReduce, TensorType, Type, Unary,
+    Activations, Binary, Binding, ConvAttrs, Func, FuncData, GatherKind, Literal, Loop, Module,
+    NBits, Node, Op, OutOfRange, PadMode, PoolAttrs, PoolKind, ReduceKind, ResizeAttrs,
+    ResizeCoord, ResizeMode, ScanKind, ScatterKind, ScatterReduce, TensorType, Type, Unary,
 };
 
 fn f32s(shape: &[i64], values: &[f32]) -> Literal {
@@ -92,7 +92,7 @@ fn out_of_bounds_is_an_error() {
 
 #[test]
 fn rows_are_rounded_to_int8_block_by_block() {
-    let codes = NBits { bits: 8, block: 4 };
+    let codes = NBits { bits: 8, block: 4, activations: Activations::Int8 };
     let bytes = |shape: &[i64], bytes: &[u8]| {
         Literal::new(DType::U8, shape.to_vec(), Arc::new(bytes.to_vec())).unwrap()
     };
@@ -113,6 +113,17 @@ fn rows_are_rounded_to_int8_block_by_block() {
     let y = of(&[1.0, f32::NAN, 2.0, 3.0]);
     assert!(f32::from_le_bytes(y.bytes().try_into().unwrap()).is_nan());
     assert!(eval_op(&Op::MatMulNBits(codes), &[&x, &one, &scales], &|_| None).is_err());
+}
+
+#[test]
+fn rows_are_rounded_to_int16_block_by_block() {
+    let codes = NBits { bits: 8, block: 4, activations: Activations::Int16 };
+    let bytes = Literal::new(DType::U8, vec![1, 1, 4], Arc::new([129u8, 130, 118, 128])).unwrap();
+    let scales = f32s(&[1, 1], &[0.5]);
+    // 1 stands for 1. Rounded to int8, the second and the third would be 0 and 1 times 258.
+    let x = f32s(&[1, 4], &[32767.0, -128.6, 128.5, 7.0]);
+    let y = run(Op::MatMulNBits(codes), &[&x, &bytes, &scales]);
+    assert_eq!(y, f32s(&[1, 1], &[(32767 - 2 * 129 - 10 * 128) as f32 / 2.0]));
 }
 
 #[test]

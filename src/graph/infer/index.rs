@@ -9,7 +9,11 @@ impl Inference<'_> {
     pub(super) fn gather(&mut self, kind: &GatherKind) -> Inferred {
         let args = self.expect(2, 2)?;
         let (x, indices) = (args[0], args[1]);
-        index_type(indices.dtype)?;
+        let is_table = |axis: usize| x.shape.get(axis).and_then(Expr::as_int) == Some(256);
+        match (indices.dtype, kind) {
+            (DType::U8 | DType::I8, GatherKind::Axis(axis)) if is_table(*axis) => {}
+            (dtype, _) => index_type(dtype)?,
+        }
         let shape = match *kind {
             GatherKind::Axis(axis) => {
                 axis_of(x, axis)?;

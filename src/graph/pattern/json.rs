@@ -1,9 +1,12 @@
 //! Patterns as JSON, for other languages: a list of nodes, each of which refers to earlier ones, and the root.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde_json::Value as Json;
 
 use super::{Callee, Link, MAX_UNORDERED, Pattern, PatternKind, op_callee, pattern};
+use crate::Literal;
 use crate::registered::AttrValue;
 
 /// Most nodes of a pattern.
@@ -37,7 +40,19 @@ struct AlternativesText {
 enum NodeText {
     Wildcard,
     Const,
+    /// `bytes` are hexadecimal digits.
+    Literal {
+        dtype: String,
+        shape: Vec<i64>,
+        bytes: String,
+    },
     Var {
+        name: String,
+    },
+    DataflowVar {
+        name: String,
+    },
+    ExternFunc {
         name: String,
     },
     Op {
@@ -58,7 +73,7 @@ enum NodeText {
         #[serde(default)]
         more: bool,
     },
-    /// Calls of a `function` or `global_var`.
+    /// Calls of a `function`, `global_var` or `extern_func`.
     CallFunction {
         function: usize,
         args: Option<Vec<usize>>,
@@ -183,12 +198,20 @@ fn read(node: NodeText, made: &[Pattern]) -> Result<Pattern, String> {
     let kind = match node {
         NodeText::Wildcard => PatternKind::Wildcard,
         NodeText::Const => PatternKind::Const,
+        NodeText::Literal { dtype, shape, bytes } => {
+            PatternKind::Literal(literal(&dtype, shape, &bytes)?)
+        }
         NodeText::Var { name } => PatternKind::Var(name),
+        NodeText::DataflowVar { name } => PatternKind::DataflowVar(name),
+        NodeText::ExternFunc { name } => PatternKind::ExternFunc(name),
         NodeText::Op { name, args, more } => call(op_callee(&name), args, more)?,
         NodeText::CallPacked { name, args, more } => call(Callee::Packed(name), args, more)?,
         NodeText::CallTir { name, args, more } => call(Callee::Kernel(name), args, more)?,
         NodeText::CallFunction { function, args, more } => {
             let function = of(function)?;
+            if let PatternKind::ExternFunc(name) = function.kind() {
+                return Ok(pattern(call(Callee::Packed(name.clone()), args, more)?));
+            }
             if !matches!(function.kind(), PatternKind::Function(..) | PatternKind::GlobalVar(_)) {
                 return Err("what it calls is no pattern of a function".to_owned());
             }
@@ -234,4 +257,20 @@ fn read(node: NodeText, made: &[Pattern]) -> Result<Pattern, String> {
         }
     };
     Ok(pattern(kind))
+}
+
+/// A constant of hexadecimal digits.
+fn literal(dtype: &str, shape: Vec<i64>, digits: &str) -> Result<Literal, String> {
+    let dtype = dtype.parse().map_err(|_| format!("{dtype:?} is no type of elements"))?;
+    let pair = |pair: &[u8]| {
+        let text = std::str::from_utf8(pair).ok()?;
+        u8::from_str_radix(text, 16).ok()
+    };
+    let bytes: Option<Vec<u8>> = match digits.len() % 2 {
+        0 => digits.as_bytes().chunks(2).map(pair).collect(),
+        _ => None,
+    };
+    let bytes = bytes.ok_or("the bytes of a constant are hexadecimal digits")?;
+    Literal::new(dtype, shape, Arc::new(bytes))
+        .ok_or_else(|| "a constant has the bytes of its shape".into())
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use super::call_view::{CallView, Operand, views};
 use super::{Callee, Link, Pattern, PatternKind};
 use crate::registered::AttrValue;
-use crate::{Body, Func, FuncData, FuncId, LeafExpr, Module, Node, TensorType, Value};
+use crate::{Body, Const, Func, FuncData, FuncId, LeafExpr, Module, Node, TensorType, Value};
 
 /// Deepest nesting of patterns that is matched.
 const MAX_DEPTH: usize = 256;
@@ -21,7 +21,7 @@ pub struct Matcher<'a> {
     /// The binding of the body, and the number of the output, that each value is of.
     defs: HashMap<Value, (usize, usize)>,
     /// Constants of the whole function.
-    consts: BTreeSet<Value>,
+    consts: HashMap<Value, Const>,
     /// The bindings that read each value; results of the body and nested bodies read at `usize::MAX`.
     readers: HashMap<Value, BTreeSet<usize>>,
 }
@@ -47,7 +47,7 @@ impl<'a> Matcher<'a> {
     /// Matches against the values of a body of a function.
     pub fn new(module: &'a Module, func: &'a Func, body: &'a Body) -> Matcher<'a> {
         let (mut defs, mut consts, mut readers) =
-            (HashMap::new(), BTreeSet::new(), HashMap::<Value, BTreeSet<usize>>::new());
+            (HashMap::new(), HashMap::new(), HashMap::<Value, BTreeSet<usize>>::new());
         for (at, binding) in body.bindings.iter().enumerate() {
             for (number, output) in binding.outputs.iter().enumerate() {
                 defs.insert(*output, (at, number));
@@ -61,8 +61,8 @@ impl<'a> Matcher<'a> {
             readers.entry(*result).or_default().insert(usize::MAX);
         }
         func.body.walk(&mut |binding| {
-            if matches!(binding.node, Node::Const(_)) {
-                consts.extend(&binding.outputs);
+            if let Node::Const(id) = binding.node {
+                consts.extend(binding.outputs.iter().map(|value| (*value, id)));
             }
         });
         let views = views(module, func, body);
@@ -135,7 +135,7 @@ impl<'a> Matcher<'a> {
 
     /// Whether a value is a constant.
     pub fn is_const(&self, value: Value) -> bool {
-        self.consts.contains(&value)
+        self.consts.contains_key(&value)
     }
 
     /// The bindings of the body that read a value; `usize::MAX` stands for whatever else does.
@@ -254,6 +254,20 @@ impl Search<'_, '_> {
         match pattern.kind() {
             PatternKind::Wildcard => true,
             PatternKind::Const => cx.is_const(value),
+            PatternKind::Literal(wanted) => {
+                let own = cx.consts.get(&value).map(|id| &cx.module.consts[*id]);
+                own.is_some_and(|own| {
+                    own.dtype() == wanted.dtype()
+                        && own.shape() == wanted.shape()
+                        && own.bytes() == wanted.bytes()
+                })
+            }
+            PatternKind::DataflowVar(name) => {
+                let bound = cx.defs.contains_key(&value) && !cx.is_const(value);
+                bound
+                    && !cx.body.results.contains(&value)
+                    && (name.is_empty() || cx.func.values[value].name == *name)
+            }
             PatternKind::Var(name) => {
                 cx.func.params.contains(&value)
                     && (name.is_empty() || cx.func.values[value].name == *name)
@@ -313,7 +327,7 @@ impl Search<'_, '_> {
                 call.is_some_and(|call| attrs.iter().all(|attr| has(call, attr)))
                     && self.value(inner, value)
             }
-            PatternKind::ShapeOperand(_) => false,
+            PatternKind::ShapeOperand(_) | PatternKind::ExternFunc(_) => false,
             PatternKind::GlobalVar(_) | PatternKind::Function(..) => {
                 let Some(at) = cx.definition(value) else { return false };
                 match cx.body.bindings[at].node {

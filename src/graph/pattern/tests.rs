@@ -294,3 +294,56 @@ class Module:
     let wrong = r#"{"kind": "wildcard"}, {"kind": "call_function", "function": 0, "args": null}"#;
     assert!(json(wrong, 1).unwrap_err().contains("no pattern of a function"));
 }
+
+#[test]
+fn constants_variables_and_packed_functions_match_as_what_they_are() {
+    let text = r#"
+@I.ir_module
+class Module:
+    @R.function(pure=False)
+    def main(x: R.Tensor((2,), "float32")):
+        a = R.add(x, R.const(1.0, "float32"))
+        b = R.add(a, R.const(2.0, "float32"))
+        c: R.Tensor((2,), "float32") = R.call_packed("library.scale", b, ty_args=R.Tensor((2,), "float32"))
+        return c
+"#;
+    let module = script::parse(text, "test.py").unwrap();
+    let number = |value: f32| is_expr(crate::Literal::from_f32(vec![], &[value]));
+    let add = |constant: Pattern| is_op("relax.add").call([wildcard(), constant]);
+    let scale = || is_extern_func("library.scale");
+    let cases = [
+        (add(is_const()), 2),
+        (add(number(1.0)), 1),
+        (add(number(-1.0)), 0),
+        (add(is_expr(crate::Literal::from_f32(vec![1], &[1.0]))), 0),
+        (add(is_expr(crate::Literal::from_i64(vec![], &[1]))), 0),
+        // `c` is returned, and `x` is a parameter.
+        (is_dfv(""), 2),
+        (is_dfv("b"), 1),
+        (is_dfv("c"), 0),
+        (is_op("relax.add").call([is_dfv("a"), wildcard()]), 1),
+        (scale().call([is_dfv("b")]), 1),
+        (scale().call([is_var("x")]), 0),
+        (is_extern_func("library.other").call([wildcard()]), 0),
+        (scale(), 0),
+    ];
+    for (at, (pattern, expected)) in cases.into_iter().enumerate() {
+        assert_eq!(count(&module, &pattern).0, expected, "case {at}: {pattern:?}");
+    }
+    let json = |nodes: &str, root: usize| {
+        from_json(&format!("{{\"nodes\": [{nodes}], \"root\": {root}}}"))
+    };
+    let nodes = r#"{"kind": "wildcard"},
+        {"kind": "literal", "dtype": "float32", "shape": [], "bytes": "0000803f"},
+        {"kind": "op", "name": "add", "args": [0, 1]},
+        {"kind": "extern_func", "name": "library.scale"}, {"kind": "dataflow_var", "name": ""},
+        {"kind": "call_function", "function": 3, "args": [4]}"#;
+    assert_eq!(count(&module, &json(nodes, 2).unwrap().0).0, 1);
+    assert_eq!(count(&module, &json(nodes, 5).unwrap().0).0, 1);
+    for bytes in ["0000803", "0000803x", "0000"] {
+        let node = format!(
+            "{{\"kind\": \"literal\", \"dtype\": \"float32\", \"shape\": [], \"bytes\": \"{bytes}\"}}"
+        );
+        assert!(json(&node, 0).unwrap_err().contains("a constant"), "{bytes}");
+    }
+}

@@ -51,8 +51,11 @@ impl FuncPrinter<'_, '_> {
             }
             Op::MatMul => format!("R.matmul({all}, out_dtype=None)"),
             Op::MatMulInteger => format!("R.matmul({all}, out_dtype=\"int32\")"),
-            Op::MatMulNBits(NBits { bits, block }) => {
-                format!("R.reflex.matmul_nbits({all}, bits={bits}, block={block})")
+            Op::MatMulNBits(NBits { bits, block, activations }) => {
+                let name = activations.script_name();
+                format!(
+                    "R.reflex.matmul_nbits({all}, bits={bits}, block={block}, activations=\"{name}\")"
+                )
             }
             Op::Conv(attrs) => conv(attrs, &x),
             Op::ConvInteger(attrs) => {

@@ -5,12 +5,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use cranelift_entity::PrimaryMap;
-use reflex_tir::{Expr, Var, VarData};
+use reflex_tir::{Expr, PrimFunc, Var, VarData};
 
 use super::definition::{AttrDef, Implementation, OpDef};
 use super::kernel;
 use crate::dim_text::DimPrinter;
-use crate::registered_op::{AttrKind, AttrValue, RegisteredCode, RegisteredOp};
+use crate::registered_op::{AttrKind, AttrValue, FusionKind, RegisteredCode, RegisteredOp};
 use crate::{TensorType, dims};
 
 /// Most results of an operator.
@@ -66,6 +66,29 @@ impl CallTypes<'_> {
             ruff_python_parser::parse_expression(text).map_err(|e| wrong(e.to_string()))?;
         let names = self.names().into_iter().map(|(var, name)| (name, var)).collect();
         reflex_tir::script::parse_dim(parsed.expr(), text, &names).map_err(|e| wrong(e.message))
+    }
+}
+
+impl RegisteredOp {
+    /// A kernel of a module as an operator of a kind, for operands and results of these types; refused where
+    /// it takes others.
+    pub fn of_kernel(
+        func: &PrimFunc,
+        kind: FusionKind,
+        args: &[TensorType],
+        results: &[TensorType],
+        dims: &PrimaryMap<Var, VarData>,
+    ) -> Result<RegisteredOp, String> {
+        let call = CallTypes { op: &func.name, args, attrs: &[], dims };
+        kernel::check(func, &call, results, kind)?;
+        Ok(RegisteredOp {
+            name: func.name.clone(),
+            kind,
+            attrs: vec![],
+            operands: args.iter().map(|ty| (ty.dtype, ty.shape.len())).collect(),
+            results: results.iter().map(|ty| (ty.dtype, ty.shape.clone())).collect(),
+            code: RegisteredCode::Kernel(Arc::new(func.clone())),
+        })
     }
 }
 

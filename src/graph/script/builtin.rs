@@ -165,7 +165,7 @@ impl FuncParser<'_, '_> {
     }
 
     /// A freshly allocated tensor with the elements of another, or with zeros.
-    fn fresh_tensor(&mut self, elements: Option<Value>, ty: TensorType) -> Value {
+    pub(super) fn fresh_tensor(&mut self, elements: Option<Value>, ty: TensorType) -> Value {
         let module = self.b.module_mut();
         let name = format!("reflex_own{}", module.funcs.len());
         let mut kernel = FuncBuilder::new(&name);

@@ -58,7 +58,21 @@ impl<'s> FuncParser<'s, '_> {
             | "vm.alloc_tensor"
             | "vm.kill_object"
             | "vm.call_tir_dyn" => self.builtin(name, call),
-            "call_packed" | "call_pure_packed" => self.call_packed(call),
+            "call_packed" | "call_pure_packed" => self.call_packed(call, &[]),
+            // The function updates operands, and returns them.
+            "call_inplace_packed" => self.call_packed(call, &["inplace_indices"]),
+            "assert_op" | "print" => self.said(name, call),
+            "make_closure" => self.make_closure(call),
+            "invoke_closure" | "invoke_pure_closure" => self.invoke_closure(call),
+            "builtin.alloc_tensor"
+            | "memory.alloc_storage"
+            | "memory.alloc_tensor"
+            | "memory.kill_storage"
+            | "memory.kill_tensor"
+            | "memory.view"
+            | "hint_on_device"
+            | "to_vdevice"
+            | "wrap_param" => self.memory(name, call),
             "call_dps_packed" => self.call_dps_packed(call),
             "match_cast" => self.match_cast(call),
             "tuple" => {
@@ -83,7 +97,10 @@ impl<'s> FuncParser<'s, '_> {
                     ParsedValue::ShapeOf(x)
                 })
             }
-            _ => self.operator(name, call),
+            _ => match name.strip_prefix("inspect.") {
+                Some(field) => self.inspected(field, call),
+                None => self.operator(name, call),
+            },
         }
     }
 
@@ -316,12 +333,29 @@ impl<'s> FuncParser<'s, '_> {
         })
     }
 
-    fn call_packed(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
+    /// A call of a packed function; keywords in `others` say what the function does by itself.
+    fn call_packed(&mut self, call: &ast::ExprCall, others: &[&str]) -> Result<ParsedValue> {
         let Some((callee, list)) = call.arguments.args.split_first() else {
             return Err(self.source.unsupported(call));
         };
         let name = string(self.source, callee)?.to_string();
         let (args, ints) = self.mixed(list)?;
+        let out = self.result_annotation(call, others)?;
+        let (types, several) = match &out {
+            Annotation::Tuple(items) => (self.complete_all(items, call)?, true),
+            _ => (vec![self.dims.complete(out, "d", call)?], false),
+        };
+        self.sync_dims();
+        let outputs = self.b.bind_values(Node::CallPacked { name, args, ints }, types);
+        Ok(if several { ParsedValue::Values(outputs) } else { ParsedValue::Value(outputs[0]) })
+    }
+
+    /// The type that `ty_args` of a call says; keywords in `others` are left out.
+    pub(super) fn result_annotation(
+        &mut self,
+        call: &ast::ExprCall,
+        others: &[&str],
+    ) -> Result<Annotation> {
         let mut out = Annotation::Any;
         let keywords = if self.vm_lowered { &[][..] } else { &call.arguments.keywords[..] };
         for keyword in keywords {
@@ -330,16 +364,11 @@ impl<'s> FuncParser<'s, '_> {
                 (Some("ty_args" | "sinfo_args"), None) => {
                     out = self.dims.annotation(&keyword.value)?;
                 }
+                (Some(name), _) if others.contains(&name) => {}
                 _ => return Err(self.source.unsupported(keyword)),
             }
         }
-        let (types, several) = match &out {
-            Annotation::Tuple(items) => (self.complete_all(items, call)?, true),
-            _ => (vec![self.dims.complete(out, "d", call)?], false),
-        };
-        self.sync_dims();
-        let outputs = self.b.bind_values(Node::CallPacked { name, args, ints }, types);
-        Ok(if several { ParsedValue::Values(outputs) } else { ParsedValue::Value(outputs[0]) })
+        Ok(out)
     }
 
     fn match_cast(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {

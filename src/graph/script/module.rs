@@ -8,6 +8,7 @@ use ruff_text_size::Ranged;
 
 use super::context::{GlobalFunc, GlobalFuncKind, ModuleContext};
 use super::data::{data_type_call, data_types};
+use super::memory::only_cpus;
 use super::metadata;
 use super::packed::packed_kernel;
 use super::parser::FuncParser;
@@ -102,6 +103,9 @@ enum Ir {
     Tir,
 }
 
+/// The devices of a module.
+const DEVICES: &str = "I.module_global_infos";
+
 /// The functions of the class.
 fn definitions<'a>(
     source: Source<'_>,
@@ -112,6 +116,9 @@ fn definitions<'a>(
         match stmt {
             Stmt::Pass(_) => {}
             stmt if data_type_call(stmt).is_some() => {}
+            Stmt::Expr(e) if matches!(&*e.value, Py::Call(c) if is_path(&c.func, DEVICES)) => {
+                only_cpus(source, &e.value)?;
+            }
             Stmt::Expr(e) if e.value.is_string_literal_expr() => {}
             Stmt::FunctionDef(def) => {
                 let decorator = def.decorator_list.iter().find_map(|d| match &d.expression {

@@ -3,8 +3,8 @@
 //! The printer's side matches every variant, so a new one does not compile without a name.
 
 use crate::{
-    ArgReduceKind, Binary, PadMode, ReduceKind, ResizeCoord, ResizeNearest, RnnActivation, RnnDir,
-    ScanKind, ScatterReduce, Unary,
+    Activations, ArgReduceKind, Binary, PadMode, ReduceKind, ResizeCoord, ResizeNearest,
+    RnnActivation, RnnDir, ScanKind, ScatterReduce, Unary,
 };
 
 /// An attribute value or operator that is written as one fixed name.
@@ -57,6 +57,7 @@ script_names! {
         HalfPixel = "half_pixel", PytorchHalfPixel = "pytorch_half_pixel",
         AlignCorners = "align_corners", Asymmetric = "asymmetric",
     }
+    Activations { Int8 = "int8", Int16 = "int16", }
     RnnDir { Forward = "forward", Reverse = "reverse", Both = "both", }
     RnnActivation { Sigmoid = "sigmoid", Tanh = "tanh", Relu = "relu", }
 }

@@ -10,8 +10,9 @@ use super::ops::Ties;
 use super::parser::{FuncParser, ParsedValue};
 use super::source::Result;
 use crate::{
-    ArgReduceKind, ConvAttrs, NBits, Node, Op, PadMode, PoolAttrs, PoolKind, ResizeAttrs,
-    ResizeCoord, ResizeMode, ResizeNearest, RnnActivation, RnnAttrs, RnnCell, RnnDir, ScanKind,
+    Activations, ArgReduceKind, ConvAttrs, NBits, Node, Op, PadMode, PoolAttrs, PoolKind,
+    ResizeAttrs, ResizeCoord, ResizeMode, ResizeNearest, RnnActivation, RnnAttrs, RnnCell, RnnDir,
+    ScanKind,
 };
 
 impl FuncParser<'_, '_> {
@@ -29,14 +30,16 @@ impl FuncParser<'_, '_> {
                 self.emit1(at, Op::Bitcast(dtype), &[x])
             }
             "matmul_nbits" => {
-                let names = &["x", "codes", "scales", "zeros", "bits", "block"];
+                let names = &["x", "codes", "scales", "zeros", "bits", "block", "activations"];
                 let args = Args::bind(self.source, call, names)?;
                 let mut operands = self.operands(&args, &["x", "codes", "scales"])?;
                 if let Some(zeros) = args.get("zeros") {
                     operands.push(self.value(zeros)?);
                 }
                 let (bits, block) = (args.int("bits", 4)?, args.int("block", 32)?);
-                self.emit1(at, Op::MatMulNBits(NBits { bits, block }), &operands)
+                let activations = args.named("activations", Activations::Int8)?;
+                let codes = NBits { bits, block, activations };
+                self.emit1(at, Op::MatMulNBits(codes), &operands)
             }
             "conv" | "conv_integer" | "conv_transpose" => self.reflex_conv(name, call),
             "max_pool" | "avg_pool" | "lp_pool" => self.reflex_pool(name, call),

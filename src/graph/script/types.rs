@@ -9,6 +9,7 @@ use ruff_python_ast::{self as ast, Expr as Py};
 use ruff_text_size::Ranged;
 
 use super::args::{Args, dtype, elements, int};
+use super::memory::is_cpu_text;
 use super::source::{Result, Source};
 use crate::{TensorType, Type};
 
@@ -184,7 +185,9 @@ impl<'s> SymbolicDims<'s> {
 
     fn tensor(&mut self, call: &ast::ExprCall) -> Result<Annotation> {
         let args = Args::bind(self.source, call, &["shape", "dtype", "vdevice", "ndim"])?;
-        args.only("vdevice", &[])?;
+        if let Some(device) = args.get("vdevice").filter(|e| !is_cpu_text(args.source, e)) {
+            return Err(args.source.unsupported(device));
+        }
         // TVM takes an element type as the first argument too.
         if let Some(text @ Py::StringLiteral(_)) = args.get("shape") {
             let dims = self.rank(&args)?;

@@ -7,9 +7,13 @@
 #[path = "../../../tests/common/tvm.rs"]
 mod tvm;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use reflex_graph::script::Script;
+use reflex_graph::FuncData;
+use reflex_graph::script::{Script, parse};
+use reflex_tir::op_pattern::op_pattern;
+use reflex_tir::{Expr, ExprKind, PrimFunc, Stmt};
 use tvm::{python, script};
 
 /// The finding of script.py for every text that is not equal: name, finding, and reason.
@@ -88,4 +92,78 @@ fn scripts_of_tvm_print_to_structurally_equal_modules() {
     );
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
     assert_eq!(said.lines().count(), paths.len());
+}
+
+/// Whether there is a block, so that iterations have names. TVM calls what has none elementwise, which is not so.
+fn has_block(kernel: &PrimFunc) -> bool {
+    let mut found = false;
+    kernel.body.visit(&mut |s| found |= matches!(s, Stmt::Block(_)));
+    found
+}
+
+/// Whether an index is loaded. To TVM the buffer that it is loaded from is a variable that the store lacks.
+fn loads_indices(kernel: &PrimFunc) -> bool {
+    let is_load = |e: &Expr| {
+        let mut found = false;
+        e.visit(&mut |e| found |= matches!(e.kind(), ExprKind::Load { .. }));
+        found
+    };
+    let mut found = false;
+    kernel.body.visit_exprs(&mut |e| {
+        if let ExprKind::Load { indices, .. } = e.kind() {
+            found |= indices.iter().any(is_load);
+        }
+    });
+    found
+}
+
+#[test]
+fn kinds_of_kernels_are_those_that_tvm_finds() {
+    let Some(python) = python() else { return };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("op-patterns");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let out = folder.to_str().expect("UTF-8");
+    script(&python, "script.py", &["emit", out]);
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/filetests/relax");
+    for entry in std::fs::read_dir(scripts).expect("the scripts") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().expect("a name");
+        if path.extension().is_some_and(|e| e == "py") {
+            std::fs::copy(&path, folder.join(name)).expect("copies");
+        }
+    }
+    let said = script(&python, "op_pattern.py", &[out]);
+    let (mut faults, mut counts) = (vec![], BTreeMap::new());
+    for line in said.lines() {
+        let (name, number) = line.split_once(' ').expect("a kernel and a number");
+        let text = std::fs::read_to_string(folder.join(format!("{name}.kernel")));
+        let module = match parse(&text.expect("readable"), name) {
+            Ok(module) => module,
+            Err(why) => {
+                println!("not read: {why}");
+                *counts.entry("unread".to_owned()).or_insert(0) += 1;
+                continue;
+            }
+        };
+        for func in module.funcs.values() {
+            let FuncData::Prim(kernel) = func else { continue };
+            let found = op_pattern(kernel);
+            let expected = match (has_block(kernel), loads_indices(kernel)) {
+                (false, _) => "8",
+                // Opaque in TVM, and here what it is but for this.
+                (true, true) if number == "8" => {
+                    *counts.entry("loaded indices".to_owned()).or_insert(0) += 1;
+                    continue;
+                }
+                (true, _) => number,
+            };
+            *counts.entry(found.to_string()).or_insert(0) += 1;
+            if found.number().to_string() != expected {
+                faults.push(format!("{name}: {found}, in TVM {number}"));
+            }
+        }
+    }
+    println!("tvm: the kinds of fusion of kernels that both find: {counts:?}");
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }

@@ -3,13 +3,15 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use reflex_runtime::threads::default_threads;
+
 /// The results of `work` on each item, in order; or the error of the first item in order that has one.
 /// After an error no further item is begun.
 pub(super) fn try_in_parallel<I: Sync, T: Send, E: Send>(
     items: &[I],
     work: impl Fn(&I) -> Result<T, E> + Sync,
 ) -> Result<Vec<T>, E> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = default_threads();
     let (next, slots) = (AtomicUsize::new(0), items.iter().map(|_| Mutex::new(None)));
     let slots: Vec<Mutex<Option<Result<T, E>>>> = slots.collect();
     let run = || {

@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use reflex_runtime::threads::default_threads;
 
 use super::recompile::{Recompile, Urgency, WhenIdle};
 use super::table::{Next, TieredKernels};
@@ -28,7 +29,7 @@ pub(super) fn start(
     when_idle: Option<WhenIdle>,
 ) {
     let when_idle = Arc::new(Mutex::new(when_idle));
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = default_threads();
     for _ in 0..(cores / 2).clamp(1, MAX_THREADS) {
         let (kernels, recompile) = (Arc::downgrade(kernels), recompile.clone());
         let thread = std::thread::Builder::new().name("reflex-kernels".to_owned());

@@ -13,10 +13,11 @@ mod shape_heap;
 
 use std::collections::HashSet;
 
-use reflex_graph::{FuncData, Module};
+use reflex_graph::{FuncData, Module, Node};
 use reflex_tir::PrimFunc;
 use reflex_vm::builder::{BuildError, ExecBuilder};
 use reflex_vm::executable::Executable;
+use reflex_vm::verify::{Fault, VerifyError};
 
 use crate::LowerError;
 
@@ -39,7 +40,31 @@ pub fn emit(module: &Module) -> Result<Bytecode, LowerError> {
             emitter.function()?;
         }
     }
-    Ok(Bytecode { executable: builder.finish()?, shape_funcs })
+    let executable = builder.finish().map_err(|error| refused(module, error))?;
+    Ok(Bytecode { executable, shape_funcs })
+}
+
+/// The error of bytecode that the verifier refuses: the program's, where it calls what is refused by name, or else ours.
+fn refused(module: &Module, error: BuildError) -> LowerError {
+    let BuildError::Verify(VerifyError { faults }) = &error else { return error.into() };
+    let mut called = HashSet::new();
+    for func in module.funcs.values() {
+        let FuncData::Graph(func) = func else { continue };
+        func.body.walk(&mut |binding| {
+            if let Node::CallPacked { name, .. } = &binding.node {
+                called.insert(format!("`{name}`"));
+            }
+        });
+    }
+    let of_program =
+        |fault: &Fault| called.iter().any(|name| fault.reason.starts_with(name.as_str()));
+    match faults.iter().all(of_program) {
+        true => {
+            let reasons: Vec<&str> = faults.iter().map(|fault| fault.reason.as_str()).collect();
+            LowerError::unsupported(format!("calls of the program: {}", reasons.join("; ")))
+        }
+        false => error.into(),
+    }
 }
 
 impl From<BuildError> for LowerError {

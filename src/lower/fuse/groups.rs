@@ -298,7 +298,8 @@ impl<'a> GroupPlanner<'a> {
                             | OpPattern::Reduce
                     )
                 };
-                // A check reads indices before the body, so nothing of the body may write them.
+                // A check reads indices before the body, so nothing of the body may write them. Codes, which need
+                // none, are stored by the contraction that they are quantised sums of.
                 let checked = |user: &Op, args: &[Value]| {
                     matches!(user, Op::Gather { out_of_range: OutOfRange::Raise, .. })
                         && args[1] == output

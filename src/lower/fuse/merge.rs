@@ -129,9 +129,13 @@ fn with_layouts(
     for buffer in &func.allocs {
         let block = if summed.contains(buffer) { member.sums.or(result) } else { source };
         let shape = &func.buffers[*buffer].shape;
-        // A block of VNNI pairs holds as many channels.
-        let pairs = func.buffers[*buffer].dtype == DType::U32;
-        if let Some(block) = block.map(|block| if pairs { block / 2 } else { block })
+        // A block of VNNI pairs, or of words, holds as many channels.
+        let packed = match (func.buffers[*buffer].dtype, member.op) {
+            (DType::U32, Op::ConvInteger(_)) => 4,
+            (DType::U32, _) => 2,
+            _ => 1,
+        };
+        if let Some(block) = block.map(|block| block / packed)
             && shape.len() == 4
             && shape[1].as_int().is_some_and(|c| c % block == 0)
         {

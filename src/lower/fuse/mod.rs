@@ -12,6 +12,7 @@ mod packed;
 mod pattern;
 mod propagate_layout;
 mod store_bf16;
+mod tir_calls;
 
 use std::collections::{HashMap, HashSet};
 
@@ -35,17 +36,19 @@ use merge::{GroupMember, MergedKernel, merge};
 use propagate_layout::{Goal, Layouts};
 
 /// Turns the operators of every function into kernels, of at most `max_operators` each unless all are
-/// cheap.
+/// cheap. Calls of kernels fuse too, but for those that `has_trace` names.
 pub fn fuse_operators(
     module: &mut Module,
     precision: Precision,
     optimize_for: OptimizeFor,
     device: DeviceKind,
     max_operators: usize,
+    has_trace: &dyn Fn(&str) -> bool,
 ) -> Result<(), LowerError> {
     // A GPU's rules round operands where they fill tiles: there are no pairs in memory.
     let (precision, attribute) = match (precision, device) {
         (Precision::Bf16, DeviceKind::Gpu) => (Precision::F32, Some((BF16_ATTR, "1"))),
+        (Precision::Int8, _) => (Precision::F32, None),
         (Precision::F32Fast, _) => (precision, Some((BF16X3_ATTR, "3"))),
         _ => (precision, None),
     };
@@ -68,7 +71,7 @@ pub fn fuse_operators(
         let consts = constants(&func.body);
         let mut body = std::mem::take(&mut func.body);
         pass.read_once = read_once(&body, &consts, &names);
-        let result = pass.body(module, &mut func, &consts, &mut body);
+        let result = pass.body(module, &mut func, &consts, &mut body, has_trace);
         func.body = body;
         module.funcs[id] = FuncData::Graph(func);
         result?;
@@ -143,12 +146,14 @@ impl FusePass {
         func: &mut Func,
         consts: &HashMap<Value, Const>,
         body: &mut Body,
+        has_trace: &dyn Fn(&str) -> bool,
     ) -> Result<(), LowerError> {
         for binding in &mut body.bindings {
             for nested in binding.node.bodies_mut() {
-                self.body(module, func, consts, nested)?;
+                self.body(module, func, consts, nested, has_trace)?;
             }
         }
+        let mut calls = tir_calls::as_operators(module, func, body, has_trace);
         let (precision, optimize_for, device) = (self.precision, self.optimize_for, self.device);
         let goal = Goal { precision, optimize_for, device };
         let mut layouts = propagate_layout::choose(func, body, consts, goal, &HashSet::new());
@@ -158,7 +163,12 @@ impl FusePass {
         if !rounded.is_empty() {
             layouts = propagate_layout::choose(func, body, consts, goal, &rounded);
         }
-        let groups = groups::groups(func, body, self.max_operators);
+        let mut groups = groups::groups(func, body, self.max_operators);
+        // A call that fused with nothing stays the call of its kernel.
+        groups.retain(|group| match group[..] {
+            [at] => calls.remove(&at).map(|call| body.bindings[at].node = call).is_none(),
+            _ => true,
+        });
         let (pass, read) = (&*self, &*module);
         let kernels = in_parallel(groups.len(), 0, |at| {
             pass.kernel(read, func, consts, body, &groups[at], &layouts)

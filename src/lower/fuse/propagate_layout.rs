@@ -7,11 +7,11 @@
 //! the border is part of the kernels there: a convolution reads any layout, and one whose result
 //! must be plain rearranges it as it stores.
 //!
-//! Decision: docs/decisions/0030-blocked-layout.md
+//! Decisions: docs/decisions/0030-blocked-layout.md, docs/decisions/0103-integer-convolutions.md
 
 use std::collections::{HashMap, HashSet};
 
-use reflex_graph::{Body, Const, ConvAttrs, Func, Node, Op, PadMode, PoolKind, Value};
+use reflex_graph::{Body, Const, ConvAttrs, Func, GatherKind, Node, Op, PadMode, PoolKind, Value};
 use reflex_tir::{DType, Expr};
 
 use crate::layout::LAYOUT_LANES;
@@ -90,12 +90,12 @@ pub fn choose(
     let values: HashSet<Value> = values.into_keys().collect();
     let mut sums = HashSet::new();
     for (at, binding) in body.bindings.iter().enumerate() {
-        if let Node::Op { op: op @ Op::Conv(attrs), args } = &binding.node
+        if let Node::Op { op, args } = &binding.node
             && cx.convolution(op, args)
             && cx.suits(binding.outputs[0], block)
             && (values.contains(&binding.outputs[0])
                 || values.contains(&args[0])
-                || cx.takes_tiles(attrs, args, block))
+                || cx.takes_tiles(op, args, block))
         {
             sums.insert(at);
         }
@@ -119,7 +119,8 @@ impl<'a> LayoutPass<'a> {
     /// The static number of channels of a feature map, or of a comparison of feature maps.
     fn channels(&self, value: Value) -> Option<i64> {
         let ty = self.func.values[value].ty.as_tensor()?;
-        let known = matches!(ty.dtype, DType::F32 | DType::BOOL) || ty.dtype.is_half();
+        let integer = matches!(ty.dtype, DType::I8 | DType::U8 | DType::I32);
+        let known = matches!(ty.dtype, DType::F32 | DType::BOOL) || ty.dtype.is_half() || integer;
         let element = known || self.rounded.contains(&value);
         let image = ty.shape.len() == 4 && element;
         image.then(|| ty.shape[1].as_int()).flatten()
@@ -141,7 +142,7 @@ impl<'a> LayoutPass<'a> {
     /// Whole vectors, or halves where a quarter of the convolutions or more have such channels.
     fn block(&self) -> Option<i64> {
         let (mut whole, mut half) = (0, 0);
-        for (at, op, args) in self.ops().filter(|(_, op, _)| matches!(op, Op::Conv(_))) {
+        for (at, op, args) in self.ops() {
             let output = self.body.bindings[at].outputs[0];
             if self.convolution(op, args) && !self.is_vector(output) {
                 match self.channels(output) {
@@ -158,18 +159,26 @@ impl<'a> LayoutPass<'a> {
         }
     }
 
-    /// Whether it is a convolution that blocked layouts suit: dense or depthwise.
+    /// Whether it is a convolution that blocked layouts suit: dense, or depthwise of floats.
     fn convolution(&self, op: &Op, args: &[Value]) -> bool {
-        let Op::Conv(attrs) = op else { return false };
-        let constant = self.consts.contains_key(&args[1]);
-        constant && (attrs.groups == 1 || self.depthwise(attrs, args))
+        let suits = match op {
+            Op::Conv(attrs) => attrs.groups == 1 || self.depthwise(attrs, args),
+            // Words of four channels do not cross blocks.
+            Op::ConvInteger(attrs) => {
+                let words = self.shape(args[1])[1].as_int().is_some_and(|c| c % 4 == 0);
+                attrs.groups == 1 && attrs.strides.len() == 2 && words
+            }
+            _ => false,
+        };
+        suits && self.consts.contains_key(&args[1])
     }
 
     /// Whether Winograd pays; a feature map that is plain is then copied into blocks, or phases.
-    fn takes_tiles(&self, attrs: &ConvAttrs, args: &[Value], block: i64) -> bool {
+    fn takes_tiles(&self, op: &Op, args: &[Value], block: i64) -> bool {
         let Goal { precision, optimize_for: OptimizeFor::Speed, .. } = self.goal else {
             return false;
         };
+        let Op::Conv(attrs) = op else { return false };
         let whole = self.channels(args[0]).is_some_and(|c| c % block == 0);
         let (x, w) = (self.func.symbolic_shape(args[0]), self.shape(args[1]));
         whole && winograd_tile(attrs, x, w, precision).is_some()
@@ -196,6 +205,13 @@ impl<'a> LayoutPass<'a> {
                 1 => LayoutRole::Dense,
                 _ => LayoutRole::Carrier(vec![args[0]]),
             },
+            Op::ConvInteger(_) if self.convolution(op, args) => LayoutRole::Dense,
+            // Codes in a table.
+            Op::Gather { kind: GatherKind::Axis(0), .. }
+                if self.shape(args[0]).len() == 1 && alike(&&args[1]) =>
+            {
+                LayoutRole::Carrier(vec![args[1]])
+            }
             Op::Unary(_) | Op::Binary(_) | Op::Where | Op::Cast(_) => {
                 let wide = |v: &&Value| !self.is_vector(**v);
                 let whole: Vec<Value> = args.iter().filter(wide).copied().collect();
@@ -276,7 +292,11 @@ impl<'a> LayoutPass<'a> {
                 args.iter().all(whole)
             }
             // Few results leave lanes idle; long rows of plain feature maps do not.
-            Op::Conv(_) if !self.convolution(op, args) || !self.suits(output, block) => false,
+            Op::Conv(_) | Op::ConvInteger(_)
+                if !self.convolution(op, args) || !self.suits(output, block) =>
+            {
+                false
+            }
             _ => self.part(op, args, output, block).is_some(),
         }
     }

@@ -3,9 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use reflex_graph::{
-    Binding, Body, Const, Func, FuncData, FuncId, Literal, Module, Node, TensorType, Type, Value,
+    Binding, Body, Const, Func, FuncData, FuncId, Literal, Module, Node, Op, TensorType, Type,
+    Value,
 };
-use reflex_tir::Expr;
+use reflex_tir::{DType, Expr};
 
 use crate::LowerError;
 
@@ -92,6 +93,39 @@ pub(crate) fn new_constant(
 pub(crate) fn bind(func: &mut Func, node: Node, ty: Type, source: &str) -> (Value, Binding) {
     let value = func.new_value("", ty);
     (value, Binding { outputs: vec![value], node, source: source.to_string() })
+}
+
+/// Writes `op` over operands in float32 for a binding, and converts the result to the binding's type.
+pub(crate) fn in_float32(func: &mut Func, body: &mut Body, binding: Binding, op: Op) {
+    let Binding { outputs, mut node, source } = binding;
+    let mut convert = |func: &mut Func, op: Op, args: Vec<Value>, like: Value| {
+        let ty = TensorType::new(DType::F32, func.tensor(like).shape.clone());
+        let (value, made) = bind(func, Node::Op { op, args }, Type::Tensor(ty), &source);
+        body.bindings.push(made);
+        value
+    };
+    let mut args = vec![];
+    node.operands_mut(&mut |arg| {
+        args.push(convert(func, Op::Cast(DType::F32), vec![*arg], *arg));
+    });
+    let (result, dtype) = (outputs[0], func.tensor(outputs[0]).dtype);
+    let result = convert(func, op, args, result);
+    let node = Node::Op { op: Op::Cast(dtype), args: vec![result] };
+    body.bindings.push(Binding { outputs, node, source });
+}
+
+/// Gives every binding, those of nested bodies first, to `f`, which writes what takes its place.
+pub(crate) fn each_binding(
+    func: &mut Func,
+    body: &mut Body,
+    f: &mut dyn FnMut(&mut Func, &mut Body, Binding),
+) {
+    for mut binding in std::mem::take(&mut body.bindings) {
+        for nested in binding.node.bodies_mut() {
+            each_binding(func, nested, f);
+        }
+        f(func, body, binding);
+    }
 }
 
 /// Follows a renaming to its end.

@@ -7,40 +7,35 @@
 
 use reflex_graph::{Binding, Body, Func, Module, Node, Op, PoolAttrs, PoolKind, TensorType, Type};
 
-use super::edit::{bind, each_func};
+use super::edit::{bind, each_binding, each_func};
 use crate::LowerError;
 
 /// Splits every max pool whose first axis is worth a pool of its own.
 pub fn separate_max_pools(module: &mut Module) -> Result<(), LowerError> {
     each_func(module, |_, func| {
         let mut body = std::mem::take(&mut func.body);
-        in_body(func, &mut body);
+        each_binding(func, &mut body, &mut separated);
         func.body = body;
         Ok(())
     })
 }
 
-fn in_body(func: &mut Func, body: &mut Body) {
-    for mut binding in std::mem::take(&mut body.bindings) {
-        for nested in binding.node.bodies_mut() {
-            in_body(func, nested);
-        }
-        while let Some((attrs, axis)) = separable(&binding) {
-            let first = only(&attrs, |d| d == axis);
-            let rest = only(&attrs, |d| d != axis);
-            let Node::Op { args, .. } = &binding.node else { break };
-            let tensor = |value| func.values[value].ty.as_tensor().cloned();
-            let (Some(x), Some(out)) = (tensor(args[0]), tensor(binding.outputs[0])) else { break };
-            let mut shape = x.shape.clone();
-            shape[2 + axis] = out.shape[2 + axis].clone();
-            let ty = Type::Tensor(TensorType::new(x.dtype, shape));
-            let node = Node::Op { op: Op::Pool(first), args: args.clone() };
-            let (between, made) = bind(func, node, ty, &binding.source);
-            body.bindings.push(made);
-            binding.node = Node::Op { op: Op::Pool(rest), args: vec![between] };
-        }
-        body.bindings.push(binding);
+fn separated(func: &mut Func, body: &mut Body, mut binding: Binding) {
+    while let Some((attrs, axis)) = separable(&binding) {
+        let first = only(&attrs, |d| d == axis);
+        let rest = only(&attrs, |d| d != axis);
+        let Node::Op { args, .. } = &binding.node else { break };
+        let tensor = |value| func.values[value].ty.as_tensor().cloned();
+        let (Some(x), Some(out)) = (tensor(args[0]), tensor(binding.outputs[0])) else { break };
+        let mut shape = x.shape.clone();
+        shape[2 + axis] = out.shape[2 + axis].clone();
+        let ty = Type::Tensor(TensorType::new(x.dtype, shape));
+        let node = Node::Op { op: Op::Pool(first), args: args.clone() };
+        let (between, made) = bind(func, node, ty, &binding.source);
+        body.bindings.push(made);
+        binding.node = Node::Op { op: Op::Pool(rest), args: vec![between] };
     }
+    body.bindings.push(binding);
 }
 
 /// The pool and the axis that is worth a pool of its own, before the others.

@@ -289,7 +289,7 @@ pub fn mul_add(a: Expr, b: Expr, acc: Expr) -> Expr {
     }
 }
 
-/// The products of two words of 8-bit integers, for [`sum_of_products`].
+/// The products of two words of integers, for [`sum_of_products`].
 pub fn word_product(op: Intrin, a: Expr, b: Expr) -> Expr {
     Expr::call(op, vec![a, b, Expr::int(0, DType::I32)])
 }
@@ -299,7 +299,7 @@ pub fn word_product(op: Intrin, a: Expr, b: Expr) -> Expr {
 pub fn sum_of_products(acc: Expr, product: Expr) -> Expr {
     match product.kind() {
         ExprKind::Binary { op: reflex_tir::BinOp::Mul, a, b } => mul_add(a.clone(), b.clone(), acc),
-        ExprKind::Call { op: op @ Intrin::DotI8 { .. }, args, .. } => {
+        ExprKind::Call { op: op @ (Intrin::DotI8 { .. } | Intrin::DotI16), args, .. } => {
             Expr::call(*op, vec![args[0].clone(), args[1].clone(), acc])
         }
         _ => acc + product,
@@ -327,6 +327,12 @@ pub fn greatest(dtype: DType) -> Expr {
 
 /// An index value counted from the end when negative, clamped into `0..extent`.
 pub fn wrap_index(index: Expr, extent: &Expr) -> Expr {
+    match index.dtype() {
+        DType::U8 => return index.cast(DType::I64),
+        // A negative index counts from the end of 256 elements, as its bits do.
+        DType::I8 => return index.reinterpret(DType::U8).cast(DType::I64),
+        _ => {}
+    }
     // 32 bits stay so where that is enough: a vector gathers twice as many elements by them.
     let narrow =
         extent.as_int().filter(|n| index.dtype() == DType::I32 && i32::try_from(*n).is_ok());

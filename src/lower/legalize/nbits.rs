@@ -1,19 +1,19 @@
-//! Rows rounded to int8 block by block, times weights of codes.
+//! Rows rounded to int8 or int16 block by block, times weights of codes.
 //!
 //! ```text
 //! magnitude[.., b] = max |x[.., b]|                  over the block
-//! rounded[.., b, j] = int8(x[.., b, j] * 127 / magnitude[.., b])
+//! rounded[.., b, j] = int8(x[.., b, j] * 127 / magnitude[.., b])      int16: 32767
 //! total[.., b] = sum of rounded[.., b], less[.., b] = -total[.., b]
 //! part[.., b, n] = dot(words of rounded[.., b], codes[n, b])          int32
 //! y[.., n] += (zero[n, b] * less[.., b] + part[.., b, n]) * (magnitude[.., b] / 127 * scale[n, b])
 //! ```
-//! A float32 holds every sum of a block: the multiply-add of a zero point is exact.
+//! A float32 holds every sum of a block of int8: the multiply-add of a zero point is exact.
 //!
 //! Decision: docs/decisions/0094-int8-activations.md
 
 use std::slice::from_ref;
 
-use reflex_graph::NBits;
+use reflex_graph::{Activations, NBits};
 use reflex_tir::builder::{FuncBuilder, Reducer};
 use reflex_tir::{Buffer, DType, Expr, Intrin, Sign};
 
@@ -24,10 +24,7 @@ use crate::legalize::vnni;
 use crate::packing::blocks::CodeIndex;
 use crate::packing::panels::PackedElements;
 
-/// The greatest magnitude of an int8 that has its negative.
-const GREATEST: f64 = 127.0;
-
-/// `MatMulNBits` with activations of 8 bits.
+/// `MatMulNBits`.
 pub fn matmul_nbits(cx: &mut OpBuilder<'_>, attrs: NBits) -> Result<(), LegalizeError> {
     let (x, out) = (cx.args[0].clone(), cx.outs[0].clone());
     let Some((depth, rows)) = x.shape.split_last() else {
@@ -36,7 +33,11 @@ pub fn matmul_nbits(cx: &mut OpBuilder<'_>, attrs: NBits) -> Result<(), Legalize
     let blocks = cx.args[1].shape[1].clone();
     let rounded = round_rows(cx, attrs, depth, &[rows, from_ref(&blocks)].concat());
     let weights = weights(cx, attrs);
-    let (words, dot) = (attrs.words(), Intrin::DotI8 { a: Sign::Signed, b: Sign::Unsigned });
+    let words = attrs.words();
+    let dot = match attrs.activations {
+        Activations::Int8 => Intrin::DotI8 { a: Sign::Signed, b: Sign::Unsigned },
+        Activations::Int16 => Intrin::DotI16,
+    };
     let lead = rows.len();
     let shape = [rows, &[blocks.clone(), out.shape[lead].clone()]].concat();
     let steps = [Expr::i64(words), Expr::i64(attrs.groups())];
@@ -63,9 +64,9 @@ pub fn matmul_nbits(cx: &mut OpBuilder<'_>, attrs: NBits) -> Result<(), Legalize
     Ok(())
 }
 
-/// Rows in int8.
+/// Rows in integers.
 struct RoundedRows {
-    /// Four neighbours in a word, `[.., blocks, words]`.
+    /// Neighbours in a word, `[.., blocks, words]`.
     words: Buffer,
     /// The negative sum of a block as float32, `[.., blocks]`.
     less: Buffer,
@@ -89,7 +90,11 @@ fn round_rows(cx: &mut OpBuilder<'_>, attrs: NBits, depth: &Expr, shape: &[Expr]
     let zero = Expr::float(0.0, DType::F32);
     let reducer = Reducer { init: zero.clone(), combine: &Expr::max };
     let shape = shape.to_vec();
-    let greatest = Expr::float(GREATEST, DType::F32);
+    let greatest = Expr::float(attrs.activations.greatest() as f64, DType::F32);
+    let dtype = match attrs.activations {
+        Activations::Int8 => DType::I8,
+        Activations::Int16 => DType::I16,
+    };
     let magnitude = cx.f.reduce_stage(
         "magnitude",
         "magnitude",
@@ -107,10 +112,10 @@ fn round_rows(cx: &mut OpBuilder<'_>, attrs: NBits, depth: &Expr, shape: &[Expr]
         Expr::select(most.clone().equal(zero.clone()), zero.clone(), greatest.clone() / most)
     });
     let all = [&shape[..], &each].concat();
-    let rounded = cx.f.stage("rounded", "rounded", DType::I8, all, |f, i| {
+    let rounded = cx.f.stage("rounded", "rounded", dtype, all, |f, i| {
         let (j, block) = i.split_last().expect("an axis in the block");
         let x = element(f, block, j) * f.at(inverse, block);
-        Expr::call(Intrin::Round, vec![x]).cast(DType::I8)
+        Expr::call(Intrin::Round, vec![x]).cast(dtype)
     });
     let reducer = Reducer { init: Expr::int(0, DType::I32), combine: &|a, b| a + b };
     let total = cx.f.reduce_stage(
@@ -125,23 +130,34 @@ fn round_rows(cx: &mut OpBuilder<'_>, attrs: NBits, depth: &Expr, shape: &[Expr]
     let less = cx.f.stage("less", "less", DType::F32, shape.clone(), |f, i| {
         (Expr::int(0, DType::I32) - f.at(total, i)).cast(DType::F32)
     });
-    let words = [&shape[..], &[Expr::i64(attrs.block / 4)]].concat();
+    let words = [&shape[..], &[Expr::i64(attrs.block / attrs.activations.per_word())]].concat();
     let words = cx.f.stage("words", "words", DType::U32, words, |f, i| {
         let (word, block) = i.split_last().expect("an axis of words");
-        let byte = |k: Expr| f.at(rounded, &[block, &[k]].concat());
-        vnni::word(word, &Expr::i64(attrs.block), &byte)
+        let element = |k: Expr| f.at(rounded, &[block, &[k]].concat());
+        match attrs.activations {
+            Activations::Int8 => vnni::word(word, &Expr::i64(attrs.block), &element),
+            Activations::Int16 => halves([0, 1].map(|n| element(word.clone() * 2 + n))),
+        }
     });
     RoundedRows { words, less, step }
 }
 
 /// Readers of weights of codes.
 struct Weights {
-    /// Four codes in a word, by column, block, word and group of four in it.
+    /// Neighbouring codes in a word, by column, block, word and group in it.
     words: ReadOperand,
     /// The scale of a column's block.
     scale: ReadOperand,
     /// Its zero point, float32.
     zero: ReadOperand,
+}
+
+/// Two integers in a word, the first one in its lower half.
+fn halves(elements: [Expr; 2]) -> Expr {
+    let [low, high] = elements.map(|e| e.cast(DType::I32).reinterpret(DType::U32));
+    let low = Expr::call(Intrin::BitAnd, vec![low, Expr::int(0xffff, DType::U32)]);
+    let high = Expr::call(Intrin::Shl, vec![high, Expr::int(16, DType::U32)]);
+    Expr::call(Intrin::BitOr, vec![low, high])
 }
 
 fn weights(cx: &mut OpBuilder<'_>, attrs: NBits) -> Weights {
@@ -175,7 +191,8 @@ fn weights(cx: &mut OpBuilder<'_>, attrs: NBits) -> Weights {
     ];
     let copy = cx.f.stage("codes", "codes", DType::U32, shape, |f, i| {
         let [block, word, group, column] = [0, 1, 2, 3].map(|n| i[n].clone());
-        let first = word * (4 * attrs.groups()) + group * 4;
+        let each = attrs.activations.per_word();
+        let first = word * (each * attrs.groups()) + group * each;
         let code = |t: i64| {
             let bit = (first.clone() + t) * attrs.bits;
             let byte = read(f, &[column.clone(), block.clone(), bit.clone().floordiv(8)]);
@@ -184,7 +201,10 @@ fn weights(cx: &mut OpBuilder<'_>, attrs: NBits) -> Weights {
             let mask = Expr::int((1 << attrs.bits) - 1, DType::U8);
             Expr::call(Intrin::BitAnd, vec![shifted, mask])
         };
-        Expr::call(Intrin::Pack4x8, (0..4).map(code).collect())
+        match attrs.activations {
+            Activations::Int8 => Expr::call(Intrin::Pack4x8, (0..4).map(code).collect()),
+            Activations::Int16 => halves([0, 1].map(code)),
+        }
     });
     let words = move |f: &FuncBuilder, at: &[Expr]| {
         let [column, place @ ..] = at else { unreachable!("a column and a place in it") };

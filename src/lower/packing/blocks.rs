@@ -13,15 +13,16 @@
 //! of the graph compute it, rounded to the type of the constant.
 //!
 //! Where activations are rounded to int8, codes are multiplied as integers, four at a time: byte `t` of a
-//! word holds the codes `t`, `4 + t`, .., so that shifting and masking a word gives four neighbours.
+//! word holds the codes `t`, `4 + t`, .., so that shifting and masking a word gives four neighbours. Where
+//! they are rounded to int16 it is two at a time, in halves.
 //!
 //! Decision: docs/decisions/0076-packed-weights.md
 
 use std::sync::Arc;
 
-use reflex_graph::{BlockQuantized, CodeMeaning, DepthAxis, Literal, NBits};
+use reflex_graph::{Activations, BlockQuantized, CodeMeaning, DepthAxis, Literal, NBits};
+use reflex_runtime::aligned_bytes::AlignedBytes;
 use reflex_tir::{CmpOp, DType, Expr, Intrin};
-use reflex_vm::executable::AlignedBytes;
 
 use crate::packing::share::for_each_part;
 
@@ -54,6 +55,8 @@ pub enum CodeOrder {
     InTurn,
     /// Neighbours in neighbouring bytes.
     ByBytes,
+    /// Neighbours in both halves.
+    ByHalfWords,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +77,7 @@ pub struct CodeIndex {
     pub block: Expr,
     /// The word of codes in it.
     pub word: Expr,
-    /// The code in the word; of codes by bytes, four neighbours.
+    /// The code in the word; of codes by bytes or by half-words, the group of neighbours.
     pub code: Expr,
 }
 
@@ -98,14 +101,22 @@ impl BlockCodes {
         whole.then_some(codes)
     }
 
-    /// The same codes for products of integers; `None` where a zero point is no code.
-    pub fn by_bytes(self) -> Option<BlockCodes> {
-        let whole = match self.meaning {
-            Meaning::Centred(zero) => self.is_code(f32::from_bits(zero)),
-            Meaning::ZeroCodes => true,
-            Meaning::ZeroNumbers | Meaning::Table(_) => false,
+    /// The codes of constants of their own ([`joined`]), for products of integers; `None` where a zero point
+    /// is no code.
+    pub fn of_integers(attrs: NBits, zeros: Option<&Literal>) -> Option<BlockCodes> {
+        let NBits { bits, block, activations } = attrs;
+        let meaning = match common_zero(usize::try_from(bits).ok()?, zeros) {
+            Some(zero) => Meaning::Centred(f32::from(zero).to_bits()),
+            None => Meaning::ZeroCodes,
         };
-        whole.then_some(BlockCodes { order: CodeOrder::ByBytes, ..self })
+        let order = match activations {
+            Activations::Int8 => CodeOrder::ByBytes,
+            Activations::Int16 => CodeOrder::ByHalfWords,
+        };
+        let codes = BlockCodes { bits, block, rounded: DType::F32, order, meaning };
+        let is_code = |zero: &u8| u32::from(*zero) >> bits == 0;
+        let whole = (block * bits) % WORD == 0;
+        (whole && zeros.is_none_or(|zeros| zeros.bytes().iter().all(is_code))).then_some(codes)
     }
 
     /// Codes in a word.
@@ -144,14 +155,15 @@ impl BlockCodes {
         self.numbers() + self.words()
     }
 
-    /// Four neighbours of a word whose codes are by bytes, each in a byte; the word's first four are
-    /// `group` 0.
+    /// Neighbours of a word whose codes are by bytes or by half-words, each in its part.
     pub fn neighbours(&self, k: i64, at: &CodeIndex, line: &dyn Fn(Expr) -> Expr) -> Expr {
         let word = line(self.first_line(k, &at.block) + self.numbers() + at.word.clone());
-        if self.bits == 8 {
-            return word;
-        }
-        let mask = Expr::int(((1i64 << self.bits) - 1) * 0x0101_0101, DType::U32);
+        let parts = match self.order {
+            CodeOrder::ByBytes if self.bits == 8 => return word,
+            CodeOrder::ByHalfWords => 0x0001_0001,
+            CodeOrder::ByBytes | CodeOrder::InTurn => 0x0101_0101,
+        };
+        let mask = Expr::int(((1i64 << self.bits) - 1) * parts, DType::U32);
         Expr::call(Intrin::BitAnd, vec![self.shifted(word, &at.code), mask])
     }
 
@@ -242,12 +254,15 @@ impl BlockCodes {
 
     /// A word of codes in turn, in this order.
     fn in_order(&self, word: u32) -> u32 {
-        if self.order == CodeOrder::InTurn || self.bits == 8 {
-            return word;
-        }
+        let parts = match self.order {
+            CodeOrder::InTurn => return word,
+            CodeOrder::ByBytes => 4,
+            CodeOrder::ByHalfWords => 2,
+        };
         let (bits, mask) = (self.bits as u32, (1u32 << self.bits) - 1);
         let code = |n: u32| (word >> (n * bits)) & mask;
-        let places = (0..32 / bits).map(|n| code(n) << (n % 4 * 8 + n / 4 * bits));
+        let place = |n: u32| n % parts * (32 / parts) + n / parts * bits;
+        let places = (0..32 / bits).map(|n| code(n) << place(n));
         places.fold(0, |word, code| word | code)
     }
 
@@ -280,23 +295,29 @@ fn float(bits: u32) -> Expr {
 
 /// The matrix whose codes, scales and zero points are constants of their own; `None` where they do not
 /// fit. The zero points are the middle code where there are none.
-pub fn joined(attrs: NBits, depth: i64, parts: &[Literal]) -> Option<Literal> {
+pub fn joined([bits, block, depth]: [i64; 3], parts: &[Literal]) -> Option<Literal> {
     let [codes, scales, zeros @ ..] = parts else { return None };
     let &[columns, _, _] = codes.shape() else { return None };
     let [bits, block, depth, columns] =
-        [attrs.bits, attrs.block, depth, columns].map(|n| usize::try_from(n).ok());
+        [bits, block, depth, columns].map(|n| usize::try_from(n).ok());
     let (bits, block, depth, columns) = (bits?, block?, depth?, columns?);
-    let scales = scales.bytes().as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
-    let meaning = match zeros.first().map(Literal::bytes) {
-        None => CodeMeaning::Centred(attrs.middle() as f32),
-        Some([first, rest @ ..]) if rest.iter().all(|zero| zero == first) => {
-            CodeMeaning::Centred(f32::from(*first))
+    let scales = scales.to_f32()?;
+    let meaning = match (common_zero(bits, zeros.first()), zeros) {
+        (None, [zeros]) => {
+            CodeMeaning::CentredByBlock(zeros.bytes().iter().map(|z| f32::from(*z)).collect())
         }
-        Some(zeros) => CodeMeaning::CentredByBlock(zeros.iter().map(|z| f32::from(*z)).collect()),
+        (zero, _) => CodeMeaning::Centred(f32::from(zero?)),
     };
     let (dtype, codes) = (DType::F32, codes.clone());
     let matrix = BlockQuantized { dtype, columns, depth, bits, block, codes, scales, meaning };
     Literal::block_quantized(Arc::new(matrix), DepthAxis::First)
+}
+
+/// The zero point that all blocks have: the middle code where none are given.
+fn common_zero(bits: usize, zeros: Option<&Literal>) -> Option<u8> {
+    let Some(zeros) = zeros else { return Some(1 << (bits - 1)) };
+    let (first, rest) = zeros.bytes().split_first()?;
+    rest.iter().all(|zero| zero == first).then_some(*first)
 }
 
 /// The bytes of the packed form of a matrix of codes, in panels of so many columns.

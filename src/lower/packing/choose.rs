@@ -4,7 +4,7 @@ use reflex_graph::{ConvAttrs, Literal, Op, TensorType};
 use reflex_tir::{DType, Expr};
 
 use crate::layout::{LAYOUT_LANES, conv_panel_rows, panel_width};
-use crate::packing::blocks::{BlockCodes, joined};
+use crate::packing::blocks::BlockCodes;
 use crate::packing::panels::{MatrixView, PackedElements, Packing, PanelRole};
 use crate::precision::Precision;
 use crate::winograd::{winograd_phases_tile, winograd_tile};
@@ -74,21 +74,22 @@ pub fn block_packing(
     constant: &dyn Fn(usize) -> Option<Literal>,
     precision: Precision,
 ) -> Option<Packing> {
-    let (value, holds) = match op {
-        Op::MatMul if precision != Precision::Bf16 => (constant(1)?, vec![]),
+    let depth = types.first()?.shape.last()?;
+    let (codes, shape, holds) = match op {
+        Op::MatMul if precision != Precision::Bf16 => {
+            let value = constant(1)?;
+            (BlockCodes::of(&value)?, value.shape().to_vec(), vec![])
+        }
         Op::MatMulNBits(attrs) => {
             let parts: Option<Vec<Literal>> = (1..types.len()).map(constant).collect();
-            let depth = types[0].shape.last()?.as_int()?;
-            (joined(*attrs, depth, &parts?)?, (2..types.len()).collect())
+            let [codes, _, zeros @ ..] = &parts?[..] else { return None };
+            let shape = vec![depth.as_int()?, codes.shape()[0]];
+            let codes = BlockCodes::of_integers(*attrs, zeros.first())?;
+            (codes, shape, (2..types.len()).collect())
         }
         _ => return None,
     };
-    if types[0].shape.is_empty() {
-        return None;
-    }
-    let codes = BlockCodes::of(&value)?;
-    let codes = if holds.is_empty() { codes } else { codes.by_bytes()? };
-    let (shape, matrix) = (value.shape().to_vec(), MatrixView::KByN);
+    let matrix = MatrixView::KByN;
     let (_, k, n) = matrix.extents(&shape)?;
     let (width, role) = (panel_width(n), PanelRole::Columns);
     let elements = PackedElements::Blocks(codes);
@@ -143,7 +144,7 @@ pub fn blocked_packings(
     block: i64,
     precision: Precision,
 ) -> Vec<Packing> {
-    let all = matches!(op, Op::Conv(attrs) if attrs.groups == 1);
+    let all = matches!(op, Op::Conv(attrs) | Op::ConvInteger(attrs) if attrs.groups == 1);
     let elements = if all { elements(op, precision) } else { PackedElements::AsStored };
     let packing = packing(1, MatrixView::NByRest, types, is_constant, &|_| block)
         .filter(|_| suits(elements, types[1].dtype));

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use reflex_graph::{Literal, NBits};
+use reflex_graph::Literal;
+use reflex_runtime::aligned_bytes::AlignedBytes;
 use reflex_tir::{DType, Expr};
-use reflex_vm::executable::AlignedBytes;
 
 use crate::packing::panels::{MatrixView, PackedElements, Packing};
 use crate::packing::share::for_each_part;
@@ -18,8 +18,7 @@ const LARGE: usize = 64 << 10;
 pub fn pack(packing: &Packing, parts: &[Literal]) -> Option<Literal> {
     let value = match (packing.elements, parts) {
         (PackedElements::Blocks(codes), parts) if !packing.holds.is_empty() => {
-            let attrs = NBits { bits: codes.bits, block: codes.block };
-            &blocks::joined(attrs, packing.shape[0], parts)?
+            &blocks::joined([codes.bits, codes.block, packing.shape[0]], parts)?
         }
         (_, [value]) => value,
         _ => return None,

@@ -2,12 +2,14 @@
 
 use std::sync::Mutex;
 
+use reflex_runtime::threads::default_threads;
+
 /// Constants from this size on, in bytes, are packed by more than one thread.
 const LARGE: usize = 1 << 20;
 
 /// Calls `work` on each part of `bytes`, `part` bytes of it, with its number; in any order.
 pub fn for_each_part(bytes: &mut [u8], part: usize, work: impl Fn(usize, &mut [u8]) + Sync) {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = default_threads();
     let threads = if bytes.len() < LARGE { 1 } else { cores };
     let parts = bytes.chunks_exact_mut(part.max(1)).enumerate();
     let threads = threads.min(parts.len());

@@ -3,7 +3,7 @@
 
 use half::bf16;
 use reflex_graph::Literal;
-use reflex_vm::executable::AlignedBytes;
+use reflex_runtime::aligned_bytes::AlignedBytes;
 
 use crate::packing::panels::{MatrixView, Packing};
 

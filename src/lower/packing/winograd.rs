@@ -1,7 +1,7 @@
 //! Weights transformed for Winograd while they are packed.
 
 use reflex_graph::Literal;
-use reflex_vm::executable::AlignedBytes;
+use reflex_runtime::aligned_bytes::AlignedBytes;
 
 use crate::packing::panels::Packing;
 use crate::packing::share::for_each_part;

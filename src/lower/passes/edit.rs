@@ -88,12 +88,13 @@ mod tests {
             "inline_functions",
             "decompose_conv_transpose",
             "widen_half_products",
+            "widen_depthwise",
             "c",
             "fold_constants",
             "a",
             "b",
         ];
-        assert_eq!(found[..7], first);
+        assert_eq!(found[..8], first);
         assert!(!found.contains(&"simplify"));
         assert!(found.contains(&"fuse_operators max_operators=1"));
         assert_eq!(found.last(), Some(&"codegen opt_level=0"));

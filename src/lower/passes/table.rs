@@ -6,8 +6,8 @@ use reflex_graph::Module;
 
 use crate::graph::{
     MAX_GROWN, canonicalize_loops, decompose_conv_transpose, eliminate_dead_code, fold_constants,
-    hoist_invariants, inline_functions, propagate_strides, separate_max_pools, simplify,
-    widen_half_products,
+    hoist_invariants, inline_functions, propagate_strides, quantize_dynamically,
+    separate_max_pools, simplify, use_lookup_tables, widen_depthwise, widen_half_products,
 };
 use crate::optimize_for::{DeviceKind, OptimizeFor};
 use crate::precision::Precision;
@@ -23,6 +23,8 @@ pub struct PassContext<'a> {
     pub device: DeviceKind,
     /// The values of the pass's own options that were set.
     pub settings: &'a Settings,
+    /// Whether a kernel of this name is scheduled by a trace, so that it stays the one that the trace is for.
+    pub has_trace: &'a dyn Fn(&str) -> bool,
 }
 
 /// Values of options by name.
@@ -175,6 +177,15 @@ pub static PASSES: &[PassInfo] = &[
             },
         )
     },
+    optional(
+        "widen_depthwise",
+        "depthwise convolutions of 8-bit integers are computed in float32, exactly, on CPUs",
+        &[],
+        |m, cx| match cx.device {
+            DeviceKind::Cpu => widen_depthwise(m),
+            DeviceKind::Gpu => Ok(()),
+        },
+    ),
     PassInfo {
         options: &[MAX_BYTES],
         ..optional("fold_constants", "operators over constants are evaluated", &[], |m, cx| {
@@ -187,6 +198,24 @@ pub static PASSES: &[PassInfo] = &[
             simplify(m, cx.max_grown())
         })
     },
+    optional(
+        "use_lookup_tables",
+        "costly functions of one tensor of 8-bit codes become lookups in tables, on CPUs",
+        &["fold_constants", "simplify"],
+        |m, cx| match cx.device {
+            DeviceKind::Cpu => use_lookup_tables(m),
+            DeviceKind::Gpu => Ok(()),
+        },
+    ),
+    optional(
+        "quantize_dynamically",
+        "in precision int8, products with constant weights become products of 8-bit integers",
+        &["fold_constants", "simplify"],
+        |m, cx| match cx.precision {
+            Precision::Int8 => quantize_dynamically(m),
+            Precision::F32 | Precision::F32Fast | Precision::Bf16 => Ok(()),
+        },
+    ),
     optional(
         "propagate_strides",
         "strides of 1x1 convolutions move to their producers",
@@ -228,7 +257,8 @@ pub static PASSES: &[PassInfo] = &[
             ],
             |m, cx| {
                 let most = cx.size(&MAX_OPERATORS);
-                fuse::fuse_operators(m, cx.precision, cx.optimize_for, cx.device, most)
+                let (precision, goal) = (cx.precision, cx.optimize_for);
+                fuse::fuse_operators(m, precision, goal, cx.device, most, cx.has_trace)
             },
         ))
     },

@@ -6,7 +6,7 @@ use crate::schedule::core::decision::{Decision, Refusal};
 use crate::schedule::core::nest::{Nest, Parallel};
 use crate::schedule::core::stage::Stage;
 use crate::schedule::gemm::kernel::Gemm;
-use crate::schedule::split_bf16::rule::{interleaved_vnni, split_bf16};
+use crate::schedule::split_bf16::rule::{interleaved_vnni, is_allowed, split_bf16};
 use crate::schedule::winograd::transform::winograd_transform;
 
 /// The nest of a contraction by the first rule that takes it; `epilogue` is computed from each
@@ -52,7 +52,7 @@ fn first_rule(
     }
     // Inside of a loop over other stages, threads may share that loop: split operands have no
     // buffers of their own there.
-    if nest.has_amx_bf16() && threads == Parallel::Yes {
+    if is_allowed(nest) && threads == Parallel::Yes {
         match split_bf16(nest, stage, epilogue, threads) {
             Ok(stmt) => return Ok(Ruled { rule: "split-bf16", refused, stmt }),
             Err(why) => refused.push(("split-bf16", why)),

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use reflex_tir::codegen::Target;
+use reflex_tir::tile::SIDE;
 use reflex_tir::{Buffer, DType, Expr, ExprKind, Intrin, PrimFunc};
 
 use crate::schedule::core::access::{buffers_of, contiguous};
@@ -42,13 +43,19 @@ pub fn inline_stages(nest: &mut Nest<'_>, items: &mut Vec<Item>, around: &HashSe
     }
 }
 
-/// Whether a stage makes VNNI pairs of a bfloat16 tensor, or words of 8-bit integers, that AMX loads.
+/// Whether a stage makes VNNI pairs of a bfloat16 tensor, or words of 8-bit integers, that AMX loads: fewer rows than a
+/// tile has are multiplied in vectors.
 fn loaded_by_amx(nest: &Nest<'_>, item: &Item) -> bool {
     let Item::Stage(stage) = item else { return false };
     let pairs = matches!(stage.value.kind(),
         ExprKind::Call { op: Intrin::PairBf16, args, .. } if args[0].dtype() == DType::BF16);
     let words = matches!(stage.value.kind(), ExprKind::Call { op: Intrin::Pack4x8, .. });
-    pairs && nest.has_amx_bf16() || words && nest.has_amx_int8()
+    let rows = nest.func.buffers[stage.buffer].shape.split_last();
+    let rows = rows.and_then(|(_, rows)| {
+        rows.iter().try_fold(1, |n: i64, extent| n.checked_mul(extent.as_int()?))
+    });
+    let fills_tile = rows.is_none_or(|rows| rows >= SIDE);
+    fills_tile && (pairs && nest.has_amx_bf16() || words && nest.has_amx_int8())
 }
 
 /// The items after `at` with the stage at `at` substituted, if it may be.

@@ -10,7 +10,7 @@
 //! | rule | stages | results | module |
 //! |---|---|---|---|
 //! | `winograd transform` | contractions of tiles or rows with constant matrices | reassociated | `winograd` |
-//! | `split-bf16` | large contractions of float32, where there are AMX tiles | within the error of `gemm`'s | `split_bf16` |
+//! | `split-bf16` | large contractions of float32 in `f32-fast`, where there are AMX tiles | within 2^-15 of each product | `split_bf16` |
 //! | `gemm` | contractions with a contiguous operand | exactly the naive ones; reassociated on AMX tiles | `gemm` |
 //! | `row reduction` | other reductions of contiguous elements | reassociated | `rows` |
 //! | `column reduction` | other reductions | exactly the naive ones | `rows` |
@@ -48,6 +48,7 @@ mod emit;
 mod gemm;
 mod gpu;
 mod inline;
+mod quantization;
 mod rows;
 mod split_bf16;
 mod winograd;
@@ -67,6 +68,7 @@ use crate::schedule::emit::emit_next;
 use crate::schedule::gemm::pack_operands::{hoist_copies, stage_operands};
 use crate::schedule::gpu::gpu_kernel;
 use crate::schedule::inline::{inline_stages, store_transposed};
+use crate::schedule::quantization::multiply_by_reciprocals;
 use crate::schedule::winograd::strips::winograd_strips;
 
 pub use crate::schedule::core::decision::{Decision, Refusal};
@@ -115,7 +117,7 @@ pub fn schedule_for(func: &PrimFunc, target: &Target) -> Scheduled {
     let mut nest = Nest::new(func.clone(), target);
     let mut decisions = vec![];
     let body = match target {
-        Target::Cpu(_) => cpu_kernel(&mut nest, &mut items, &mut decisions),
+        Target::Cpu(cpu) => cpu_kernel(&mut nest, cpu, &mut items, &mut decisions),
         Target::Gpu(_) => gpu_kernel(&mut nest, &mut items, &mut decisions),
     };
     let mut func = nest.func;
@@ -129,12 +131,18 @@ pub fn schedule_explained(func: &PrimFunc, cpu: &CpuTarget) -> Scheduled {
     schedule_for(func, &Target::Cpu(cpu.clone()))
 }
 
-fn cpu_kernel(nest: &mut Nest<'_>, items: &mut Vec<Item>, decisions: &mut Vec<Decision>) -> Stmt {
+fn cpu_kernel(
+    nest: &mut Nest<'_>,
+    cpu: &CpuTarget,
+    items: &mut Vec<Item>,
+    decisions: &mut Vec<Decision>,
+) -> Stmt {
     *items = split_channel_blocks(nest, std::mem::take(items));
     inline_stages(nest, items, &HashSet::new());
     store_transposed(nest, items);
     *items = stage_operands(nest, std::mem::take(items));
     inline_stages(nest, items, &HashSet::new());
+    multiply_by_reciprocals(nest, cpu, items);
     hoist_copies(&nest.func, items);
     emit_kernel(nest, items, decisions)
 }

@@ -1,7 +1,7 @@
 //! Text in, text out: every file of `tests/filetests/lower` holds a module and what a stage of
 //! the pipeline leaves of it.
 //!
-//! A file is Python to a reader's editor: `# after: STAGE` (and `# precision: bf16` or `f32-fast`,
+//! A file is Python to a reader's editor: `# after: STAGE` (and `# precision: bf16`, `f32-fast` or `int8`,
 //! `# amx`, `# gpu: cuda:sm_80`), the module, a line of dashes, and the module after the stage
 //! (`bytecode` prints the executable; `schedule` and `lower` print every kernel, by name; `steps`
 //! prints how each was scheduled), or `# error: ...`. The CPU is a fixed one with AVX2, or what the
@@ -69,6 +69,7 @@ fn outcome(input: &str, name: &str) -> String {
     let precision = match input.lines().find_map(|l| l.strip_prefix("# precision: ")) {
         Some("bf16") => Precision::Bf16,
         Some("f32-fast") => Precision::F32Fast,
+        Some("int8") => Precision::Int8,
         Some(other) => panic!("{name}: precision {other}"),
         None => Precision::F32,
     };

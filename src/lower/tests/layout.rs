@@ -2,11 +2,11 @@
 
 mod harness;
 
-use harness::{agree, f32s};
+use harness::{agree, f32s, tensor};
 use reflex_graph::builder::FuncBuilder;
 use reflex_graph::{
-    Binary, ConvAttrs, FuncData, Literal, Module, Node, Op, PoolAttrs, PoolKind, ReduceKind,
-    TensorType, Unary, Value,
+    Binary, ConvAttrs, FuncData, Literal, Module, Node, Op, PadMode, PoolAttrs, PoolKind,
+    ReduceKind, TensorType, Unary, Value,
 };
 use reflex_lower::pipeline::{NoObserver, Options, run_graph};
 use reflex_tir::codegen::CpuTarget;
@@ -241,4 +241,135 @@ fn windows_may_cover_the_image() {
         }
     }
     assert!(CpuTarget::host().vector_bytes < 32 || blocked > 30, "{blocked}");
+}
+
+/// Networks of 8-bit integers: `x` of each image has codes, with a zero point of 7.
+impl Net<'_, '_> {
+    fn number(&mut self, value: f32) -> Value {
+        self.b.constant(Literal::from_f32(vec![], &[value]))
+    }
+
+    fn dequantized(&mut self, x: Value) -> Value {
+        let wide = self.op(Op::Cast(DType::F32), &[x]);
+        let [zero, scale] = [7.0, 0.03].map(|n| self.number(n));
+        let moved = self.op(Op::Binary(Binary::Sub), &[wide, zero]);
+        self.op(Op::Binary(Binary::Mul), &[moved, scale])
+    }
+
+    fn quantized(&mut self, x: Value) -> Value {
+        let (to, low, high) = self.r.pick(&[(DType::U8, 0.0, 255.0), (DType::I8, -128.0, 127.0)]);
+        let [scale, zero, low, high] = [0.03, 7.0, low, high].map(|n| self.number(n));
+        let x = self.op(Op::Binary(Binary::Div), &[x, scale]);
+        let x = self.op(Op::Unary(Unary::Round), &[x]);
+        let x = self.op(Op::Binary(Binary::Add), &[x, zero]);
+        let x = self.op(Op::Binary(Binary::Max), &[x, low]);
+        let x = self.op(Op::Binary(Binary::Min), &[x, high]);
+        self.op(Op::Cast(to), &[x])
+    }
+
+    /// A convolution of codes, scaled by channels and quantized again.
+    fn integer_conv(&mut self, x: Image, channels: i64, kernel: i64, groups: i64) -> Image {
+        let stride = if kernel > 1 && x.height > 4 { self.r.pick(&[1, 2]) } else { 1 };
+        let (pad, dtype) = (kernel / 2, self.r.pick(&[DType::I8, DType::U8]));
+        let shape = vec![channels, x.channels / groups, kernel, kernel];
+        let (count, seed) = (shape.iter().product::<i64>(), self.r.below(1 << 20) as i64);
+        let bytes = (0..count).map(|n| (((n + seed) * (n + 31) * 89) >> 3) as u8).collect();
+        let w = self.b.constant(tensor(dtype, &shape, bytes));
+        let mut attrs = ConvAttrs {
+            strides: vec![stride; 2],
+            pads_begin: vec![pad; 2],
+            pads_end: vec![pad; 2],
+            dilations: vec![1; 2],
+            groups,
+        };
+        let mut codes = x.value;
+        if self.r.below(2) == 0 && pad > 0 {
+            let around = [0, 0, pad, pad].map(Expr::i64).to_vec();
+            let (before, after, mode) = (around.clone(), around, PadMode::Constant);
+            let code = self.b.tensor(codes).dtype;
+            let zero = self.b.constant(tensor(code, &[], vec![7]));
+            codes = self.op(Op::Pad { mode, before, after }, &[codes, zero]);
+            (attrs.pads_begin, attrs.pads_end) = (vec![0; 2], vec![0; 2]);
+        }
+        let sums = self.op(Op::ConvInteger(attrs), &[codes, w]);
+        let sums = self.op(Op::Cast(DType::F32), &[sums]);
+        let scale = self.weights(&[channels, 1, 1]);
+        let small = self.number(1e-4);
+        let scale = self.op(Op::Binary(Binary::Mul), &[scale, small]);
+        let value = self.op(Op::Binary(Binary::Mul), &[sums, scale]);
+        let value = self.quantized(value);
+        Image { value, channels, height: (x.height + 2 * pad - kernel) / stride + 1 }
+    }
+
+    fn integer_step(&mut self) -> Image {
+        let recent = self.images.len().saturating_sub(3);
+        let x = self.r.pick(&self.images[recent..]);
+        match self.r.below(8) {
+            0..=3 => {
+                let kernel = self.r.pick(&[1, 3]);
+                let channels = self.r.pick(&[16, 24, 32, 64, 5]);
+                self.integer_conv(x, channels, kernel, 1)
+            }
+            4 => self.integer_conv(x, x.channels, 3, x.channels),
+            5 => {
+                let wide = self.dequantized(x.value);
+                let gate = self.op(Op::Unary(Unary::Sigmoid), &[wide]);
+                let gated = self.op(Op::Binary(Binary::Mul), &[wide, gate]);
+                Image { value: self.quantized(gated), ..x }
+            }
+            6 => {
+                let other = self.integer_conv(x, x.channels, 1, 1);
+                let [a, b] = [x.value, other.value].map(|codes| self.dequantized(codes));
+                let sum = self.op(Op::Binary(Binary::Add), &[a, b]);
+                Image { value: self.quantized(sum), ..x }
+            }
+            _ => {
+                let dtype = self.b.tensor(x.value).dtype;
+                let other = self.integer_conv(x, 16, 1, 1);
+                let other = self.op(Op::Cast(dtype), &[other.value]);
+                let value = self.op(Op::Concat { axis: 1 }, &[x.value, other]);
+                Image { value, channels: x.channels + 16, ..x }
+            }
+        }
+    }
+}
+
+fn network_of_codes(seed: u64) -> Module {
+    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut module = Module::default();
+    let mut b = FuncBuilder::new(&mut module, "main");
+    let n = Expr::var(b.sym("n"));
+    let shape = vec![n, Expr::i64(3), Expr::i64(11), Expr::i64(11)];
+    let x = b.param("x", TensorType::new(DType::U8, shape));
+    let mut net = Net { b, r: &mut random, images: vec![] };
+    let input = Image { value: x, channels: 3, height: 11 };
+    let first = net.integer_conv(input, 16, 3, 1);
+    net.images.push(first);
+    for _ in 0..7 {
+        let image = net.integer_step();
+        if image.channels <= 96 {
+            net.images.push(image);
+        }
+    }
+    let last = *net.images.last().unwrap();
+    let codes = net.op(Op::Cast(DType::I32), &[last.value]);
+    let largest = Op::Reduce { kind: ReduceKind::Max, axes: vec![2, 3], keep_dims: false };
+    let largest = net.op(largest, &[codes]);
+    let other = net.r.pick(&net.images.clone());
+    net.b.finish(vec![largest, other.value], vec!["largest".into(), "other".into()]);
+    module
+}
+
+#[test]
+fn networks_of_codes_answer_as_the_graph_does() {
+    let mut blocked = 0;
+    for seed in 0..14 {
+        let module = network_of_codes(seed);
+        blocked += in_blocks(&module);
+        for n in [1, 2] {
+            let bytes = (0..n * 363).map(|i| ((i * (i + 31) * 89) >> 3) as u8).collect();
+            agree(&module, &[tensor(DType::U8, &[n, 3, 11, 11], bytes)]);
+        }
+    }
+    assert!(CpuTarget::host().vector_bytes < 32 || blocked > 12, "{blocked}");
 }

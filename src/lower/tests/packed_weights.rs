@@ -8,8 +8,8 @@ use std::sync::Arc;
 use common::{Case, assert_close, noise, run, target, tensor_type};
 use reflex_graph::builder::FuncBuilder;
 use reflex_graph::{
-    BlockQuantized, CodeMeaning, DepthAxis, FuncData, Literal, Module, NBits, Node, Op, TensorType,
-    Unary,
+    Activations, BlockQuantized, CodeMeaning, DepthAxis, FuncData, Literal, Module, NBits, Node,
+    Op, TensorType, Unary,
 };
 use reflex_lower::packing::choose::block_packing;
 use reflex_lower::packing::pack::pack;
@@ -110,11 +110,11 @@ fn packed_codes_mean_what_their_floats_mean() {
     }
 }
 
-/// Rows that are rounded to int8, times codes, scales and zero points.
-fn int8_cases() -> Vec<Case> {
+/// Rows that are rounded to int8 or int16, times codes, scales and zero points.
+fn integer_cases() -> Vec<Case> {
     let mut list = vec![];
     let mut add = |shape: &[i64], [n, bits, block]: [i64; 3], zeros: bool| {
-        let codes = NBits { bits, block };
+        let mut codes = NBits { bits, block, activations: Activations::Int8 };
         let blocks = (shape[shape.len() - 1] + block - 1) / block;
         let whole = |shape: &[i64], below: i64, seed| {
             let floats = noise(shape, seed);
@@ -128,8 +128,12 @@ fn int8_cases() -> Vec<Case> {
         if zeros {
             args.push(whole(&[n, blocks], 1 << bits, 2));
         }
-        let name = format!("{shape:?} x {n}, {bits} bits in {block}, zero points: {zeros}");
-        list.push(Case { name, op: Op::MatMulNBits(codes), args });
+        for activations in [Activations::Int8, Activations::Int16] {
+            let codes_in = format!("{bits} bits in {block}, zero points: {zeros}");
+            let name = format!("{shape:?} x {n}, {activations:?}, {codes_in}");
+            codes.activations = activations;
+            list.push(Case { name, op: Op::MatMulNBits(codes), args: args.clone() });
+        }
     };
     for zeros in [false, true] {
         add(&[1, 64], [40, 4, 32], zeros);
@@ -148,8 +152,8 @@ fn int8_cases() -> Vec<Case> {
 }
 
 #[test]
-fn packed_codes_times_int8_mean_what_the_operator_means() {
-    for case in int8_cases() {
+fn packed_codes_times_integers_mean_what_the_operator_means() {
+    for case in integer_cases() {
         let want = case.expected();
         let plain = run(&case.legalized(&[]).func, &case.args, &want);
         assert_close(&case.name, &plain, &want, 0.0);
@@ -163,8 +167,13 @@ fn packed_codes_times_int8_mean_what_the_operator_means() {
             let got = run(&scheduled.func, &args, &want);
             assert_close(&case.name, &got, &want, 0.0);
             let text = scheduled.to_string();
+            let Op::MatMulNBits(codes) = &case.op else { unreachable!("a product of codes") };
             let blocks = case.args[1].shape()[1];
-            let joined = text.contains("sums of blocks of 8-bit integers");
+            let integers = match codes.activations {
+                Activations::Int8 => "sums of blocks of 8-bit integers",
+                Activations::Int16 => "sums of blocks of 16-bit integers",
+            };
+            let joined = text.contains(integers);
             assert_eq!(joined, blocks > 1, "{}: {text}", case.name);
         }
     }
@@ -172,7 +181,7 @@ fn packed_codes_times_int8_mean_what_the_operator_means() {
 
 #[test]
 fn both_sums_of_a_block_stay_in_registers() {
-    let [case, ..] = &int8_cases()[..] else { unreachable!("there are cases") };
+    let [case, ..] = &integer_cases()[..] else { unreachable!("there are cases") };
     let kernel = case.legalized(&[packing(case)]);
     let text = schedule_explained(&kernel.func, &target(64)).to_string();
     let steps = "matmul: tile of 1 rows by 3 vectors of 16 lanes, depth over v_k0, v_k0, v_k1; \

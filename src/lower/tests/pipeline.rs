@@ -12,9 +12,10 @@ use reflex_graph::{
     Binary, ConvAttrs, Literal, Loop, Module, Node, Op, PoolAttrs, PoolKind, ReduceKind,
     TensorType, Unary, Value,
 };
+use reflex_lower::ErrorKind;
 use reflex_lower::compile::{Toolchain, compile};
 use reflex_lower::kernel_cache::{self, KernelCache};
-use reflex_lower::pipeline::{Observer, Options, StageOutput};
+use reflex_lower::pipeline::{NoObserver, Observer, Options, StageOutput, run_bytecode, run_graph};
 use reflex_tir::abi::raw_signature;
 use reflex_tir::codegen::{Codegen, CpuTarget, KernelTier, ObjectFile, Request, Response};
 use reflex_tir::{DType, Expr};
@@ -498,4 +499,24 @@ fn kernels_found_in_the_cache_are_not_scheduled_again() {
     assert!(cached == 0 && count > 0 && scheduled);
     assert_eq!(compiled(0), (count, 0, false));
     assert_eq!(compiled(1), (0, count, true), "another target");
+}
+
+/// Scripts and nodes may call the VM's functions as TVM's own passes do; what the verifier refuses of that is theirs.
+#[test]
+fn a_program_that_calls_builtins_wrongly_is_refused() {
+    let compiled = |call: &str| {
+        let text = format!(
+            "from tvm.script import ir as I\nfrom tvm.script import relax as R\n\n@I.ir_module\nclass Module:\n    \
+             @R.function(pure=False)\n    def main(x: R.Tensor((2,), \"float32\")) -> R.Any:\n        y: R.Any = {call}\n        return y\n"
+        );
+        let module = reflex_graph::script::parse(&text, "module.py").unwrap();
+        let module = run_graph(module, &Options::new(CpuTarget::host()), &NoObserver).unwrap();
+        run_bytecode(module, &NoObserver)
+    };
+    let wrong = "R.call_packed(\"vm.builtin.check_tensor_info\", ty_args=(R.Any,))";
+    let error = compiled(wrong).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let expected = "calls of the program: `vm.builtin.check_tensor_info` does not take 0 arguments";
+    assert_eq!(error.to_string(), expected);
+    compiled("R.call_packed(\"vm.builtin.copy\", x, ty_args=(R.Any,))").unwrap();
 }

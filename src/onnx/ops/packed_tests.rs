@@ -84,6 +84,11 @@ fn sizes(k: i64, n: i64, bits: i64, block: i64) -> Vec<AttributeProto> {
     vec![int("K", k), int("N", n), int("bits", bits), int("block_size", block)]
 }
 
+/// Attributes of a product whose activations stay float32.
+fn of_floats(k: i64, n: i64, bits: i64, block: i64) -> Vec<AttributeProto> {
+    [sizes(k, n, bits, block), vec![int("accuracy_level", 1)]].concat()
+}
+
 #[test]
 fn matmul_nbits() {
     for (bits, k, block) in [(4, 64, 32), (4, 40, 16), (8, 64, 32), (2, 64, 16), (4, 96, 32)] {
@@ -91,7 +96,7 @@ fn matmul_nbits() {
         let codes = bytes(DType::U8, &[n, blocks, block * bits / 8], 2);
         let base = vec![("b", codes), ("s", floats(&[n, blocks], 3))];
         let given = |zero: Literal| [&base[..], &[("z", zero)]].concat();
-        let node = |text| [(text, sizes(k, n, bits, block))];
+        let node = |text| [(text, of_floats(k, n, bits, block))];
         check(&base, &node("y = MatMulNBits(a, b, s)"), k, &["MatMul"]);
         let zeros = bytes(DType::U8, &[n, (blocks * bits + 7) / 8], 4);
         check(&given(zeros), &node("y = MatMulNBits(a, b, s, z)"), k, &["MatMul"]);
@@ -121,11 +126,11 @@ fn the_level_decides_the_type_of_activations() {
         };
         ops(func)
     };
-    for level in 0..4 {
-        assert_eq!(of(level, false), ["MatMul"], "{level}");
+    assert_eq!(of(1, false), ["MatMul"]);
+    for level in [0, 2, 3, 4] {
+        assert_eq!(of(level, false), ["MatMulNBits"], "{level}");
+        assert_eq!(of(level, true), ["MatMul"], "{level}: zero points that are numbers");
     }
-    assert_eq!(of(4, false), ["MatMulNBits"]);
-    assert_eq!(of(4, true), ["MatMul"], "zero points that are numbers");
     let refused = |level, depth| model(level, depth, false).unwrap_err().to_string();
     assert!(refused(5, 64).contains("`accuracy_level` is 5"), "{}", refused(5, 64));
     // As many blocks, but other rows.
@@ -139,7 +144,7 @@ fn groups_in_order_are_none() {
         let values: Vec<u8> = (0..64).flat_map(|k| of(k).to_le_bytes()).collect();
         ("g", Literal::new(DType::I32, vec![64], Arc::new(values)).unwrap())
     };
-    let node = [("y = MatMulNBits(a, b, s, _, g)", sizes(64, 20, 4, 16))];
+    let node = [("y = MatMulNBits(a, b, s, _, g)", of_floats(64, 20, 4, 16))];
     let with = |g| [&base[..], &[g]].concat();
     check(&with(group(&|k| k / 16)), &node, 64, &["MatMul"]);
     let module = |g| {

@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use half::{bf16, f16};
 use reflex_graph::{BlockQuantized, CodeMeaning, DepthAxis, Literal};
 use reflex_tir::DType;
 
@@ -88,16 +87,7 @@ pub(super) fn in_order(group: &Tensor, extents: Extents) -> bool {
 
 /// The elements as float32, which holds them; `None` for other types, or where they are not known.
 fn floats(x: &Tensor) -> Option<Vec<f32>> {
-    let known = matches!(x.dtype(), DType::F32 | DType::F16 | DType::BF16);
-    let literal = x.as_literal().filter(|_| known)?;
-    let bytes = literal.bytes();
-    let halves = || bytes.as_chunks::<2>().0.iter();
-    Some(match literal.dtype() {
-        DType::F32 => bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect(),
-        DType::F16 => halves().map(|b| f16::from_le_bytes(*b).to_f32()).collect(),
-        DType::BF16 => halves().map(|b| bf16::from_le_bytes(*b).to_f32()).collect(),
-        _ => return None,
-    })
+    x.as_literal()?.to_f32()
 }
 
 /// The result of a DequantizeLinear of constant integers of 2, 4 or 8 bits in blocks along `axis` of a

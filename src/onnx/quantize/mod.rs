@@ -97,10 +97,10 @@ impl FloatModel {
     pub fn open(path: &Path) -> std::result::Result<FloatModel, ImportError> {
         let read = || {
             let (bytes, stamp) = open_file(path, FileAccess::Read)?;
-            let shared = Bytes::from_owner(bytes.clone());
-            let mut model = Model::decode(shared.clone(), ExternalData::Absent)?;
-            model.files = Files::of_model(path, bytes, stamp, FileAccess::Read);
-            Ok(FloatModel { model, bytes: shared })
+            let bytes = Bytes::from_owner(bytes);
+            let mut model = Model::decode(bytes.clone(), ExternalData::Absent)?;
+            model.files = Files::of_model(path, None, stamp, FileAccess::Read);
+            Ok(FloatModel { model, bytes })
         };
         read().map_err(|e: ImportError| e.at(path.display()))
     }

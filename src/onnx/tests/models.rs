@@ -9,15 +9,16 @@ mod common;
 mod skip;
 
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::fs::File;
+use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use npyz::npz::NpzArchive;
 use npyz::{DType as NpyType, NpyFile, Order, TypeChar};
 use reflex_graph::{EvalValue, Func, FuncData, FuncId, Literal, Module, eval_func};
 use reflex_onnx::{ModelInfo, import};
 use reflex_runtime::dtype::DType;
+use zip::ZipArchive;
 
 const MODELS: &[(&str, bool)] = &[
     ("magika", false),
@@ -96,12 +97,12 @@ fn check(module: &Module, arrays: &BTreeMap<String, Literal>) -> Result<(), Stri
 
 /// Arrays of an `.npz` file by name.
 fn read_npz(path: &Path) -> BTreeMap<String, Literal> {
-    let mut archive = NpzArchive::open(path).unwrap();
-    let names: Vec<String> = archive.array_names().map(str::to_string).collect();
+    let mut archive = ZipArchive::new(BufReader::new(File::open(path).unwrap())).unwrap();
     let mut arrays = BTreeMap::new();
-    for name in names {
-        let array = archive.by_name(&name).unwrap().unwrap();
-        arrays.insert(name, literal(array));
+    for number in 0..archive.len() {
+        let entry = archive.by_index(number).unwrap();
+        let name = entry.name().unwrap().trim_end_matches(".npy").to_owned();
+        arrays.insert(name, literal(NpyFile::new(entry).unwrap()));
     }
     arrays
 }

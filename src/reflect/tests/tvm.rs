@@ -14,7 +14,9 @@ use reflex_node::json;
 use tvm::{python, script};
 
 /// Texts that TVM does not read, and why.
-const UNREAD: [(&str, &str); 9] = [
+const UNREAD: [(&str, &str); 11] = [
+    ("closures-py", "the state of the machine"),
+    ("views-py", "operators of Reflex"),
     ("composed", "operators of Reflex"),
     ("cubes", "operators of Reflex"),
     ("detection", "operators of Reflex"),
@@ -25,6 +27,9 @@ const UNREAD: [(&str, &str); 9] = [
     ("other_names", "an index of a buffer without dimensions"),
     ("tensorize", "matrix registers"),
 ];
+
+/// Texts that TVM reads as something else, and why.
+const READ_OTHERWISE: [(&str, &str); 1] = [("allocations-py", "strings have a type of their own")];
 
 /// Modules of TVM that are not the same from their nodes as from their text, and why.
 const OTHERWISE: [(&str, &str); 3] = [
@@ -48,7 +53,7 @@ fn nodes_of_modules_are_those_that_tvm_makes_of_their_text() {
             .expect("writes");
     }
     let said = script(&python, "own_nodes.py", &[folder.to_str().expect("UTF-8")]);
-    let mut counts = [0; 3];
+    let (mut counts, mut otherwise) = ([0; 3], 0);
     let mut faults = vec![];
     for line in said.lines() {
         let (name, answer) = line.split_once(' ').expect("a name and an answer");
@@ -58,11 +63,16 @@ fn nodes_of_modules_are_those_that_tvm_makes_of_their_text() {
             Some(kind) if kind < 2 || UNREAD.iter().any(|(known, _)| name.contains(known)) => {
                 counts[kind] += 1;
             }
+            None if answer == "differs"
+                && READ_OTHERWISE.iter().any(|(known, _)| name.contains(known)) =>
+            {
+                otherwise += 1;
+            }
             _ => faults.push(line),
         }
     }
     assert!(faults.is_empty(), "{} of {}:\n{}", faults.len(), modules.len(), faults.join("\n"));
-    assert_eq!(counts.iter().sum::<usize>(), modules.len());
+    assert_eq!(counts.iter().sum::<usize>() + otherwise, modules.len());
     let [equal, free, loaded] = counts;
     println!(
         "tvm: the nodes of {equal} modules are structurally equal to those of their text, of {free} with free \

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::tensor::byte_size;
 use crate::value::{Any, AnyView};
 
-/// Bytes of a cache line.
+/// Bytes of a cache line, or of a part of one.
 const LINE: usize = 64;
 
 /// `(args...)`: flushes the memory of all tensors but the first from all caches.
@@ -27,7 +27,16 @@ fn flush(address: *const u8) {
     unsafe { std::arch::x86_64::_mm_clflush(address) };
 }
 
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+fn flush(address: *const u8) {
+    // SAFETY: the instruction (clean and invalidate by address, which Linux lets processes use) changes no
+    // data, and its address is that of a live tensor.
+    unsafe {
+        std::arch::asm!("dc civac, {}", in(reg) address, options(nostack, preserves_flags));
+    }
+}
+
+#[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
 fn flush(_: *const u8) {}
 
 #[cfg(test)]

@@ -11,6 +11,9 @@ use ::object::pod::{self, Pod};
 use ::object::read::elf::{FileHeader, GnuHashTable, HashTable};
 use ::object::{LittleEndian, ReadRef, U16, U64};
 
+use super::machine;
+use crate::page;
+
 type Endian = LittleEndian;
 const LE: Endian = LittleEndian;
 
@@ -18,11 +21,13 @@ const LE: Endian = LittleEndian;
 pub(super) type Reason = String;
 
 /// Bytes of a page.
-pub(super) const PAGE: u64 = 4096;
+pub(super) fn page() -> u64 {
+    page::size() as u64
+}
 
 /// Whole pages around some addresses.
 pub(super) fn pages(addresses: &Range<u64>) -> Range<u64> {
-    addresses.start / PAGE * PAGE..addresses.end.next_multiple_of(PAGE)
+    addresses.start / page() * page()..addresses.end.next_multiple_of(page())
 }
 
 /// A loadable part of a library.
@@ -84,11 +89,14 @@ impl Headers {
     pub(super) fn parse<'r>(data: impl ReadRef<'r>, size: u64) -> Result<Headers, Reason> {
         let not_a_library = |why: &dyn std::fmt::Display| format!("not a shared library: {why}");
         let header = FileHeader64::<Endian>::parse(data).map_err(|e| not_a_library(&e))?;
-        if !header.is_little_endian()
-            || header.e_machine.get(LE) != elf::EM_X86_64
-            || header.e_type.get(LE) != elf::ET_DYN
-        {
-            return Err(not_a_library(&"it is no ELF library for x86-64"));
+        let own = machine::name(machine::MACHINE);
+        if !header.is_little_endian() || header.e_type.get(LE) != elf::ET_DYN {
+            return Err(not_a_library(&format!("it is no ELF library for {own}")));
+        }
+        let of = header.e_machine.get(LE);
+        if of != machine::MACHINE {
+            let of = machine::name(of);
+            return Err(format!("a library for {of}, and this process is one for {own}"));
         }
         let program = header.program_headers(LE, data).map_err(|e| not_a_library(&e))?.to_vec();
         let segments = segments(&program, size)?;
@@ -128,13 +136,7 @@ impl<'d> ElfFile<'d> {
 
     /// Whether the library has, or uses, variables of which each thread has its own.
     pub(super) fn has_thread_locals(&self, relocations: &[Relocation]) -> bool {
-        let kinds = [
-            elf::R_X86_64_DTPMOD64,
-            elf::R_X86_64_DTPOFF64,
-            elf::R_X86_64_TPOFF64,
-            elf::R_X86_64_TLSDESC,
-        ];
-        let used = relocations.iter().any(|relocation| kinds.contains(&relocation.kind));
+        let used = relocations.iter().any(|it| machine::THREAD_LOCAL.contains(&it.kind));
         used || self.headers.find(elf::PT_TLS).is_some()
     }
 
@@ -307,7 +309,9 @@ impl<'d> ElfFile<'d> {
     /// Every relocation, in the order in which they are applied.
     pub(super) fn relocations(&self) -> Result<Vec<Relocation>, Reason> {
         if self.value(elf::DT_REL).is_some() {
-            return Err("relocations without addends, which x86-64 does not have".to_owned());
+            return Err(
+                "relocations without addends, which this architecture does not have".to_owned()
+            );
         }
         let mut all = self.packed_relocations()?;
         for (start, size) in [(elf::DT_RELA, elf::DT_RELASZ), (elf::DT_JMPREL, elf::DT_PLTRELSZ)] {
@@ -346,7 +350,7 @@ impl<'d> ElfFile<'d> {
         }
         let relocation = |at: u64| {
             let addend = self.table::<U64<Endian>>(at, 1)?[0].get(LE) as i64;
-            Ok(Relocation { kind: elf::R_X86_64_RELATIVE, at, symbol: 0, addend })
+            Ok(Relocation { kind: machine::RELATIVE, at, symbol: 0, addend })
         };
         words.into_iter().map(relocation).collect()
     }
@@ -411,7 +415,9 @@ fn segment(header: &ProgramHeader64<Endian>) -> Result<Segment, Reason> {
     };
     match () {
         () if file_size > size => bad("is smaller than its part of the file"),
-        () if offset % PAGE != address % PAGE => bad("is not aligned as its part of the file is"),
+        () if offset % page() != address % page() => {
+            bad("is not aligned as its part of the file is")
+        }
         () if segment.align > TOP || (segment.align > 1 && !segment.align.is_power_of_two()) => {
             bad("has no possible alignment")
         }

@@ -7,9 +7,8 @@ use std::ffi::{CString, c_void};
 use std::ops::Range;
 use std::path::Path;
 
-use ::object::elf;
-
 use super::elf_file::{Address, ElfFile, Functions, Reason, Relocation, Symbol};
+use super::machine;
 use super::memory::Memory;
 use super::system;
 use crate::{backend, exports, host};
@@ -36,8 +35,6 @@ struct Bound {
     missing: BTreeSet<String>,
 }
 
-type Resolver = unsafe extern "C" fn() -> usize;
-
 impl Linker<'_> {
     /// Fills in every word that a relocation names.
     ///
@@ -61,10 +58,7 @@ impl Linker<'_> {
         // Resolvers run when everything else is in place.
         for (at, resolver) in computed {
             // SAFETY: as above; resolvers are the library's code, which the caller trusts.
-            unsafe {
-                let resolve: Resolver = std::mem::transmute(self.code(resolver)?);
-                self.memory.write(at, resolve())?;
-            }
+            unsafe { self.memory.write(at, machine::resolve(self.code(resolver)?))? };
         }
         Ok(())
     }
@@ -78,11 +72,12 @@ impl Linker<'_> {
         let Relocation { kind, symbol, addend, .. } = *relocation;
         let plus = |value: usize| value.wrapping_add_signed(addend as isize);
         let base = self.memory.address(0);
+        let with_addend = machine::WITH_ADDEND.contains(&kind);
         match kind {
-            elf::R_X86_64_NONE => return Ok(None),
-            elf::R_X86_64_RELATIVE => return Ok(Some(Value::Is(plus(base)))),
-            elf::R_X86_64_IRELATIVE => return Ok(Some(Value::From(plus(base)))),
-            elf::R_X86_64_64 | elf::R_X86_64_GLOB_DAT | elf::R_X86_64_JUMP_SLOT => {}
+            machine::NONE => return Ok(None),
+            machine::RELATIVE => return Ok(Some(Value::Is(plus(base)))),
+            machine::COMPUTED => return Ok(Some(Value::From(plus(base)))),
+            kind if with_addend || machine::PLAIN.contains(&kind) => {}
             kind => return Err(format!("relocations of kind {} are not supported", kind.0)),
         }
         let Bound { values, missing } = &mut *bound.borrow_mut();
@@ -99,7 +94,7 @@ impl Linker<'_> {
             }
         };
         Ok(Some(match value {
-            Value::Is(value) if kind == elf::R_X86_64_64 => Value::Is(plus(value)),
+            Value::Is(value) if with_addend => Value::Is(plus(value)),
             value => value,
         }))
     }

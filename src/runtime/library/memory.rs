@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 
-use super::elf_file::{PAGE, Reason, Segment, pages};
+use super::elf_file::{Reason, Segment, page, pages};
 
 /// Mapped segments; they are unmapped when this is dropped.
 #[derive(Debug)]
@@ -39,10 +39,10 @@ impl Memory {
         let (Some(first), Some(last)) = (segments.first(), segments.last()) else {
             return Err("it has no segments".to_owned());
         };
-        let align = segments.iter().map(|segment| segment.align).fold(PAGE, u64::max);
+        let align = segments.iter().map(|segment| segment.align).fold(page(), u64::max);
         let bottom = first.addresses.start / align * align;
         let span = pages(&(bottom..last.addresses.end));
-        let size = (span.end - span.start + align - PAGE) as usize;
+        let size = (span.end - span.start + align - page()) as usize;
         let start = reserve(size).map_err(failed)?;
         let bias = start.next_multiple_of(align as usize).wrapping_sub(bottom as usize);
         let reserved = start..start + size;
@@ -65,7 +65,7 @@ impl Memory {
         // Constants may be written in place once they are made writable; what is not written
         // takes no memory, so none is set aside.
         let flags = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
-        let offset = (bytes.start / PAGE * PAGE) as i64;
+        let offset = (bytes.start / page() * page()) as i64;
         if bytes.start < bytes.end {
             let size = (of_file.end - of_file.start) as usize;
             // SAFETY: the pages are in the reservation, which nothing uses yet.
@@ -153,7 +153,7 @@ impl Memory {
 
     /// Makes whole pages inside these addresses read-only, as the system's loader rounds them.
     pub(super) fn seal(&self, addresses: &Range<u64>) -> Result<(), Reason> {
-        let inside = addresses.start / PAGE * PAGE..addresses.end / PAGE * PAGE;
+        let inside = addresses.start / page() * page()..addresses.end / page() * page();
         if self.segment(addresses).is_none_or(|segment| !segment.writable) {
             return Err("its read-only part after relocation is not in a segment".to_owned());
         }

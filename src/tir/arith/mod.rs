@@ -18,6 +18,7 @@
 //! assert_eq!(facts.simplify(&at.floordiv(8)), Expr::var(o));
 //! ```
 
+mod clip_bounds;
 mod interval;
 mod iter_map;
 mod linear;
@@ -31,6 +32,7 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
+pub use clip_bounds::ClipBound;
 pub use interval::Interval;
 pub use iter_map::{
     Coverage, InputIter, IterMap, IterMark, IterSplit, IterSum, MarkSource, detect_iter_map,

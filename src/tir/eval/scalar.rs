@@ -248,6 +248,9 @@ pub fn intrinsic(op: Intrin, args: &[Scalar], from: DType, to: DType) -> Answer 
         (Intrin::DotI8 { a, b }, [Scalar::Int(x), Scalar::Int(y), Scalar::Int(sum)]) => {
             Scalar::int(i64::from(dot_i8((*x as u32, a), (*y as u32, b), *sum as i32)), to)
         }
+        (Intrin::DotI16, [Scalar::Int(x), Scalar::Int(y), Scalar::Int(sum)]) => {
+            Scalar::int(i64::from(dot_i16(*x as u32, *y as u32, *sum as i32)), to)
+        }
         (Intrin::Pack4x8, [Scalar::Int(a), Scalar::Int(b), Scalar::Int(c), Scalar::Int(d)]) => {
             let word = u32::from_le_bytes([a, b, c, d].map(|x| *x as u8));
             Scalar::int(i64::from(word), to)
@@ -283,6 +286,12 @@ pub(super) fn dot_i8(a: (u32, Sign), b: (u32, Sign), sum: i32) -> i32 {
     };
     let products = integers(a).into_iter().zip(integers(b)).map(|(x, y)| x * y);
     products.fold(sum, i32::wrapping_add)
+}
+
+/// The meaning of [`Intrin::DotI16`].
+fn dot_i16(a: u32, b: u32, sum: i32) -> i32 {
+    let products = [0, 16].map(|by| i32::from((a >> by) as i16) * i32::from((b >> by) as i16));
+    products.into_iter().fold(sum, i32::wrapping_add)
 }
 
 /// The meaning of [`Intrin::DotBf16`].
@@ -375,6 +384,7 @@ fn unary(op: Intrin) -> Option<fn(f64) -> f64> {
         | Intrin::DotBf16
         | Intrin::PairBf16
         | Intrin::DotI8 { .. }
+        | Intrin::DotI16
         | Intrin::Pack4x8
         | Intrin::Prefetch
         | Intrin::Pow

@@ -44,11 +44,13 @@ pub(super) const CALLS: &[(&str, Intrin)] = &[
     ("dot_u8s8", Intrin::DotI8 { a: Sign::Unsigned, b: Sign::Signed }),
     ("dot_s8u8", Intrin::DotI8 { a: Sign::Signed, b: Sign::Unsigned }),
     ("dot_s8s8", Intrin::DotI8 { a: Sign::Signed, b: Sign::Signed }),
+    ("dot_s16s16", Intrin::DotI16),
     ("pack_4x8", Intrin::Pack4x8),
     ("prefetch", Intrin::Prefetch),
 ];
 
 /// The signednesses of a dot product of 8-bit integers, by its name: `dot_u8s8` and the like.
+#[cfg(feature = "script")]
 pub fn signs_of(name: &str) -> Option<[Sign; 2]> {
     CALLS.iter().find_map(|(known, op)| match op {
         Intrin::DotI8 { a, b } if *known == name => Some([*a, *b]),

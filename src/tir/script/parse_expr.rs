@@ -305,7 +305,9 @@ impl Parser<'_> {
             return Err(self.unsupported(call));
         };
         let args = &call.arguments.args;
-        if let (Intrin::DotBf16 | Intrin::DotI8 { .. }, [a, b, c]) = (op, &args[..]) {
+        if let (Intrin::DotBf16 | Intrin::DotI8 { .. } | Intrin::DotI16, [a, b, c]) =
+            (op, &args[..])
+        {
             let words = [self.expr_of(a, DType::U32)?, self.expr_of(b, DType::U32)?];
             let sum = if *op == Intrin::DotBf16 { DType::F32 } else { DType::I32 };
             let operands = [&words[..], &[self.expr_of(c, sum)?]].concat();

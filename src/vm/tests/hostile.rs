@@ -132,7 +132,7 @@ fn aligned_tensors_of_a_mapping_are_used_in_place() {
         let mut file = vec![0; pad];
         file.extend_from_slice(&bytes);
         let owner: Arc<dyn AsRef<[u8]> + Send + Sync> =
-            Arc::new(reflex_vm::executable::AlignedBytes::copy_of(&file));
+            Arc::new(reflex_runtime::aligned_bytes::AlignedBytes::copy_of(&file));
         let read = from_shared(&owner, pad..file.len()).unwrap();
         assert_eq!(read, exec);
         let inside = (*owner).as_ref().as_ptr_range().contains(&data(&read).bytes().as_ptr());

@@ -10,11 +10,11 @@ class Module:
     def main(x: R.Tensor((1, 16, 28, 28), dtype="float32"), y: R.Tensor((1, 16, 14, 14), dtype="float32")) -> R.Tuple(R.Tensor((1, 192, 14, 14), dtype="float32"), R.Tensor((1, 192, 14, 14), dtype="float32")):
         u: R.Tensor((32, 16, 1, 1), dtype="float32") = R.zeros(R.shape([32, 16, 1, 1]), dtype="float32")
         v: R.Tensor((192, 32, 3, 3), dtype="float32") = R.zeros(R.shape([192, 32, 3, 3]), dtype="float32")
-        t: R.Tensor((80, 16, 1, 1), dtype="float32") = R.zeros(R.shape([80, 16, 1, 1]), dtype="float32")
-        w: R.Tensor((192, 80, 1, 1), dtype="float32") = R.zeros(R.shape([192, 80, 1, 1]), dtype="float32")
+        t: R.Tensor((144, 16, 1, 1), dtype="float32") = R.zeros(R.shape([144, 16, 1, 1]), dtype="float32")
+        w: R.Tensor((192, 144, 1, 1), dtype="float32") = R.zeros(R.shape([192, 144, 1, 1]), dtype="float32")
         a: R.Tensor((1, 32, 28, 28), dtype="float32") = R.nn.conv2d(x, u)
         b: R.Tensor((1, 192, 14, 14), dtype="float32") = R.nn.conv2d(a, v, strides=[2, 2], padding=[1, 1, 1, 1])
-        c: R.Tensor((1, 80, 14, 14), dtype="float32") = R.nn.conv2d(y, t)
+        c: R.Tensor((1, 144, 14, 14), dtype="float32") = R.nn.conv2d(y, t)
         d: R.Tensor((1, 192, 14, 14), dtype="float32") = R.nn.conv2d(c, w)
         return (b, d)
 # ----
@@ -184,20 +184,14 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), T.int64(28), T.int64(28), T.int6
                     T.tile_dot_bf16(sum_1, row, column_1)
                     T.tile_dot_bf16(sum_2, row_1, column)
                     T.tile_dot_bf16(sum_3, row_1, column_1)
-                for m in range(T.int64(9)):
                     T.tile_load(row, row_term_1[t_1 * T.int64(512) + m * T.int64(3584)], T.int64(16))
                     T.tile_load(row_1, row_term_1[t_1 * T.int64(512) + m * T.int64(3584) + T.int64(256)], T.int64(16))
-                    T.tile_load(column, column_term[t * T.int64(4608) + m * T.int64(256)], T.int64(16))
-                    T.tile_load(column_1, column_term[t * T.int64(4608) + m * T.int64(256) + T.int64(2304)], T.int64(16))
                     T.tile_dot_bf16(sum, row, column)
                     T.tile_dot_bf16(sum_1, row, column_1)
                     T.tile_dot_bf16(sum_2, row_1, column)
                     T.tile_dot_bf16(sum_3, row_1, column_1)
-                for m in range(T.int64(9)):
-                    T.tile_load(row, row_term_1[t_1 * T.int64(512) + m * T.int64(3584)], T.int64(16))
-                    T.tile_load(row_1, row_term_1[t_1 * T.int64(512) + m * T.int64(3584) + T.int64(256)], T.int64(16))
-                    T.tile_load(column, column_term_1[t * T.int64(4608) + m * T.int64(256)], T.int64(16))
-                    T.tile_load(column_1, column_term_1[t * T.int64(4608) + m * T.int64(256) + T.int64(2304)], T.int64(16))
+                    T.tile_load(column, column_term[t * T.int64(4608) + m * T.int64(256)], T.int64(16))
+                    T.tile_load(column_1, column_term[t * T.int64(4608) + m * T.int64(256) + T.int64(2304)], T.int64(16))
                     T.tile_dot_bf16(sum, row, column)
                     T.tile_dot_bf16(sum_1, row, column_1)
                     T.tile_dot_bf16(sum_2, row_1, column)
@@ -227,16 +221,11 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), T.int64(28), T.int64(28), T.int6
                 T.tile_load(column_1, column_term_1[t * T.int64(4608) + m * T.int64(256) + T.int64(2304)], T.int64(16))
                 T.tile_dot_bf16(sum, row, column)
                 T.tile_dot_bf16(sum_1, row, column_1)
-            for m in range(T.int64(9)):
                 T.tile_load(row, row_term_1[m * T.int64(3584) + T.int64(3072)], T.int64(16))
-                T.tile_load(column, column_term[t * T.int64(4608) + m * T.int64(256)], T.int64(16))
-                T.tile_load(column_1, column_term[t * T.int64(4608) + m * T.int64(256) + T.int64(2304)], T.int64(16))
                 T.tile_dot_bf16(sum, row, column)
                 T.tile_dot_bf16(sum_1, row, column_1)
-            for m in range(T.int64(9)):
-                T.tile_load(row, row_term_1[m * T.int64(3584) + T.int64(3072)], T.int64(16))
-                T.tile_load(column, column_term_1[t * T.int64(4608) + m * T.int64(256)], T.int64(16))
-                T.tile_load(column_1, column_term_1[t * T.int64(4608) + m * T.int64(256) + T.int64(2304)], T.int64(16))
+                T.tile_load(column, column_term[t * T.int64(4608) + m * T.int64(256)], T.int64(16))
+                T.tile_load(column_1, column_term[t * T.int64(4608) + m * T.int64(256) + T.int64(2304)], T.int64(16))
                 T.tile_dot_bf16(sum, row, column)
                 T.tile_dot_bf16(sum_1, row, column_1)
             T.tile_store(sum, tile[T.int64(0)], T.int64(32))
@@ -337,51 +326,52 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), T.int64(28), T.int64(28), T.int6
 # from tvm.script import tirx as T
 
 @T.prim_func(s_tir=True)
-def conv2(t0: T.Buffer((T.int64(1), T.int64(16), T.int64(14), T.int64(14)), "float32"), t1: T.Buffer((T.int64(5), T.int64(16), T.int64(16)), "float32"), t2: T.Buffer((T.int64(1), T.int64(5), T.int64(14), T.int64(14), T.int64(16)), "float32")):
+def conv2(t0: T.Buffer((T.int64(1), T.int64(16), T.int64(14), T.int64(14)), "float32"), t1: T.Buffer((T.int64(9), T.int64(16), T.int64(16)), "float32"), t2: T.Buffer((T.int64(1), T.int64(9), T.int64(14), T.int64(14), T.int64(16)), "float32")):
     T.func_attr({"reflex.split_bf16_products": 3})
-    for t in T.parallel(T.int64(49)):
-        acc = T.alloc_local((T.int64(4), T.int64(4), T.int64(16)))
-        for r in T.unroll(T.int64(4)):
-            for v in T.unroll(T.int64(4)):
+    for t in range(T.int64(2)):
+        for t_1 in T.parallel(T.int64(49)):
+            acc = T.alloc_local((T.int64(4), T.int64(4), T.int64(16)))
+            for r in T.unroll(T.int64(4)):
+                for v in T.unroll(T.int64(4)):
+                    for l in T.vectorized(T.int64(16)):
+                        acc[r, v, l] = T.float32(0.0)
+            for k0 in range(T.int64(16)):
                 for l in T.vectorized(T.int64(16)):
-                    acc[r, v, l] = T.float32(0.0)
-        for k0 in range(T.int64(16)):
-            for l in T.vectorized(T.int64(16)):
-                x: T.let[T.float32] = t1[l + k0 * T.int64(16)]
-                x_1: T.let[T.float32] = t1[l + k0 * T.int64(16) + T.int64(256)]
-                x_2: T.let[T.float32] = t1[l + k0 * T.int64(16) + T.int64(512)]
-                x_3: T.let[T.float32] = t1[l + k0 * T.int64(16) + T.int64(768)]
-                x_4: T.let[T.float32] = t0[t * T.int64(4) + k0 * T.int64(196)]
-                acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
-                acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
-                acc[T.int64(0), T.int64(2), l] = T.fma(x_4, x_2, acc[T.int64(0), T.int64(2), l])
-                acc[T.int64(0), T.int64(3), l] = T.fma(x_4, x_3, acc[T.int64(0), T.int64(3), l])
-                x_5: T.let[T.float32] = t0[t * T.int64(4) + k0 * T.int64(196) + T.int64(1)]
-                acc[T.int64(1), T.int64(0), l] = T.fma(x_5, x, acc[T.int64(1), T.int64(0), l])
-                acc[T.int64(1), T.int64(1), l] = T.fma(x_5, x_1, acc[T.int64(1), T.int64(1), l])
-                acc[T.int64(1), T.int64(2), l] = T.fma(x_5, x_2, acc[T.int64(1), T.int64(2), l])
-                acc[T.int64(1), T.int64(3), l] = T.fma(x_5, x_3, acc[T.int64(1), T.int64(3), l])
-                x_6: T.let[T.float32] = t0[t * T.int64(4) + k0 * T.int64(196) + T.int64(2)]
-                acc[T.int64(2), T.int64(0), l] = T.fma(x_6, x, acc[T.int64(2), T.int64(0), l])
-                acc[T.int64(2), T.int64(1), l] = T.fma(x_6, x_1, acc[T.int64(2), T.int64(1), l])
-                acc[T.int64(2), T.int64(2), l] = T.fma(x_6, x_2, acc[T.int64(2), T.int64(2), l])
-                acc[T.int64(2), T.int64(3), l] = T.fma(x_6, x_3, acc[T.int64(2), T.int64(3), l])
-                x_7: T.let[T.float32] = t0[t * T.int64(4) + k0 * T.int64(196) + T.int64(3)]
-                acc[T.int64(3), T.int64(0), l] = T.fma(x_7, x, acc[T.int64(3), T.int64(0), l])
-                acc[T.int64(3), T.int64(1), l] = T.fma(x_7, x_1, acc[T.int64(3), T.int64(1), l])
-                acc[T.int64(3), T.int64(2), l] = T.fma(x_7, x_2, acc[T.int64(3), T.int64(2), l])
-                acc[T.int64(3), T.int64(3), l] = T.fma(x_7, x_3, acc[T.int64(3), T.int64(3), l])
-        acc_local = T.alloc_local((T.int64(4), T.int64(4), T.int64(16)))
-        for r in T.unroll(T.int64(4)):
-            for v in T.unroll(T.int64(4)):
+                    x: T.let[T.float32] = t1[t * T.int64(1024) + l + k0 * T.int64(16)]
+                    x_1: T.let[T.float32] = t1[t * T.int64(1024) + l + k0 * T.int64(16) + T.int64(256)]
+                    x_2: T.let[T.float32] = t1[t * T.int64(1024) + l + k0 * T.int64(16) + T.int64(512)]
+                    x_3: T.let[T.float32] = t1[t * T.int64(1024) + l + k0 * T.int64(16) + T.int64(768)]
+                    x_4: T.let[T.float32] = t0[t_1 * T.int64(4) + k0 * T.int64(196)]
+                    acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
+                    acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
+                    acc[T.int64(0), T.int64(2), l] = T.fma(x_4, x_2, acc[T.int64(0), T.int64(2), l])
+                    acc[T.int64(0), T.int64(3), l] = T.fma(x_4, x_3, acc[T.int64(0), T.int64(3), l])
+                    x_5: T.let[T.float32] = t0[t_1 * T.int64(4) + k0 * T.int64(196) + T.int64(1)]
+                    acc[T.int64(1), T.int64(0), l] = T.fma(x_5, x, acc[T.int64(1), T.int64(0), l])
+                    acc[T.int64(1), T.int64(1), l] = T.fma(x_5, x_1, acc[T.int64(1), T.int64(1), l])
+                    acc[T.int64(1), T.int64(2), l] = T.fma(x_5, x_2, acc[T.int64(1), T.int64(2), l])
+                    acc[T.int64(1), T.int64(3), l] = T.fma(x_5, x_3, acc[T.int64(1), T.int64(3), l])
+                    x_6: T.let[T.float32] = t0[t_1 * T.int64(4) + k0 * T.int64(196) + T.int64(2)]
+                    acc[T.int64(2), T.int64(0), l] = T.fma(x_6, x, acc[T.int64(2), T.int64(0), l])
+                    acc[T.int64(2), T.int64(1), l] = T.fma(x_6, x_1, acc[T.int64(2), T.int64(1), l])
+                    acc[T.int64(2), T.int64(2), l] = T.fma(x_6, x_2, acc[T.int64(2), T.int64(2), l])
+                    acc[T.int64(2), T.int64(3), l] = T.fma(x_6, x_3, acc[T.int64(2), T.int64(3), l])
+                    x_7: T.let[T.float32] = t0[t_1 * T.int64(4) + k0 * T.int64(196) + T.int64(3)]
+                    acc[T.int64(3), T.int64(0), l] = T.fma(x_7, x, acc[T.int64(3), T.int64(0), l])
+                    acc[T.int64(3), T.int64(1), l] = T.fma(x_7, x_1, acc[T.int64(3), T.int64(1), l])
+                    acc[T.int64(3), T.int64(2), l] = T.fma(x_7, x_2, acc[T.int64(3), T.int64(2), l])
+                    acc[T.int64(3), T.int64(3), l] = T.fma(x_7, x_3, acc[T.int64(3), T.int64(3), l])
+            acc_local = T.alloc_local((T.int64(4), T.int64(4), T.int64(16)))
+            for r in T.unroll(T.int64(4)):
+                for v in T.unroll(T.int64(4)):
+                    for l in T.vectorized(T.int64(16)):
+                        acc_local[r, v, l] = acc[r, v, l]
+            for r in range(T.int64(4)):
                 for l in T.vectorized(T.int64(16)):
-                    acc_local[r, v, l] = acc[r, v, l]
-        for r in range(T.int64(4)):
-            for l in T.vectorized(T.int64(16)):
-                t2[t * T.int64(64) + r * T.int64(16) + l] = acc_local[r, T.int64(0), l]
-                t2[t * T.int64(64) + r * T.int64(16) + l + T.int64(3136)] = acc_local[r, T.int64(1), l]
-                t2[t * T.int64(64) + r * T.int64(16) + l + T.int64(6272)] = acc_local[r, T.int64(2), l]
-                t2[t * T.int64(64) + r * T.int64(16) + l + T.int64(9408)] = acc_local[r, T.int64(3), l]
+                    t2[t * T.int64(12544) + t_1 * T.int64(64) + r * T.int64(16) + l] = acc_local[r, T.int64(0), l]
+                    t2[t * T.int64(12544) + t_1 * T.int64(64) + r * T.int64(16) + l + T.int64(3136)] = acc_local[r, T.int64(1), l]
+                    t2[t * T.int64(12544) + t_1 * T.int64(64) + r * T.int64(16) + l + T.int64(6272)] = acc_local[r, T.int64(2), l]
+                    t2[t * T.int64(12544) + t_1 * T.int64(64) + r * T.int64(16) + l + T.int64(9408)] = acc_local[r, T.int64(3), l]
     for t in T.parallel(T.int64(49)):
         acc = T.alloc_local((T.int64(4), T.int64(1), T.int64(16)))
         for r in T.unroll(T.int64(4)):
@@ -389,7 +379,7 @@ def conv2(t0: T.Buffer((T.int64(1), T.int64(16), T.int64(14), T.int64(14)), "flo
                 acc[r, T.int64(0), l] = T.float32(0.0)
         for k0 in range(T.int64(16)):
             for l in T.vectorized(T.int64(16)):
-                x: T.let[T.float32] = t1[l + k0 * T.int64(16) + T.int64(1024)]
+                x: T.let[T.float32] = t1[l + k0 * T.int64(16) + T.int64(2048)]
                 x_1: T.let[T.float32] = t0[t * T.int64(4) + k0 * T.int64(196)]
                 acc[T.int64(0), T.int64(0), l] = T.fma(x_1, x, acc[T.int64(0), T.int64(0), l])
                 x_2: T.let[T.float32] = t0[t * T.int64(4) + k0 * T.int64(196) + T.int64(1)]
@@ -400,16 +390,16 @@ def conv2(t0: T.Buffer((T.int64(1), T.int64(16), T.int64(14), T.int64(14)), "flo
                 acc[T.int64(3), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(3), T.int64(0), l])
         for r in T.unroll(T.int64(4)):
             for l in T.vectorized(T.int64(16)):
-                t2[t * T.int64(64) + r * T.int64(16) + l + T.int64(12544)] = acc[r, T.int64(0), l]
+                t2[t * T.int64(64) + r * T.int64(16) + l + T.int64(25088)] = acc[r, T.int64(0), l]
 # from tvm.script import tirx as T
 
 @T.prim_func(s_tir=True)
-def conv3(t0: T.Buffer((T.int64(1), T.int64(5), T.int64(14), T.int64(14), T.int64(16)), "float32"), t1: T.Buffer((T.int64(12), T.int64(80), T.int64(16)), "float32"), t2: T.Buffer((T.int64(1), T.int64(192), T.int64(14), T.int64(14)), "float32")):
+def conv3(t0: T.Buffer((T.int64(1), T.int64(9), T.int64(14), T.int64(14), T.int64(16)), "float32"), t1: T.Buffer((T.int64(12), T.int64(144), T.int64(16)), "float32"), t2: T.Buffer((T.int64(1), T.int64(192), T.int64(14), T.int64(14)), "float32")):
     T.func_attr({"reflex.split_bf16_products": 3})
-    column_term = T.alloc_buffer((T.int64(12), T.int64(3), T.int64(16), T.int64(16)), "uint32")
-    row_term = T.alloc_buffer((T.int64(3), T.int64(211), T.int64(16)), "uint32")
-    column_term_1 = T.alloc_buffer((T.int64(12), T.int64(3), T.int64(16), T.int64(16)), "uint32")
-    row_term_1 = T.alloc_buffer((T.int64(3), T.int64(211), T.int64(16)), "uint32")
+    column_term = T.alloc_buffer((T.int64(12), T.int64(5), T.int64(16), T.int64(16)), "uint32")
+    row_term = T.alloc_buffer((T.int64(5), T.int64(211), T.int64(16)), "uint32")
+    column_term_1 = T.alloc_buffer((T.int64(12), T.int64(5), T.int64(16), T.int64(16)), "uint32")
+    row_term_1 = T.alloc_buffer((T.int64(5), T.int64(211), T.int64(16)), "uint32")
     t3 = T.alloc_buffer((T.int64(1), T.int64(12), T.int64(14), T.int64(14), T.int64(16)))
     ranges = T.alloc_local((T.int64(4),), "int32")
     most = T.alloc_local((T.int64(16),), "int32")
@@ -417,7 +407,7 @@ def conv3(t0: T.Buffer((T.int64(1), T.int64(5), T.int64(14), T.int64(14), T.int6
     for l in T.vectorized(T.int64(16)):
         most[l] = 0
         least[l] = 2147483647
-    for v in range(T.int64(980)):
+    for v in range(T.int64(1764)):
         for l in T.vectorized(T.int64(16)):
             bits: T.let[T.int32] = T.reinterpret("int32", t0[v * T.int64(16) + l]) & 2147483647
             most[l] = T.max(most[l], bits)
@@ -432,7 +422,7 @@ def conv3(t0: T.Buffer((T.int64(1), T.int64(5), T.int64(14), T.int64(14), T.int6
     for l in T.vectorized(T.int64(16)):
         most_1[l] = 0
         least_1[l] = 2147483647
-    for v in range(T.int64(960)):
+    for v in range(T.int64(1728)):
         for l in T.vectorized(T.int64(16)):
             bits: T.let[T.int32] = T.reinterpret("int32", t1[v * T.int64(16) + l]) & 2147483647
             most_1[l] = T.max(most_1[l], bits)
@@ -442,51 +432,51 @@ def conv3(t0: T.Buffer((T.int64(1), T.int64(5), T.int64(14), T.int64(14), T.int6
     for l in range(T.int64(16)):
         ranges[T.int64(2)] = T.max(ranges[T.int64(2)], most_1[l])
         ranges[T.int64(3)] = T.min(ranges[T.int64(3)], least_1[l])
-    if ranges[T.int64(0)] >> 23 <= 227 and ranges[T.int64(2)] >> 23 <= 227 and ranges[T.int64(1)] >> 23 >= 27 and ranges[T.int64(3)] >> 23 >= 27 and (ranges[T.int64(0)] >> 23) + (ranges[T.int64(2)] >> 23) <= 371 and (ranges[T.int64(1)] >> 23) + (ranges[T.int64(3)] >> 23) >= 174:
-        for c in range(T.int64(2)):
-            for c_1 in T.parallel(T.int64(211)):
-                if c_1 < T.int64(196):
+    if ranges[T.int64(0)] >> 23 <= 227 and ranges[T.int64(2)] >> 23 <= 227 and ranges[T.int64(1)] >> 23 >= 27 and ranges[T.int64(3)] >> 23 >= 27 and (ranges[T.int64(0)] >> 23) + (ranges[T.int64(2)] >> 23) <= 370 and (ranges[T.int64(1)] >> 23) + (ranges[T.int64(3)] >> 23) >= 174:
+        for c in T.parallel(T.int64(5)):
+            if c < T.int64(4):
+                for c_1 in range(T.int64(196)):
                     for c_2 in T.vectorized(T.int64(16)):
                         row_term_1[c, c_1, c_2] = T.pair_bf16(t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2], t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2 + T.int64(3136)])
-                else:
+                for c_1 in range(T.int64(196), T.int64(211)):
                     for c_2 in T.vectorized(T.int64(16)):
                         row_term_1[c, c_1, c_2] = T.uint32(0)
-        for c in T.parallel(T.int64(211)):
-            if c < T.int64(196):
-                for c_1 in T.vectorized(T.int64(16)):
-                    row_term_1[T.int64(2), c, c_1] = T.pair_bf16(t0[c * T.int64(16) + c_1 + T.int64(12544)], T.float32(0.0))
             else:
-                for c_1 in T.vectorized(T.int64(16)):
-                    row_term_1[T.int64(2), c, c_1] = T.uint32(0)
+                for c_1 in range(T.int64(196)):
+                    for c_2 in T.vectorized(T.int64(16)):
+                        row_term_1[T.int64(4), c_1, c_2] = T.pair_bf16(t0[c_1 * T.int64(16) + c_2 + T.int64(25088)], T.float32(0.0))
+                for c_1 in range(T.int64(196), T.int64(211)):
+                    for c_2 in T.vectorized(T.int64(16)):
+                        row_term_1[T.int64(4), c_1, c_2] = T.uint32(0)
         for c in T.parallel(T.int64(12)):
-            for c_1, m_0 in T.grid(T.int64(2), T.int64(16)):
+            for c_1, m_0 in T.grid(T.int64(4), T.int64(16)):
                 for m_1 in T.vectorized(T.int64(16)):
-                    column_term_1[m_0 * T.int64(16) + m_1 + c * T.int64(768) + c_1 * T.int64(256)] = T.pair_bf16(t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + c_1 * T.int64(512)], t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + c_1 * T.int64(512) + T.int64(256)])
+                    column_term_1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + c_1 * T.int64(256)] = T.pair_bf16(t1[m_0 * T.int64(16) + m_1 + c * T.int64(2304) + c_1 * T.int64(512)], t1[m_0 * T.int64(16) + m_1 + c * T.int64(2304) + c_1 * T.int64(512) + T.int64(256)])
             for m_0 in range(T.int64(16)):
                 for m_1 in T.vectorized(T.int64(16)):
-                    column_term_1[m_0 * T.int64(16) + m_1 + c * T.int64(768) + T.int64(512)] = T.pair_bf16(t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + T.int64(1024)], T.float32(0.0))
-        for c in range(T.int64(2)):
-            for c_1 in T.parallel(T.int64(211)):
-                if c_1 < T.int64(196):
+                    column_term_1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + T.int64(1024)] = T.pair_bf16(t1[m_0 * T.int64(16) + m_1 + c * T.int64(2304) + T.int64(2048)], T.float32(0.0))
+        for c in T.parallel(T.int64(5)):
+            if c < T.int64(4):
+                for c_1 in range(T.int64(196)):
                     for c_2 in T.vectorized(T.int64(16)):
                         row_term[c, c_1, c_2] = T.pair_bf16(t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2] - T.Cast("float32", T.Cast("bfloat16", t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2])), t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2 + T.int64(3136)] - T.Cast("float32", T.Cast("bfloat16", t0[c_1 * T.int64(16) + c * T.int64(6272) + c_2 + T.int64(3136)])))
-                else:
+                for c_1 in range(T.int64(196), T.int64(211)):
                     for c_2 in T.vectorized(T.int64(16)):
                         row_term[c, c_1, c_2] = T.uint32(0)
-        for c in T.parallel(T.int64(211)):
-            if c < T.int64(196):
-                for c_1 in T.vectorized(T.int64(16)):
-                    row_term[T.int64(2), c, c_1] = T.pair_bf16(t0[c * T.int64(16) + c_1 + T.int64(12544)] - T.Cast("float32", T.Cast("bfloat16", t0[c * T.int64(16) + c_1 + T.int64(12544)])), T.float32(0.0) - T.Cast("float32", T.Cast("bfloat16", T.float32(0.0))))
             else:
-                for c_1 in T.vectorized(T.int64(16)):
-                    row_term[T.int64(2), c, c_1] = T.uint32(0)
+                for c_1 in range(T.int64(196)):
+                    for c_2 in T.vectorized(T.int64(16)):
+                        row_term[T.int64(4), c_1, c_2] = T.pair_bf16(t0[c_1 * T.int64(16) + c_2 + T.int64(25088)] - T.Cast("float32", T.Cast("bfloat16", t0[c_1 * T.int64(16) + c_2 + T.int64(25088)])), T.float32(0.0) - T.Cast("float32", T.Cast("bfloat16", T.float32(0.0))))
+                for c_1 in range(T.int64(196), T.int64(211)):
+                    for c_2 in T.vectorized(T.int64(16)):
+                        row_term[T.int64(4), c_1, c_2] = T.uint32(0)
         for c in T.parallel(T.int64(12)):
-            for c_1, m_0 in T.grid(T.int64(2), T.int64(16)):
+            for c_1, m_0 in T.grid(T.int64(4), T.int64(16)):
                 for m_1 in T.vectorized(T.int64(16)):
-                    column_term[m_0 * T.int64(16) + m_1 + c * T.int64(768) + c_1 * T.int64(256)] = T.pair_bf16(t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + c_1 * T.int64(512)] - T.Cast("float32", T.Cast("bfloat16", t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + c_1 * T.int64(512)])), t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + c_1 * T.int64(512) + T.int64(256)] - T.Cast("float32", T.Cast("bfloat16", t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + c_1 * T.int64(512) + T.int64(256)])))
+                    column_term[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + c_1 * T.int64(256)] = T.pair_bf16(t1[m_0 * T.int64(16) + m_1 + c * T.int64(2304) + c_1 * T.int64(512)] - T.Cast("float32", T.Cast("bfloat16", t1[m_0 * T.int64(16) + m_1 + c * T.int64(2304) + c_1 * T.int64(512)])), t1[m_0 * T.int64(16) + m_1 + c * T.int64(2304) + c_1 * T.int64(512) + T.int64(256)] - T.Cast("float32", T.Cast("bfloat16", t1[m_0 * T.int64(16) + m_1 + c * T.int64(2304) + c_1 * T.int64(512) + T.int64(256)])))
             for m_0 in range(T.int64(16)):
                 for m_1 in T.vectorized(T.int64(16)):
-                    column_term[m_0 * T.int64(16) + m_1 + c * T.int64(768) + T.int64(512)] = T.pair_bf16(t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + T.int64(1024)] - T.Cast("float32", T.Cast("bfloat16", t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + T.int64(1024)])), T.float32(0.0) - T.Cast("float32", T.Cast("bfloat16", T.float32(0.0))))
+                    column_term[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + T.int64(1024)] = T.pair_bf16(t1[m_0 * T.int64(16) + m_1 + c * T.int64(2304) + T.int64(2048)] - T.Cast("float32", T.Cast("bfloat16", t1[m_0 * T.int64(16) + m_1 + c * T.int64(2304) + T.int64(2048)])), T.float32(0.0) - T.Cast("float32", T.Cast("bfloat16", T.float32(0.0))))
         for t in range(T.int64(6)):
             for t_1 in T.parallel(T.int64(6)):
                 sum = T.alloc_buffer((T.int64(16), T.int64(16)), scope="tile")
@@ -502,29 +492,23 @@ def conv3(t0: T.Buffer((T.int64(1), T.int64(5), T.int64(14), T.int64(14), T.int6
                 T.tile_zero(sum_1)
                 T.tile_zero(sum_2)
                 T.tile_zero(sum_3)
-                for pair in range(T.int64(3)):
+                for pair in range(T.int64(5)):
                     T.tile_load(row, row_term[pair * T.int64(3376) + t_1 * T.int64(512)], T.int64(16))
                     T.tile_load(row_1, row_term[pair * T.int64(3376) + t_1 * T.int64(512) + T.int64(256)], T.int64(16))
-                    T.tile_load(column, column_term_1[t * T.int64(1536) + pair * T.int64(256)], T.int64(16))
-                    T.tile_load(column_1, column_term_1[t * T.int64(1536) + pair * T.int64(256) + T.int64(768)], T.int64(16))
+                    T.tile_load(column, column_term_1[t * T.int64(2560) + pair * T.int64(256)], T.int64(16))
+                    T.tile_load(column_1, column_term_1[t * T.int64(2560) + pair * T.int64(256) + T.int64(1280)], T.int64(16))
                     T.tile_dot_bf16(sum, row, column)
                     T.tile_dot_bf16(sum_1, row, column_1)
                     T.tile_dot_bf16(sum_2, row_1, column)
                     T.tile_dot_bf16(sum_3, row_1, column_1)
-                for pair in range(T.int64(3)):
                     T.tile_load(row, row_term_1[pair * T.int64(3376) + t_1 * T.int64(512)], T.int64(16))
                     T.tile_load(row_1, row_term_1[pair * T.int64(3376) + t_1 * T.int64(512) + T.int64(256)], T.int64(16))
-                    T.tile_load(column, column_term[t * T.int64(1536) + pair * T.int64(256)], T.int64(16))
-                    T.tile_load(column_1, column_term[t * T.int64(1536) + pair * T.int64(256) + T.int64(768)], T.int64(16))
                     T.tile_dot_bf16(sum, row, column)
                     T.tile_dot_bf16(sum_1, row, column_1)
                     T.tile_dot_bf16(sum_2, row_1, column)
                     T.tile_dot_bf16(sum_3, row_1, column_1)
-                for pair in range(T.int64(3)):
-                    T.tile_load(row, row_term_1[pair * T.int64(3376) + t_1 * T.int64(512)], T.int64(16))
-                    T.tile_load(row_1, row_term_1[pair * T.int64(3376) + t_1 * T.int64(512) + T.int64(256)], T.int64(16))
-                    T.tile_load(column, column_term_1[t * T.int64(1536) + pair * T.int64(256)], T.int64(16))
-                    T.tile_load(column_1, column_term_1[t * T.int64(1536) + pair * T.int64(256) + T.int64(768)], T.int64(16))
+                    T.tile_load(column, column_term[t * T.int64(2560) + pair * T.int64(256)], T.int64(16))
+                    T.tile_load(column_1, column_term[t * T.int64(2560) + pair * T.int64(256) + T.int64(1280)], T.int64(16))
                     T.tile_dot_bf16(sum, row, column)
                     T.tile_dot_bf16(sum_1, row, column_1)
                     T.tile_dot_bf16(sum_2, row_1, column)
@@ -548,22 +532,17 @@ def conv3(t0: T.Buffer((T.int64(1), T.int64(5), T.int64(14), T.int64(14), T.int6
             tile = T.alloc_local((T.int64(512),))
             T.tile_zero(sum)
             T.tile_zero(sum_1)
-            for pair in range(T.int64(3)):
+            for pair in range(T.int64(5)):
                 T.tile_load(row, row_term[pair * T.int64(3376) + T.int64(3072)], T.int64(16))
-                T.tile_load(column, column_term_1[t * T.int64(1536) + pair * T.int64(256)], T.int64(16))
-                T.tile_load(column_1, column_term_1[t * T.int64(1536) + pair * T.int64(256) + T.int64(768)], T.int64(16))
+                T.tile_load(column, column_term_1[t * T.int64(2560) + pair * T.int64(256)], T.int64(16))
+                T.tile_load(column_1, column_term_1[t * T.int64(2560) + pair * T.int64(256) + T.int64(1280)], T.int64(16))
                 T.tile_dot_bf16(sum, row, column)
                 T.tile_dot_bf16(sum_1, row, column_1)
-            for pair in range(T.int64(3)):
                 T.tile_load(row, row_term_1[pair * T.int64(3376) + T.int64(3072)], T.int64(16))
-                T.tile_load(column, column_term[t * T.int64(1536) + pair * T.int64(256)], T.int64(16))
-                T.tile_load(column_1, column_term[t * T.int64(1536) + pair * T.int64(256) + T.int64(768)], T.int64(16))
                 T.tile_dot_bf16(sum, row, column)
                 T.tile_dot_bf16(sum_1, row, column_1)
-            for pair in range(T.int64(3)):
-                T.tile_load(row, row_term_1[pair * T.int64(3376) + T.int64(3072)], T.int64(16))
-                T.tile_load(column, column_term_1[t * T.int64(1536) + pair * T.int64(256)], T.int64(16))
-                T.tile_load(column_1, column_term_1[t * T.int64(1536) + pair * T.int64(256) + T.int64(768)], T.int64(16))
+                T.tile_load(column, column_term[t * T.int64(2560) + pair * T.int64(256)], T.int64(16))
+                T.tile_load(column_1, column_term[t * T.int64(2560) + pair * T.int64(256) + T.int64(1280)], T.int64(16))
                 T.tile_dot_bf16(sum, row, column)
                 T.tile_dot_bf16(sum_1, row, column_1)
             T.tile_store(sum, tile[T.int64(0)], T.int64(32))
@@ -580,12 +559,12 @@ def conv3(t0: T.Buffer((T.int64(1), T.int64(5), T.int64(14), T.int64(14), T.int6
                     for v in T.unroll(T.int64(4)):
                         for l in T.vectorized(T.int64(16)):
                             acc[r, v, l] = T.float32(0.0)
-                for co, ci in T.grid(T.int64(5), T.int64(16)):
+                for co, ci in T.grid(T.int64(9), T.int64(16)):
                     for l in T.vectorized(T.int64(16)):
-                        x: T.let[T.float32] = t1[t * T.int64(5120) + l + co * T.int64(256) + ci * T.int64(16)]
-                        x_1: T.let[T.float32] = t1[t * T.int64(5120) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(1280)]
-                        x_2: T.let[T.float32] = t1[t * T.int64(5120) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(2560)]
-                        x_3: T.let[T.float32] = t1[t * T.int64(5120) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(3840)]
+                        x: T.let[T.float32] = t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16)]
+                        x_1: T.let[T.float32] = t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(2304)]
+                        x_2: T.let[T.float32] = t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(4608)]
+                        x_3: T.let[T.float32] = t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(6912)]
                         x_4: T.let[T.float32] = t0[t_1 * T.int64(64) + co * T.int64(3136) + ci]
                         acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
                         acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])

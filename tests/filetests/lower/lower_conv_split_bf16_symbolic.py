@@ -1,4 +1,5 @@
 # after: lower
+# precision: f32-fast
 # amx
 from tvm.script import ir as I
 from tvm.script import relax as R
@@ -9,8 +10,8 @@ class Module:
     def main(x: R.Tensor((1, 16, "h", "w"), dtype="float32"), y: R.Tensor(("n", 16, "i", "j"), dtype="float32")) -> R.Tuple(R.Tensor((1, 192, "(h - 1) // 2 + 1", "(w - 1) // 2 + 1"), dtype="float32"), R.Tensor(("n", 192, "i", "j"), dtype="float32")):
         u: R.Tensor((32, 16, 1, 1), dtype="float32") = R.zeros(R.shape([32, 16, 1, 1]), dtype="float32")
         v: R.Tensor((192, 32, 3, 3), dtype="float32") = R.zeros(R.shape([192, 32, 3, 3]), dtype="float32")
-        t: R.Tensor((80, 16, 1, 1), dtype="float32") = R.zeros(R.shape([80, 16, 1, 1]), dtype="float32")
-        w: R.Tensor((192, 80, 1, 1), dtype="float32") = R.zeros(R.shape([192, 80, 1, 1]), dtype="float32")
+        t: R.Tensor((144, 16, 1, 1), dtype="float32") = R.zeros(R.shape([144, 16, 1, 1]), dtype="float32")
+        w: R.Tensor((192, 144, 1, 1), dtype="float32") = R.zeros(R.shape([192, 144, 1, 1]), dtype="float32")
         a: R.Tensor((1, 32, "h", "w"), dtype="float32") = R.nn.conv2d(x, u)
         b = R.nn.conv2d(a, v, strides=[2, 2], padding=[1, 1, 1, 1])
         c = R.nn.conv2d(y, t)
@@ -30,6 +31,7 @@ h = TypeVar("h")
 w = TypeVar("w")
 @T.prim_func(s_tir=True)
 def conv(t0: T.Buffer((T.int64(1), T.int64(16), h, w), "float32"), t1: T.Buffer((T.int64(2), T.int64(16), T.int64(16)), "float32"), t2: T.Buffer((T.int64(1), T.int64(2), h, w, T.int64(16)), "float32")):
+    T.func_attr({"reflex.split_bf16_products": 3})
     for t in range(h * w // T.int64(8)):
         acc = T.alloc_local((T.int64(8), T.int64(2), T.int64(16)))
         for r in T.unroll(T.int64(8)):
@@ -95,12 +97,11 @@ h = TypeVar("h")
 w = TypeVar("w")
 @T.prim_func(s_tir=True)
 def conv1(t0: T.Buffer((T.int64(1), T.int64(2), h, w, T.int64(16)), "float32"), t1: T.Buffer((T.int64(12), T.int64(288), T.int64(16)), "float32"), t2: T.Buffer((T.int64(1), T.int64(192), "(h + T.int64(1)) // T.int64(2)", "(w + T.int64(1)) // T.int64(2)"), "float32")):
+    T.func_attr({"reflex.split_bf16_products": 3})
     column_term = T.alloc_buffer((T.int64(12), T.int64(1), T.int64(3), T.int64(3), T.int64(16), T.int64(16)), "uint32")
     row_term = T.alloc_buffer((T.int64(1), T.int64(3), T.int64(3), (h + T.int64(1)) // T.int64(2) + T.int64(15), (w + T.int64(1)) // T.int64(2), T.int64(16)), "uint32")
     column_term_1 = T.alloc_buffer((T.int64(12), T.int64(1), T.int64(3), T.int64(3), T.int64(16), T.int64(16)), "uint32")
     row_term_1 = T.alloc_buffer((T.int64(1), T.int64(3), T.int64(3), (h + T.int64(1)) // T.int64(2) + T.int64(15), (w + T.int64(1)) // T.int64(2), T.int64(16)), "uint32")
-    column_term_2 = T.alloc_buffer((T.int64(12), T.int64(1), T.int64(3), T.int64(3), T.int64(16), T.int64(16)), "uint32")
-    row_term_2 = T.alloc_buffer((T.int64(1), T.int64(3), T.int64(3), (h + T.int64(1)) // T.int64(2) + T.int64(15), (w + T.int64(1)) // T.int64(2), T.int64(16)), "uint32")
     t4 = T.alloc_buffer((T.int64(1), T.int64(12), (h + T.int64(1)) // T.int64(2), (w + T.int64(1)) // T.int64(2), T.int64(16)))
     t3 = T.alloc_buffer((T.int64(1), T.int64(2), h + T.int64(2), w + T.int64(2), T.int64(16)))
     for task in T.parallel(T.Select(h * T.int64(832) + w * T.int64(832) + h * w * T.int64(416) + T.int64(1664) >= T.int64(100000), T.int64(2), T.int64(1))):
@@ -163,20 +164,7 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), h, w, T.int64(16)), "float32"), 
                 for c, c_1 in T.grid(T.Select((w + T.int64(1)) // T.int64(2) * T.int64(62640) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(4176) >= T.int64(100000), T.int64(1), T.int64(3)), T.int64(3)):
                     for c_2, c_3 in T.grid((h + T.int64(1)) // T.int64(2), (w + T.int64(1)) // T.int64(2)):
                         for c_4 in T.vectorized(T.int64(16)):
-                            row_term_2[T.int64(0), task + c, c_1, c_2, c_3, c_4] = T.pair_bf16(t3[T.int64(0), T.int64(0), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4], t3[T.int64(0), T.int64(1), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4])
-                    for c_2 in range((h + T.int64(1)) // T.int64(2), (h + T.int64(1)) // T.int64(2) + T.int64(15)):
-                        for c_3 in range((w + T.int64(1)) // T.int64(2)):
-                            for c_4 in T.vectorized(T.int64(16)):
-                                row_term_2[T.int64(0), task + c, c_1, c_2, c_3, c_4] = T.uint32(0)
-            for c in T.parallel(T.int64(12)):
-                for m, c_1 in T.grid(T.int64(9), T.int64(16)):
-                    for c_2 in T.vectorized(T.int64(16)):
-                        column_term_2[m * T.int64(256) + c * T.int64(2304) + c_1 * T.int64(16) + c_2] = T.pair_bf16(t1[m * T.int64(16) + c * T.int64(4608) + c_1 * T.int64(144) + c_2], t1[m * T.int64(16) + c * T.int64(4608) + c_1 * T.int64(144) + c_2 + T.int64(2304)])
-            for task in T.parallel(T.Select((w + T.int64(1)) // T.int64(2) * T.int64(84240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(5616) >= T.int64(100000), T.int64(3), T.int64(1))):
-                for c, c_1 in T.grid(T.Select((w + T.int64(1)) // T.int64(2) * T.int64(84240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(5616) >= T.int64(100000), T.int64(1), T.int64(3)), T.int64(3)):
-                    for c_2, c_3 in T.grid((h + T.int64(1)) // T.int64(2), (w + T.int64(1)) // T.int64(2)):
-                        for c_4 in T.vectorized(T.int64(16)):
-                            row_term_1[T.int64(0), task + c, c_1, c_2, c_3, c_4] = T.pair_bf16(t3[T.int64(0), T.int64(0), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4] - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(0), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4])), t3[T.int64(0), T.int64(1), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4] - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(1), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4])))
+                            row_term_1[T.int64(0), task + c, c_1, c_2, c_3, c_4] = T.pair_bf16(t3[T.int64(0), T.int64(0), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4], t3[T.int64(0), T.int64(1), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4])
                     for c_2 in range((h + T.int64(1)) // T.int64(2), (h + T.int64(1)) // T.int64(2) + T.int64(15)):
                         for c_3 in range((w + T.int64(1)) // T.int64(2)):
                             for c_4 in T.vectorized(T.int64(16)):
@@ -184,12 +172,12 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), h, w, T.int64(16)), "float32"), 
             for c in T.parallel(T.int64(12)):
                 for m, c_1 in T.grid(T.int64(9), T.int64(16)):
                     for c_2 in T.vectorized(T.int64(16)):
-                        column_term_1[m * T.int64(256) + c * T.int64(2304) + c_1 * T.int64(16) + c_2] = T.pair_bf16(t1[m * T.int64(16) + c * T.int64(4608) + c_1 * T.int64(144) + c_2] - T.Cast("float32", T.Cast("bfloat16", t1[m * T.int64(16) + c * T.int64(4608) + c_1 * T.int64(144) + c_2])), t1[m * T.int64(16) + c * T.int64(4608) + c_1 * T.int64(144) + c_2 + T.int64(2304)] - T.Cast("float32", T.Cast("bfloat16", t1[m * T.int64(16) + c * T.int64(4608) + c_1 * T.int64(144) + c_2 + T.int64(2304)])))
-            for task in T.parallel(T.Select((w + T.int64(1)) // T.int64(2) * T.int64(127440) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(8496) >= T.int64(100000), T.int64(3), T.int64(1))):
-                for c, c_1 in T.grid(T.Select((w + T.int64(1)) // T.int64(2) * T.int64(127440) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(8496) >= T.int64(100000), T.int64(1), T.int64(3)), T.int64(3)):
+                        column_term_1[m * T.int64(256) + c * T.int64(2304) + c_1 * T.int64(16) + c_2] = T.pair_bf16(t1[m * T.int64(16) + c * T.int64(4608) + c_1 * T.int64(144) + c_2], t1[m * T.int64(16) + c * T.int64(4608) + c_1 * T.int64(144) + c_2 + T.int64(2304)])
+            for task in T.parallel(T.Select((w + T.int64(1)) // T.int64(2) * T.int64(84240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(5616) >= T.int64(100000), T.int64(3), T.int64(1))):
+                for c, c_1 in T.grid(T.Select((w + T.int64(1)) // T.int64(2) * T.int64(84240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(5616) >= T.int64(100000), T.int64(1), T.int64(3)), T.int64(3)):
                     for c_2, c_3 in T.grid((h + T.int64(1)) // T.int64(2), (w + T.int64(1)) // T.int64(2)):
                         for c_4 in T.vectorized(T.int64(16)):
-                            row_term[T.int64(0), task + c, c_1, c_2, c_3, c_4] = T.pair_bf16(t3[T.int64(0), T.int64(0), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4] - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(0), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4])) - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(0), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4] - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(0), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4])))), t3[T.int64(0), T.int64(1), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4] - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(1), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4])) - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(1), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4] - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(1), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4])))))
+                            row_term[T.int64(0), task + c, c_1, c_2, c_3, c_4] = T.pair_bf16(t3[T.int64(0), T.int64(0), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4] - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(0), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4])), t3[T.int64(0), T.int64(1), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4] - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(1), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4])))
                     for c_2 in range((h + T.int64(1)) // T.int64(2), (h + T.int64(1)) // T.int64(2) + T.int64(15)):
                         for c_3 in range((w + T.int64(1)) // T.int64(2)):
                             for c_4 in T.vectorized(T.int64(16)):
@@ -197,7 +185,7 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), h, w, T.int64(16)), "float32"), 
             for c in T.parallel(T.int64(12)):
                 for m, c_1 in T.grid(T.int64(9), T.int64(16)):
                     for c_2 in T.vectorized(T.int64(16)):
-                        column_term[m * T.int64(256) + c * T.int64(2304) + c_1 * T.int64(16) + c_2] = T.pair_bf16(t1[m * T.int64(16) + c * T.int64(4608) + c_1 * T.int64(144) + c_2] - T.Cast("float32", T.Cast("bfloat16", t1[m * T.int64(16) + c * T.int64(4608) + c_1 * T.int64(144) + c_2])) - T.Cast("float32", T.Cast("bfloat16", t1[m * T.int64(16) + c * T.int64(4608) + c_1 * T.int64(144) + c_2] - T.Cast("float32", T.Cast("bfloat16", t1[m * T.int64(16) + c * T.int64(4608) + c_1 * T.int64(144) + c_2])))), t1[m * T.int64(16) + c * T.int64(4608) + c_1 * T.int64(144) + c_2 + T.int64(2304)] - T.Cast("float32", T.Cast("bfloat16", t1[m * T.int64(16) + c * T.int64(4608) + c_1 * T.int64(144) + c_2 + T.int64(2304)])) - T.Cast("float32", T.Cast("bfloat16", t1[m * T.int64(16) + c * T.int64(4608) + c_1 * T.int64(144) + c_2 + T.int64(2304)] - T.Cast("float32", T.Cast("bfloat16", t1[m * T.int64(16) + c * T.int64(4608) + c_1 * T.int64(144) + c_2 + T.int64(2304)])))))
+                        column_term[m * T.int64(256) + c * T.int64(2304) + c_1 * T.int64(16) + c_2] = T.pair_bf16(t1[m * T.int64(16) + c * T.int64(4608) + c_1 * T.int64(144) + c_2] - T.Cast("float32", T.Cast("bfloat16", t1[m * T.int64(16) + c * T.int64(4608) + c_1 * T.int64(144) + c_2])), t1[m * T.int64(16) + c * T.int64(4608) + c_1 * T.int64(144) + c_2 + T.int64(2304)] - T.Cast("float32", T.Cast("bfloat16", t1[m * T.int64(16) + c * T.int64(4608) + c_1 * T.int64(144) + c_2 + T.int64(2304)])))
             for task in T.parallel(T.Select((h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(27648) >= T.int64(100000), (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) // T.int64(32), T.int64(1))):
                 sum = T.alloc_buffer((T.int64(16), T.int64(16)), scope="tile")
                 sum_1 = T.alloc_buffer((T.int64(16), T.int64(16)), scope="tile")
@@ -216,53 +204,20 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), h, w, T.int64(16)), "float32"), 
                     for m in range(T.int64(9)):
                         T.tile_load(row, row_term[task * T.int64(512) + i * T.int64(512) + (w + T.int64(1)) // T.int64(2) * m * T.int64(240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * m * T.int64(16)], T.int64(16))
                         T.tile_load(row_1, row_term[task * T.int64(512) + i * T.int64(512) + (w + T.int64(1)) // T.int64(2) * m * T.int64(240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * m * T.int64(16) + T.int64(256)], T.int64(16))
-                        T.tile_load(column, column_term_2[t * T.int64(4608) + m * T.int64(256)], T.int64(16))
-                        T.tile_load(column_1, column_term_2[t * T.int64(4608) + m * T.int64(256) + T.int64(2304)], T.int64(16))
-                        T.tile_dot_bf16(sum, row, column)
-                        T.tile_dot_bf16(sum_1, row, column_1)
-                        T.tile_dot_bf16(sum_2, row_1, column)
-                        T.tile_dot_bf16(sum_3, row_1, column_1)
-                    for m in range(T.int64(9)):
-                        T.tile_load(row, row_term_1[task * T.int64(512) + i * T.int64(512) + (w + T.int64(1)) // T.int64(2) * m * T.int64(240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * m * T.int64(16)], T.int64(16))
-                        T.tile_load(row_1, row_term_1[task * T.int64(512) + i * T.int64(512) + (w + T.int64(1)) // T.int64(2) * m * T.int64(240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * m * T.int64(16) + T.int64(256)], T.int64(16))
                         T.tile_load(column, column_term_1[t * T.int64(4608) + m * T.int64(256)], T.int64(16))
                         T.tile_load(column_1, column_term_1[t * T.int64(4608) + m * T.int64(256) + T.int64(2304)], T.int64(16))
                         T.tile_dot_bf16(sum, row, column)
                         T.tile_dot_bf16(sum_1, row, column_1)
                         T.tile_dot_bf16(sum_2, row_1, column)
                         T.tile_dot_bf16(sum_3, row_1, column_1)
-                    for m in range(T.int64(9)):
-                        T.tile_load(row, row_term_2[task * T.int64(512) + i * T.int64(512) + (w + T.int64(1)) // T.int64(2) * m * T.int64(240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * m * T.int64(16)], T.int64(16))
-                        T.tile_load(row_1, row_term_2[task * T.int64(512) + i * T.int64(512) + (w + T.int64(1)) // T.int64(2) * m * T.int64(240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * m * T.int64(16) + T.int64(256)], T.int64(16))
+                        T.tile_load(row, row_term_1[task * T.int64(512) + i * T.int64(512) + (w + T.int64(1)) // T.int64(2) * m * T.int64(240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * m * T.int64(16)], T.int64(16))
+                        T.tile_load(row_1, row_term_1[task * T.int64(512) + i * T.int64(512) + (w + T.int64(1)) // T.int64(2) * m * T.int64(240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * m * T.int64(16) + T.int64(256)], T.int64(16))
+                        T.tile_dot_bf16(sum, row, column)
+                        T.tile_dot_bf16(sum_1, row, column_1)
+                        T.tile_dot_bf16(sum_2, row_1, column)
+                        T.tile_dot_bf16(sum_3, row_1, column_1)
                         T.tile_load(column, column_term[t * T.int64(4608) + m * T.int64(256)], T.int64(16))
                         T.tile_load(column_1, column_term[t * T.int64(4608) + m * T.int64(256) + T.int64(2304)], T.int64(16))
-                        T.tile_dot_bf16(sum, row, column)
-                        T.tile_dot_bf16(sum_1, row, column_1)
-                        T.tile_dot_bf16(sum_2, row_1, column)
-                        T.tile_dot_bf16(sum_3, row_1, column_1)
-                    for m in range(T.int64(9)):
-                        T.tile_load(row, row_term_1[task * T.int64(512) + i * T.int64(512) + (w + T.int64(1)) // T.int64(2) * m * T.int64(240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * m * T.int64(16)], T.int64(16))
-                        T.tile_load(row_1, row_term_1[task * T.int64(512) + i * T.int64(512) + (w + T.int64(1)) // T.int64(2) * m * T.int64(240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * m * T.int64(16) + T.int64(256)], T.int64(16))
-                        T.tile_load(column, column_term_2[t * T.int64(4608) + m * T.int64(256)], T.int64(16))
-                        T.tile_load(column_1, column_term_2[t * T.int64(4608) + m * T.int64(256) + T.int64(2304)], T.int64(16))
-                        T.tile_dot_bf16(sum, row, column)
-                        T.tile_dot_bf16(sum_1, row, column_1)
-                        T.tile_dot_bf16(sum_2, row_1, column)
-                        T.tile_dot_bf16(sum_3, row_1, column_1)
-                    for m in range(T.int64(9)):
-                        T.tile_load(row, row_term_2[task * T.int64(512) + i * T.int64(512) + (w + T.int64(1)) // T.int64(2) * m * T.int64(240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * m * T.int64(16)], T.int64(16))
-                        T.tile_load(row_1, row_term_2[task * T.int64(512) + i * T.int64(512) + (w + T.int64(1)) // T.int64(2) * m * T.int64(240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * m * T.int64(16) + T.int64(256)], T.int64(16))
-                        T.tile_load(column, column_term_1[t * T.int64(4608) + m * T.int64(256)], T.int64(16))
-                        T.tile_load(column_1, column_term_1[t * T.int64(4608) + m * T.int64(256) + T.int64(2304)], T.int64(16))
-                        T.tile_dot_bf16(sum, row, column)
-                        T.tile_dot_bf16(sum_1, row, column_1)
-                        T.tile_dot_bf16(sum_2, row_1, column)
-                        T.tile_dot_bf16(sum_3, row_1, column_1)
-                    for m in range(T.int64(9)):
-                        T.tile_load(row, row_term_2[task * T.int64(512) + i * T.int64(512) + (w + T.int64(1)) // T.int64(2) * m * T.int64(240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * m * T.int64(16)], T.int64(16))
-                        T.tile_load(row_1, row_term_2[task * T.int64(512) + i * T.int64(512) + (w + T.int64(1)) // T.int64(2) * m * T.int64(240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * m * T.int64(16) + T.int64(256)], T.int64(16))
-                        T.tile_load(column, column_term_2[t * T.int64(4608) + m * T.int64(256)], T.int64(16))
-                        T.tile_load(column_1, column_term_2[t * T.int64(4608) + m * T.int64(256) + T.int64(2304)], T.int64(16))
                         T.tile_dot_bf16(sum, row, column)
                         T.tile_dot_bf16(sum_1, row, column_1)
                         T.tile_dot_bf16(sum_2, row_1, column)
@@ -290,38 +245,15 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), h, w, T.int64(16)), "float32"), 
                     T.tile_zero(sum_1)
                     for m in range(T.int64(9)):
                         T.tile_load(row, row_term[(h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) // T.int64(32) * T.int64(512) + (w + T.int64(1)) // T.int64(2) * m * T.int64(240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * m * T.int64(16)], T.int64(16))
-                        T.tile_load(column, column_term_2[t * T.int64(4608) + m * T.int64(256)], T.int64(16))
-                        T.tile_load(column_1, column_term_2[t * T.int64(4608) + m * T.int64(256) + T.int64(2304)], T.int64(16))
-                        T.tile_dot_bf16(sum, row, column)
-                        T.tile_dot_bf16(sum_1, row, column_1)
-                    for m in range(T.int64(9)):
-                        T.tile_load(row, row_term_1[(h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) // T.int64(32) * T.int64(512) + (w + T.int64(1)) // T.int64(2) * m * T.int64(240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * m * T.int64(16)], T.int64(16))
                         T.tile_load(column, column_term_1[t * T.int64(4608) + m * T.int64(256)], T.int64(16))
                         T.tile_load(column_1, column_term_1[t * T.int64(4608) + m * T.int64(256) + T.int64(2304)], T.int64(16))
                         T.tile_dot_bf16(sum, row, column)
                         T.tile_dot_bf16(sum_1, row, column_1)
-                    for m in range(T.int64(9)):
-                        T.tile_load(row, row_term_2[(h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) // T.int64(32) * T.int64(512) + (w + T.int64(1)) // T.int64(2) * m * T.int64(240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * m * T.int64(16)], T.int64(16))
+                        T.tile_load(row, row_term_1[(h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) // T.int64(32) * T.int64(512) + (w + T.int64(1)) // T.int64(2) * m * T.int64(240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * m * T.int64(16)], T.int64(16))
+                        T.tile_dot_bf16(sum, row, column)
+                        T.tile_dot_bf16(sum_1, row, column_1)
                         T.tile_load(column, column_term[t * T.int64(4608) + m * T.int64(256)], T.int64(16))
                         T.tile_load(column_1, column_term[t * T.int64(4608) + m * T.int64(256) + T.int64(2304)], T.int64(16))
-                        T.tile_dot_bf16(sum, row, column)
-                        T.tile_dot_bf16(sum_1, row, column_1)
-                    for m in range(T.int64(9)):
-                        T.tile_load(row, row_term_1[(h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) // T.int64(32) * T.int64(512) + (w + T.int64(1)) // T.int64(2) * m * T.int64(240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * m * T.int64(16)], T.int64(16))
-                        T.tile_load(column, column_term_2[t * T.int64(4608) + m * T.int64(256)], T.int64(16))
-                        T.tile_load(column_1, column_term_2[t * T.int64(4608) + m * T.int64(256) + T.int64(2304)], T.int64(16))
-                        T.tile_dot_bf16(sum, row, column)
-                        T.tile_dot_bf16(sum_1, row, column_1)
-                    for m in range(T.int64(9)):
-                        T.tile_load(row, row_term_2[(h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) // T.int64(32) * T.int64(512) + (w + T.int64(1)) // T.int64(2) * m * T.int64(240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * m * T.int64(16)], T.int64(16))
-                        T.tile_load(column, column_term_1[t * T.int64(4608) + m * T.int64(256)], T.int64(16))
-                        T.tile_load(column_1, column_term_1[t * T.int64(4608) + m * T.int64(256) + T.int64(2304)], T.int64(16))
-                        T.tile_dot_bf16(sum, row, column)
-                        T.tile_dot_bf16(sum_1, row, column_1)
-                    for m in range(T.int64(9)):
-                        T.tile_load(row, row_term_2[(h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) // T.int64(32) * T.int64(512) + (w + T.int64(1)) // T.int64(2) * m * T.int64(240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * m * T.int64(16)], T.int64(16))
-                        T.tile_load(column, column_term_2[t * T.int64(4608) + m * T.int64(256)], T.int64(16))
-                        T.tile_load(column_1, column_term_2[t * T.int64(4608) + m * T.int64(256) + T.int64(2304)], T.int64(16))
                         T.tile_dot_bf16(sum, row, column)
                         T.tile_dot_bf16(sum_1, row, column_1)
                     T.tile_store(sum, tile[T.int64(0)], T.int64(32))
@@ -337,38 +269,15 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), h, w, T.int64(16)), "float32"), 
                     T.tile_zero(sum_1)
                     for m in range(T.int64(9)):
                         T.tile_load(row, row_term[(h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) // T.int64(16) * T.int64(256) + (w + T.int64(1)) // T.int64(2) * m * T.int64(240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * m * T.int64(16)], T.int64(16))
-                        T.tile_load(column, column_term_2[t * T.int64(4608) + m * T.int64(256)], T.int64(16))
-                        T.tile_load(column_1, column_term_2[t * T.int64(4608) + m * T.int64(256) + T.int64(2304)], T.int64(16))
-                        T.tile_dot_bf16(sum, row, column)
-                        T.tile_dot_bf16(sum_1, row, column_1)
-                    for m in range(T.int64(9)):
-                        T.tile_load(row, row_term_1[(h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) // T.int64(16) * T.int64(256) + (w + T.int64(1)) // T.int64(2) * m * T.int64(240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * m * T.int64(16)], T.int64(16))
                         T.tile_load(column, column_term_1[t * T.int64(4608) + m * T.int64(256)], T.int64(16))
                         T.tile_load(column_1, column_term_1[t * T.int64(4608) + m * T.int64(256) + T.int64(2304)], T.int64(16))
                         T.tile_dot_bf16(sum, row, column)
                         T.tile_dot_bf16(sum_1, row, column_1)
-                    for m in range(T.int64(9)):
-                        T.tile_load(row, row_term_2[(h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) // T.int64(16) * T.int64(256) + (w + T.int64(1)) // T.int64(2) * m * T.int64(240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * m * T.int64(16)], T.int64(16))
+                        T.tile_load(row, row_term_1[(h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) // T.int64(16) * T.int64(256) + (w + T.int64(1)) // T.int64(2) * m * T.int64(240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * m * T.int64(16)], T.int64(16))
+                        T.tile_dot_bf16(sum, row, column)
+                        T.tile_dot_bf16(sum_1, row, column_1)
                         T.tile_load(column, column_term[t * T.int64(4608) + m * T.int64(256)], T.int64(16))
                         T.tile_load(column_1, column_term[t * T.int64(4608) + m * T.int64(256) + T.int64(2304)], T.int64(16))
-                        T.tile_dot_bf16(sum, row, column)
-                        T.tile_dot_bf16(sum_1, row, column_1)
-                    for m in range(T.int64(9)):
-                        T.tile_load(row, row_term_1[(h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) // T.int64(16) * T.int64(256) + (w + T.int64(1)) // T.int64(2) * m * T.int64(240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * m * T.int64(16)], T.int64(16))
-                        T.tile_load(column, column_term_2[t * T.int64(4608) + m * T.int64(256)], T.int64(16))
-                        T.tile_load(column_1, column_term_2[t * T.int64(4608) + m * T.int64(256) + T.int64(2304)], T.int64(16))
-                        T.tile_dot_bf16(sum, row, column)
-                        T.tile_dot_bf16(sum_1, row, column_1)
-                    for m in range(T.int64(9)):
-                        T.tile_load(row, row_term_2[(h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) // T.int64(16) * T.int64(256) + (w + T.int64(1)) // T.int64(2) * m * T.int64(240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * m * T.int64(16)], T.int64(16))
-                        T.tile_load(column, column_term_1[t * T.int64(4608) + m * T.int64(256)], T.int64(16))
-                        T.tile_load(column_1, column_term_1[t * T.int64(4608) + m * T.int64(256) + T.int64(2304)], T.int64(16))
-                        T.tile_dot_bf16(sum, row, column)
-                        T.tile_dot_bf16(sum_1, row, column_1)
-                    for m in range(T.int64(9)):
-                        T.tile_load(row, row_term_2[(h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) // T.int64(16) * T.int64(256) + (w + T.int64(1)) // T.int64(2) * m * T.int64(240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * m * T.int64(16)], T.int64(16))
-                        T.tile_load(column, column_term_2[t * T.int64(4608) + m * T.int64(256)], T.int64(16))
-                        T.tile_load(column_1, column_term_2[t * T.int64(4608) + m * T.int64(256) + T.int64(2304)], T.int64(16))
                         T.tile_dot_bf16(sum, row, column)
                         T.tile_dot_bf16(sum_1, row, column_1)
                     T.tile_store(sum, tile[T.int64(0)], T.int64(32))
@@ -518,10 +427,11 @@ n = TypeVar("n")
 i = TypeVar("i")
 j = TypeVar("j")
 @T.prim_func(s_tir=True)
-def conv2(t0: T.Buffer((n, T.int64(16), i, j), "float32"), t1: T.Buffer((T.int64(5), T.int64(16), T.int64(16)), "float32"), t2: T.Buffer((n, T.int64(5), i, j, T.int64(16)), "float32")):
-    for v_i0 in range(n):
-        for task in T.parallel(T.Select(n * i * j * T.int64(1280) >= T.int64(100000), i * j // T.int64(5), T.int64(1))):
-            for i_1 in range(T.Select(n * i * j * T.int64(1280) >= T.int64(100000), T.int64(1), i * j // T.int64(5))):
+def conv2(t0: T.Buffer((n, T.int64(16), i, j), "float32"), t1: T.Buffer((T.int64(9), T.int64(16), T.int64(16)), "float32"), t2: T.Buffer((n, T.int64(9), i, j, T.int64(16)), "float32")):
+    T.func_attr({"reflex.split_bf16_products": 3})
+    for v_i0, t in T.grid(n, T.int64(3)):
+        for task in T.parallel(T.Select(n * i * j * T.int64(2304) >= T.int64(100000), i * j // T.int64(5), T.int64(1))):
+            for i_1 in range(T.Select(n * i * j * T.int64(2304) >= T.int64(100000), T.int64(1), i * j // T.int64(5))):
                 acc = T.alloc_local((T.int64(5), T.int64(3), T.int64(16)))
                 for r in T.unroll(T.int64(5)):
                     for v in T.unroll(T.int64(3)):
@@ -529,9 +439,9 @@ def conv2(t0: T.Buffer((n, T.int64(16), i, j), "float32"), t1: T.Buffer((T.int64
                             acc[r, v, l] = T.float32(0.0)
                 for k0 in range(T.int64(16)):
                     for l in T.vectorized(T.int64(16)):
-                        x: T.let[T.float32] = t1[l + k0 * T.int64(16)]
-                        x_1: T.let[T.float32] = t1[l + k0 * T.int64(16) + T.int64(256)]
-                        x_2: T.let[T.float32] = t1[l + k0 * T.int64(16) + T.int64(512)]
+                        x: T.let[T.float32] = t1[t * T.int64(768) + l + k0 * T.int64(16)]
+                        x_1: T.let[T.float32] = t1[t * T.int64(768) + l + k0 * T.int64(16) + T.int64(256)]
+                        x_2: T.let[T.float32] = t1[t * T.int64(768) + l + k0 * T.int64(16) + T.int64(512)]
                         x_3: T.let[T.float32] = t0[i * j * v_i0 * T.int64(16) + task * T.int64(5) + i_1 * T.int64(5) + i * j * k0]
                         acc[T.int64(0), T.int64(0), l] = T.fma(x_3, x, acc[T.int64(0), T.int64(0), l])
                         acc[T.int64(0), T.int64(1), l] = T.fma(x_3, x_1, acc[T.int64(0), T.int64(1), l])
@@ -559,77 +469,27 @@ def conv2(t0: T.Buffer((n, T.int64(16), i, j), "float32"), t1: T.Buffer((T.int64
                             acc_local[r, v, l] = acc[r, v, l]
                 for r in range(T.int64(5)):
                     for l in T.vectorized(T.int64(16)):
-                        t2[i * j * v_i0 * T.int64(80) + task * T.int64(80) + i_1 * T.int64(80) + r * T.int64(16) + l] = acc_local[r, T.int64(0), l]
-                        t2[i * j * v_i0 * T.int64(80) + i * j * T.int64(16) + task * T.int64(80) + i_1 * T.int64(80) + r * T.int64(16) + l] = acc_local[r, T.int64(1), l]
-                        t2[i * j * v_i0 * T.int64(80) + i * j * T.int64(32) + task * T.int64(80) + i_1 * T.int64(80) + r * T.int64(16) + l] = acc_local[r, T.int64(2), l]
-        for t in range(i * j - i * j // T.int64(5) * T.int64(5)):
+                        t2[i * j * v_i0 * T.int64(144) + i * j * t * T.int64(48) + task * T.int64(80) + i_1 * T.int64(80) + r * T.int64(16) + l] = acc_local[r, T.int64(0), l]
+                        t2[i * j * v_i0 * T.int64(144) + i * j * T.int64(16) + i * j * t * T.int64(48) + task * T.int64(80) + i_1 * T.int64(80) + r * T.int64(16) + l] = acc_local[r, T.int64(1), l]
+                        t2[i * j * v_i0 * T.int64(144) + i * j * T.int64(32) + i * j * t * T.int64(48) + task * T.int64(80) + i_1 * T.int64(80) + r * T.int64(16) + l] = acc_local[r, T.int64(2), l]
+        for t_1 in range(i * j - i * j // T.int64(5) * T.int64(5)):
             acc = T.alloc_local((T.int64(1), T.int64(3), T.int64(16)))
             for v in T.unroll(T.int64(3)):
                 for l in T.vectorized(T.int64(16)):
                     acc[T.int64(0), v, l] = T.float32(0.0)
             for k0 in range(T.int64(16)):
                 for l in T.vectorized(T.int64(16)):
-                    x: T.let[T.float32] = t1[l + k0 * T.int64(16)]
-                    x_1: T.let[T.float32] = t1[l + k0 * T.int64(16) + T.int64(256)]
-                    x_2: T.let[T.float32] = t1[l + k0 * T.int64(16) + T.int64(512)]
-                    x_3: T.let[T.float32] = t0[i * j * v_i0 * T.int64(16) + i * j // T.int64(5) * T.int64(5) + t + i * j * k0]
+                    x: T.let[T.float32] = t1[t * T.int64(768) + l + k0 * T.int64(16)]
+                    x_1: T.let[T.float32] = t1[t * T.int64(768) + l + k0 * T.int64(16) + T.int64(256)]
+                    x_2: T.let[T.float32] = t1[t * T.int64(768) + l + k0 * T.int64(16) + T.int64(512)]
+                    x_3: T.let[T.float32] = t0[i * j * v_i0 * T.int64(16) + i * j // T.int64(5) * T.int64(5) + t_1 + i * j * k0]
                     acc[T.int64(0), T.int64(0), l] = T.fma(x_3, x, acc[T.int64(0), T.int64(0), l])
                     acc[T.int64(0), T.int64(1), l] = T.fma(x_3, x_1, acc[T.int64(0), T.int64(1), l])
                     acc[T.int64(0), T.int64(2), l] = T.fma(x_3, x_2, acc[T.int64(0), T.int64(2), l])
             for l in T.vectorized(T.int64(16)):
-                t2[i * j * v_i0 * T.int64(80) + i * j // T.int64(5) * T.int64(80) + t * T.int64(16) + l] = acc[T.int64(0), T.int64(0), l]
-                t2[i * j * v_i0 * T.int64(80) + i * j * T.int64(16) + i * j // T.int64(5) * T.int64(80) + t * T.int64(16) + l] = acc[T.int64(0), T.int64(1), l]
-                t2[i * j * v_i0 * T.int64(80) + i * j * T.int64(32) + i * j // T.int64(5) * T.int64(80) + t * T.int64(16) + l] = acc[T.int64(0), T.int64(2), l]
-        for task in T.parallel(T.Select(n * i * j * T.int64(1280) >= T.int64(100000), i * j // T.int64(5), T.int64(1))):
-            for i_1 in range(T.Select(n * i * j * T.int64(1280) >= T.int64(100000), T.int64(1), i * j // T.int64(5))):
-                acc = T.alloc_local((T.int64(5), T.int64(2), T.int64(16)))
-                for r in T.unroll(T.int64(5)):
-                    for v in T.unroll(T.int64(2)):
-                        for l in T.vectorized(T.int64(16)):
-                            acc[r, v, l] = T.float32(0.0)
-                for k0 in range(T.int64(16)):
-                    for l in T.vectorized(T.int64(16)):
-                        x: T.let[T.float32] = t1[l + k0 * T.int64(16) + T.int64(768)]
-                        x_1: T.let[T.float32] = t1[l + k0 * T.int64(16) + T.int64(1024)]
-                        x_2: T.let[T.float32] = t0[i * j * v_i0 * T.int64(16) + task * T.int64(5) + i_1 * T.int64(5) + i * k0 * j]
-                        acc[T.int64(0), T.int64(0), l] = T.fma(x_2, x, acc[T.int64(0), T.int64(0), l])
-                        acc[T.int64(0), T.int64(1), l] = T.fma(x_2, x_1, acc[T.int64(0), T.int64(1), l])
-                        x_3: T.let[T.float32] = t0[i * j * v_i0 * T.int64(16) + task * T.int64(5) + i_1 * T.int64(5) + i * k0 * j + T.int64(1)]
-                        acc[T.int64(1), T.int64(0), l] = T.fma(x_3, x, acc[T.int64(1), T.int64(0), l])
-                        acc[T.int64(1), T.int64(1), l] = T.fma(x_3, x_1, acc[T.int64(1), T.int64(1), l])
-                        x_4: T.let[T.float32] = t0[i * j * v_i0 * T.int64(16) + task * T.int64(5) + i_1 * T.int64(5) + i * k0 * j + T.int64(2)]
-                        acc[T.int64(2), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(2), T.int64(0), l])
-                        acc[T.int64(2), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(2), T.int64(1), l])
-                        x_5: T.let[T.float32] = t0[i * j * v_i0 * T.int64(16) + task * T.int64(5) + i_1 * T.int64(5) + i * k0 * j + T.int64(3)]
-                        acc[T.int64(3), T.int64(0), l] = T.fma(x_5, x, acc[T.int64(3), T.int64(0), l])
-                        acc[T.int64(3), T.int64(1), l] = T.fma(x_5, x_1, acc[T.int64(3), T.int64(1), l])
-                        x_6: T.let[T.float32] = t0[i * j * v_i0 * T.int64(16) + task * T.int64(5) + i_1 * T.int64(5) + i * k0 * j + T.int64(4)]
-                        acc[T.int64(4), T.int64(0), l] = T.fma(x_6, x, acc[T.int64(4), T.int64(0), l])
-                        acc[T.int64(4), T.int64(1), l] = T.fma(x_6, x_1, acc[T.int64(4), T.int64(1), l])
-                acc_local = T.alloc_local((T.int64(5), T.int64(2), T.int64(16)))
-                for r in T.unroll(T.int64(5)):
-                    for v in T.unroll(T.int64(2)):
-                        for l in T.vectorized(T.int64(16)):
-                            acc_local[r, v, l] = acc[r, v, l]
-                for r in range(T.int64(5)):
-                    for l in T.vectorized(T.int64(16)):
-                        t2[i * j * v_i0 * T.int64(80) + i * j * T.int64(48) + task * T.int64(80) + i_1 * T.int64(80) + r * T.int64(16) + l] = acc_local[r, T.int64(0), l]
-                        t2[i * j * v_i0 * T.int64(80) + i * j * T.int64(64) + task * T.int64(80) + i_1 * T.int64(80) + r * T.int64(16) + l] = acc_local[r, T.int64(1), l]
-        for t in range(i * j - i * j // T.int64(5) * T.int64(5)):
-            acc = T.alloc_local((T.int64(1), T.int64(2), T.int64(16)))
-            for v in T.unroll(T.int64(2)):
-                for l in T.vectorized(T.int64(16)):
-                    acc[T.int64(0), v, l] = T.float32(0.0)
-            for k0 in range(T.int64(16)):
-                for l in T.vectorized(T.int64(16)):
-                    x: T.let[T.float32] = t1[l + k0 * T.int64(16) + T.int64(768)]
-                    x_1: T.let[T.float32] = t1[l + k0 * T.int64(16) + T.int64(1024)]
-                    x_2: T.let[T.float32] = t0[i * j * v_i0 * T.int64(16) + i * j // T.int64(5) * T.int64(5) + t + i * k0 * j]
-                    acc[T.int64(0), T.int64(0), l] = T.fma(x_2, x, acc[T.int64(0), T.int64(0), l])
-                    acc[T.int64(0), T.int64(1), l] = T.fma(x_2, x_1, acc[T.int64(0), T.int64(1), l])
-            for l in T.vectorized(T.int64(16)):
-                t2[i * j * v_i0 * T.int64(80) + i * j * T.int64(48) + i * j // T.int64(5) * T.int64(80) + t * T.int64(16) + l] = acc[T.int64(0), T.int64(0), l]
-                t2[i * j * v_i0 * T.int64(80) + i * j * T.int64(64) + i * j // T.int64(5) * T.int64(80) + t * T.int64(16) + l] = acc[T.int64(0), T.int64(1), l]
+                t2[i * j * v_i0 * T.int64(144) + i * j * t * T.int64(48) + i * j // T.int64(5) * T.int64(80) + t_1 * T.int64(16) + l] = acc[T.int64(0), T.int64(0), l]
+                t2[i * j * v_i0 * T.int64(144) + i * j * T.int64(16) + i * j * t * T.int64(48) + i * j // T.int64(5) * T.int64(80) + t_1 * T.int64(16) + l] = acc[T.int64(0), T.int64(1), l]
+                t2[i * j * v_i0 * T.int64(144) + i * j * T.int64(32) + i * j * t * T.int64(48) + i * j // T.int64(5) * T.int64(80) + t_1 * T.int64(16) + l] = acc[T.int64(0), T.int64(2), l]
 # from typing import TypeVar
 # from tvm.script import tirx as T
 
@@ -637,22 +497,21 @@ n = TypeVar("n")
 i = TypeVar("i")
 j = TypeVar("j")
 @T.prim_func(s_tir=True)
-def conv3(t0: T.Buffer((n, T.int64(5), i, j, T.int64(16)), "float32"), t1: T.Buffer((T.int64(12), T.int64(80), T.int64(16)), "float32"), t2: T.Buffer((n, T.int64(192), i, j), "float32")):
-    column_term = T.alloc_buffer((T.int64(12), T.int64(3), T.int64(16), T.int64(16)), "uint32")
-    row_term = T.alloc_buffer((T.int64(3), n, i * j + T.int64(15), T.int64(16)), "uint32")
-    column_term_1 = T.alloc_buffer((T.int64(12), T.int64(3), T.int64(16), T.int64(16)), "uint32")
-    row_term_1 = T.alloc_buffer((T.int64(3), n, i * j + T.int64(15), T.int64(16)), "uint32")
-    column_term_2 = T.alloc_buffer((T.int64(12), T.int64(3), T.int64(16), T.int64(16)), "uint32")
-    row_term_2 = T.alloc_buffer((T.int64(3), n, i * j + T.int64(15), T.int64(16)), "uint32")
+def conv3(t0: T.Buffer((n, T.int64(9), i, j, T.int64(16)), "float32"), t1: T.Buffer((T.int64(12), T.int64(144), T.int64(16)), "float32"), t2: T.Buffer((n, T.int64(192), i, j), "float32")):
+    T.func_attr({"reflex.split_bf16_products": 3})
+    column_term = T.alloc_buffer((T.int64(12), T.int64(5), T.int64(16), T.int64(16)), "uint32")
+    row_term = T.alloc_buffer((T.int64(5), n, i * j + T.int64(15), T.int64(16)), "uint32")
+    column_term_1 = T.alloc_buffer((T.int64(12), T.int64(5), T.int64(16), T.int64(16)), "uint32")
+    row_term_1 = T.alloc_buffer((T.int64(5), n, i * j + T.int64(15), T.int64(16)), "uint32")
     t3 = T.alloc_buffer((n, T.int64(12), i, j, T.int64(16)))
-    if n * i * j * T.int64(15360) >= n * i * j * T.int64(7680) + T.int64(1474560) and i * j * T.int64(20) >= (i * j + T.int64(15)) // T.int64(16) * T.int64(288):
+    if n * i * j * T.int64(27648) >= n * i * j * T.int64(13824) + T.int64(2654208) and i * j * T.int64(36) >= (i * j + T.int64(15)) // T.int64(16) * T.int64(480):
         ranges = T.alloc_local((T.int64(4),), "int32")
         most = T.alloc_local((T.int64(16),), "int32")
         least = T.alloc_local((T.int64(16),), "int32")
         for l in T.vectorized(T.int64(16)):
             most[l] = 0
             least[l] = 2147483647
-        for v in range(n * i * j * T.int64(5)):
+        for v in range(n * i * j * T.int64(9)):
             for l in T.vectorized(T.int64(16)):
                 bits: T.let[T.int32] = T.reinterpret("int32", t0[v * T.int64(16) + l]) & 2147483647
                 most[l] = T.max(most[l], bits)
@@ -667,7 +526,7 @@ def conv3(t0: T.Buffer((n, T.int64(5), i, j, T.int64(16)), "float32"), t1: T.Buf
         for l in T.vectorized(T.int64(16)):
             most_1[l] = 0
             least_1[l] = 2147483647
-        for v in range(T.int64(960)):
+        for v in range(T.int64(1728)):
             for l in T.vectorized(T.int64(16)):
                 bits: T.let[T.int32] = T.reinterpret("int32", t1[v * T.int64(16) + l]) & 2147483647
                 most_1[l] = T.max(most_1[l], bits)
@@ -677,78 +536,55 @@ def conv3(t0: T.Buffer((n, T.int64(5), i, j, T.int64(16)), "float32"), t1: T.Buf
         for l in range(T.int64(16)):
             ranges[T.int64(2)] = T.max(ranges[T.int64(2)], most_1[l])
             ranges[T.int64(3)] = T.min(ranges[T.int64(3)], least_1[l])
-        if ranges[T.int64(0)] >> 23 <= 227 and ranges[T.int64(2)] >> 23 <= 227 and ranges[T.int64(1)] >> 23 >= 27 and ranges[T.int64(3)] >> 23 >= 27 and (ranges[T.int64(0)] >> 23) + (ranges[T.int64(2)] >> 23) <= 371 and (ranges[T.int64(1)] >> 23) + (ranges[T.int64(3)] >> 23) >= 174:
-            for task in T.parallel(T.Select(n * T.int64(33840) + n * i * j * T.int64(2256) >= T.int64(100000), T.int64(3), T.int64(1))):
-                for c, c_1 in T.grid(T.min(T.Select(n * T.int64(33840) + n * i * j * T.int64(2256) >= T.int64(100000), T.int64(1), T.int64(3)), T.int64(2) - task), n):
+        if ranges[T.int64(0)] >> 23 <= 227 and ranges[T.int64(2)] >> 23 <= 227 and ranges[T.int64(1)] >> 23 >= 27 and ranges[T.int64(3)] >> 23 >= 27 and (ranges[T.int64(0)] >> 23) + (ranges[T.int64(2)] >> 23) <= 370 and (ranges[T.int64(1)] >> 23) + (ranges[T.int64(3)] >> 23) >= 174:
+            for task in T.parallel(T.Select(n * T.int64(56400) + n * i * j * T.int64(3760) >= T.int64(100000), T.int64(5), T.int64(1))):
+                for c, c_1 in T.grid(T.min(T.Select(n * T.int64(56400) + n * i * j * T.int64(3760) >= T.int64(100000), T.int64(1), T.int64(5)), T.int64(4) - task), n):
                     for c_2 in range(i * j):
                         for c_3 in T.vectorized(T.int64(16)):
-                            row_term_2[task + c, c_1, c_2, c_3] = T.pair_bf16(t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32) + c_3], t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32) + c_3])
-                    for c_2 in range(i * j, i * j + T.int64(15)):
-                        for c_3 in T.vectorized(T.int64(16)):
-                            row_term_2[task + c, c_1, c_2, c_3] = T.uint32(0)
-                for c in range(T.min(T.Select(n * T.int64(33840) + n * i * j * T.int64(2256) >= T.int64(100000), T.int64(1), T.int64(3)), T.int64(2) - task), T.Select(n * T.int64(33840) + n * i * j * T.int64(2256) >= T.int64(100000), T.int64(1), T.int64(3))):
-                    for c_1 in range(n):
-                        for c_2 in range(i * j):
-                            for c_3 in T.vectorized(T.int64(16)):
-                                row_term_2[task + c, c_1, c_2, c_3] = T.pair_bf16(t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32) + c_3], T.float32(0.0))
-                        for c_2 in range(i * j, i * j + T.int64(15)):
-                            for c_3 in T.vectorized(T.int64(16)):
-                                row_term_2[task + c, c_1, c_2, c_3] = T.uint32(0)
-            for c in T.parallel(T.int64(12)):
-                for c_1, m_0 in T.grid(T.int64(2), T.int64(16)):
-                    for m_1 in T.vectorized(T.int64(16)):
-                        column_term_2[m_0 * T.int64(16) + m_1 + c * T.int64(768) + c_1 * T.int64(256)] = T.pair_bf16(t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + c_1 * T.int64(512)], t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + c_1 * T.int64(512) + T.int64(256)])
-                for m_0 in range(T.int64(16)):
-                    for m_1 in T.vectorized(T.int64(16)):
-                        column_term_2[m_0 * T.int64(16) + m_1 + c * T.int64(768) + T.int64(512)] = T.pair_bf16(t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + T.int64(1024)], T.float32(0.0))
-            for task in T.parallel(T.Select(n * T.int64(54720) + n * i * j * T.int64(3648) >= T.int64(100000), T.int64(3), T.int64(1))):
-                for c, c_1 in T.grid(T.min(T.Select(n * T.int64(54720) + n * i * j * T.int64(3648) >= T.int64(100000), T.int64(1), T.int64(3)), T.int64(2) - task), n):
-                    for c_2 in range(i * j):
-                        for c_3 in T.vectorized(T.int64(16)):
-                            row_term_1[task + c, c_1, c_2, c_3] = T.pair_bf16(t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * task * T.int64(32) + i * c * j * T.int64(32) + c_3] - T.Cast("float32", T.Cast("bfloat16", t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * task * T.int64(32) + i * c * j * T.int64(32) + c_3])), t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * T.int64(16) + i * j * task * T.int64(32) + i * c * j * T.int64(32) + c_3] - T.Cast("float32", T.Cast("bfloat16", t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * T.int64(16) + i * j * task * T.int64(32) + i * c * j * T.int64(32) + c_3])))
+                            row_term_1[task + c, c_1, c_2, c_3] = T.pair_bf16(t0[i * j * c_1 * T.int64(144) + c_2 * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32) + c_3], t0[i * j * c_1 * T.int64(144) + c_2 * T.int64(16) + i * j * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32) + c_3])
                     for c_2 in range(i * j, i * j + T.int64(15)):
                         for c_3 in T.vectorized(T.int64(16)):
                             row_term_1[task + c, c_1, c_2, c_3] = T.uint32(0)
-                for c in range(T.min(T.Select(n * T.int64(54720) + n * i * j * T.int64(3648) >= T.int64(100000), T.int64(1), T.int64(3)), T.int64(2) - task), T.Select(n * T.int64(54720) + n * i * j * T.int64(3648) >= T.int64(100000), T.int64(1), T.int64(3))):
+                for c in range(T.min(T.Select(n * T.int64(56400) + n * i * j * T.int64(3760) >= T.int64(100000), T.int64(1), T.int64(5)), T.int64(4) - task), T.Select(n * T.int64(56400) + n * i * j * T.int64(3760) >= T.int64(100000), T.int64(1), T.int64(5))):
                     for c_1 in range(n):
                         for c_2 in range(i * j):
                             for c_3 in T.vectorized(T.int64(16)):
-                                row_term_1[task + c, c_1, c_2, c_3] = T.pair_bf16(t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32) + c_3] - T.Cast("float32", T.Cast("bfloat16", t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32) + c_3])), T.float32(0.0) - T.Cast("float32", T.Cast("bfloat16", T.float32(0.0))))
+                                row_term_1[task + c, c_1, c_2, c_3] = T.pair_bf16(t0[i * j * c_1 * T.int64(144) + c_2 * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32) + c_3], T.float32(0.0))
                         for c_2 in range(i * j, i * j + T.int64(15)):
                             for c_3 in T.vectorized(T.int64(16)):
                                 row_term_1[task + c, c_1, c_2, c_3] = T.uint32(0)
             for c in T.parallel(T.int64(12)):
-                for c_1, m_0 in T.grid(T.int64(2), T.int64(16)):
+                for c_1, m_0 in T.grid(T.int64(4), T.int64(16)):
                     for m_1 in T.vectorized(T.int64(16)):
-                        column_term_1[m_0 * T.int64(16) + m_1 + c * T.int64(768) + c_1 * T.int64(256)] = T.pair_bf16(t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + c_1 * T.int64(512)] - T.Cast("float32", T.Cast("bfloat16", t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + c_1 * T.int64(512)])), t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + c_1 * T.int64(512) + T.int64(256)] - T.Cast("float32", T.Cast("bfloat16", t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + c_1 * T.int64(512) + T.int64(256)])))
+                        column_term_1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + c_1 * T.int64(256)] = T.pair_bf16(t1[m_0 * T.int64(16) + m_1 + c * T.int64(2304) + c_1 * T.int64(512)], t1[m_0 * T.int64(16) + m_1 + c * T.int64(2304) + c_1 * T.int64(512) + T.int64(256)])
                 for m_0 in range(T.int64(16)):
                     for m_1 in T.vectorized(T.int64(16)):
-                        column_term_1[m_0 * T.int64(16) + m_1 + c * T.int64(768) + T.int64(512)] = T.pair_bf16(t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + T.int64(1024)] - T.Cast("float32", T.Cast("bfloat16", t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + T.int64(1024)])), T.float32(0.0) - T.Cast("float32", T.Cast("bfloat16", T.float32(0.0))))
-            for task in T.parallel(T.Select(n * T.int64(96480) + n * i * j * T.int64(6432) >= T.int64(100000), T.int64(3), T.int64(1))):
-                for c, c_1 in T.grid(T.min(T.Select(n * T.int64(96480) + n * i * j * T.int64(6432) >= T.int64(100000), T.int64(1), T.int64(3)), T.int64(2) - task), n):
+                        column_term_1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + T.int64(1024)] = T.pair_bf16(t1[m_0 * T.int64(16) + m_1 + c * T.int64(2304) + T.int64(2048)], T.float32(0.0))
+            for task in T.parallel(T.Select(n * T.int64(91200) + n * i * j * T.int64(6080) >= T.int64(100000), T.int64(5), T.int64(1))):
+                for c, c_1 in T.grid(T.min(T.Select(n * T.int64(91200) + n * i * j * T.int64(6080) >= T.int64(100000), T.int64(1), T.int64(5)), T.int64(4) - task), n):
                     for c_2 in range(i * j):
                         for c_3 in T.vectorized(T.int64(16)):
-                            row_term[task + c, c_1, c_2, c_3] = T.pair_bf16(t0[i * c_1 * j * T.int64(80) + c_2 * T.int64(16) + i * task * j * T.int64(32) + i * c * j * T.int64(32) + c_3] - T.Cast("float32", T.Cast("bfloat16", t0[i * c_1 * j * T.int64(80) + c_2 * T.int64(16) + i * task * j * T.int64(32) + i * c * j * T.int64(32) + c_3])) - T.Cast("float32", T.Cast("bfloat16", t0[i * c_1 * j * T.int64(80) + c_2 * T.int64(16) + i * task * j * T.int64(32) + i * c * j * T.int64(32) + c_3] - T.Cast("float32", T.Cast("bfloat16", t0[i * c_1 * j * T.int64(80) + c_2 * T.int64(16) + i * task * j * T.int64(32) + i * c * j * T.int64(32) + c_3])))), t0[i * c_1 * j * T.int64(80) + c_2 * T.int64(16) + i * j * T.int64(16) + i * task * j * T.int64(32) + i * c * j * T.int64(32) + c_3] - T.Cast("float32", T.Cast("bfloat16", t0[i * c_1 * j * T.int64(80) + c_2 * T.int64(16) + i * j * T.int64(16) + i * task * j * T.int64(32) + i * c * j * T.int64(32) + c_3])) - T.Cast("float32", T.Cast("bfloat16", t0[i * c_1 * j * T.int64(80) + c_2 * T.int64(16) + i * j * T.int64(16) + i * task * j * T.int64(32) + i * c * j * T.int64(32) + c_3] - T.Cast("float32", T.Cast("bfloat16", t0[i * c_1 * j * T.int64(80) + c_2 * T.int64(16) + i * j * T.int64(16) + i * task * j * T.int64(32) + i * c * j * T.int64(32) + c_3])))))
+                            row_term[task + c, c_1, c_2, c_3] = T.pair_bf16(t0[i * j * c_1 * T.int64(144) + c_2 * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32) + c_3] - T.Cast("float32", T.Cast("bfloat16", t0[i * j * c_1 * T.int64(144) + c_2 * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32) + c_3])), t0[i * j * c_1 * T.int64(144) + c_2 * T.int64(16) + i * j * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32) + c_3] - T.Cast("float32", T.Cast("bfloat16", t0[i * j * c_1 * T.int64(144) + c_2 * T.int64(16) + i * j * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32) + c_3])))
                     for c_2 in range(i * j, i * j + T.int64(15)):
                         for c_3 in T.vectorized(T.int64(16)):
                             row_term[task + c, c_1, c_2, c_3] = T.uint32(0)
-                for c in range(T.min(T.Select(n * T.int64(96480) + n * i * j * T.int64(6432) >= T.int64(100000), T.int64(1), T.int64(3)), T.int64(2) - task), T.Select(n * T.int64(96480) + n * i * j * T.int64(6432) >= T.int64(100000), T.int64(1), T.int64(3))):
+                for c in range(T.min(T.Select(n * T.int64(91200) + n * i * j * T.int64(6080) >= T.int64(100000), T.int64(1), T.int64(5)), T.int64(4) - task), T.Select(n * T.int64(91200) + n * i * j * T.int64(6080) >= T.int64(100000), T.int64(1), T.int64(5))):
                     for c_1 in range(n):
                         for c_2 in range(i * j):
                             for c_3 in T.vectorized(T.int64(16)):
-                                row_term[task + c, c_1, c_2, c_3] = T.pair_bf16(t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * task * j * T.int64(32) + i * j * c * T.int64(32) + c_3] - T.Cast("float32", T.Cast("bfloat16", t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * task * j * T.int64(32) + i * j * c * T.int64(32) + c_3])) - T.Cast("float32", T.Cast("bfloat16", t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * task * j * T.int64(32) + i * j * c * T.int64(32) + c_3] - T.Cast("float32", T.Cast("bfloat16", t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * task * j * T.int64(32) + i * j * c * T.int64(32) + c_3])))), T.float32(0.0) - T.Cast("float32", T.Cast("bfloat16", T.float32(0.0))) - T.Cast("float32", T.Cast("bfloat16", T.float32(0.0) - T.Cast("float32", T.Cast("bfloat16", T.float32(0.0))))))
+                                row_term[task + c, c_1, c_2, c_3] = T.pair_bf16(t0[i * j * c_1 * T.int64(144) + c_2 * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32) + c_3] - T.Cast("float32", T.Cast("bfloat16", t0[i * j * c_1 * T.int64(144) + c_2 * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32) + c_3])), T.float32(0.0) - T.Cast("float32", T.Cast("bfloat16", T.float32(0.0))))
                         for c_2 in range(i * j, i * j + T.int64(15)):
                             for c_3 in T.vectorized(T.int64(16)):
                                 row_term[task + c, c_1, c_2, c_3] = T.uint32(0)
             for c in T.parallel(T.int64(12)):
-                for c_1, m_0 in T.grid(T.int64(2), T.int64(16)):
+                for c_1, m_0 in T.grid(T.int64(4), T.int64(16)):
                     for m_1 in T.vectorized(T.int64(16)):
-                        column_term[m_0 * T.int64(16) + m_1 + c * T.int64(768) + c_1 * T.int64(256)] = T.pair_bf16(t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + c_1 * T.int64(512)] - T.Cast("float32", T.Cast("bfloat16", t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + c_1 * T.int64(512)])) - T.Cast("float32", T.Cast("bfloat16", t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + c_1 * T.int64(512)] - T.Cast("float32", T.Cast("bfloat16", t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + c_1 * T.int64(512)])))), t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + c_1 * T.int64(512) + T.int64(256)] - T.Cast("float32", T.Cast("bfloat16", t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + c_1 * T.int64(512) + T.int64(256)])) - T.Cast("float32", T.Cast("bfloat16", t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + c_1 * T.int64(512) + T.int64(256)] - T.Cast("float32", T.Cast("bfloat16", t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + c_1 * T.int64(512) + T.int64(256)])))))
+                        column_term[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + c_1 * T.int64(256)] = T.pair_bf16(t1[m_0 * T.int64(16) + m_1 + c * T.int64(2304) + c_1 * T.int64(512)] - T.Cast("float32", T.Cast("bfloat16", t1[m_0 * T.int64(16) + m_1 + c * T.int64(2304) + c_1 * T.int64(512)])), t1[m_0 * T.int64(16) + m_1 + c * T.int64(2304) + c_1 * T.int64(512) + T.int64(256)] - T.Cast("float32", T.Cast("bfloat16", t1[m_0 * T.int64(16) + m_1 + c * T.int64(2304) + c_1 * T.int64(512) + T.int64(256)])))
                 for m_0 in range(T.int64(16)):
                     for m_1 in T.vectorized(T.int64(16)):
-                        column_term[m_0 * T.int64(16) + m_1 + c * T.int64(768) + T.int64(512)] = T.pair_bf16(t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + T.int64(1024)] - T.Cast("float32", T.Cast("bfloat16", t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + T.int64(1024)])) - T.Cast("float32", T.Cast("bfloat16", t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + T.int64(1024)] - T.Cast("float32", T.Cast("bfloat16", t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + T.int64(1024)])))), T.float32(0.0) - T.Cast("float32", T.Cast("bfloat16", T.float32(0.0))) - T.Cast("float32", T.Cast("bfloat16", T.float32(0.0) - T.Cast("float32", T.Cast("bfloat16", T.float32(0.0))))))
+                        column_term[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + T.int64(1024)] = T.pair_bf16(t1[m_0 * T.int64(16) + m_1 + c * T.int64(2304) + T.int64(2048)] - T.Cast("float32", T.Cast("bfloat16", t1[m_0 * T.int64(16) + m_1 + c * T.int64(2304) + T.int64(2048)])), T.float32(0.0) - T.Cast("float32", T.Cast("bfloat16", T.float32(0.0))))
             for v_i0 in range(n):
-                for task in T.parallel(T.Select(n * i * j * T.int64(9216) >= T.int64(100000), i * j // T.int64(32), T.int64(1))):
+                for task in T.parallel(T.Select(n * i * j * T.int64(15360) >= T.int64(100000), i * j // T.int64(32), T.int64(1))):
                     sum = T.alloc_buffer((T.int64(16), T.int64(16)), scope="tile")
                     sum_1 = T.alloc_buffer((T.int64(16), T.int64(16)), scope="tile")
                     sum_2 = T.alloc_buffer((T.int64(16), T.int64(16)), scope="tile")
@@ -757,62 +593,29 @@ def conv3(t0: T.Buffer((n, T.int64(5), i, j, T.int64(16)), "float32"), t1: T.Buf
                     row_1 = T.alloc_buffer((T.int64(16), T.int64(16)), "uint32", scope="tile")
                     column = T.alloc_buffer((T.int64(16), T.int64(16)), "uint32", scope="tile")
                     column_1 = T.alloc_buffer((T.int64(16), T.int64(16)), "uint32", scope="tile")
-                    for i_1, t in T.grid(T.Select(n * i * j * T.int64(9216) >= T.int64(100000), T.int64(1), i * j // T.int64(32)), T.int64(6)):
+                    for i_1, t in T.grid(T.Select(n * i * j * T.int64(15360) >= T.int64(100000), T.int64(1), i * j // T.int64(32)), T.int64(6)):
                         tile = T.alloc_local((T.int64(1024),))
                         T.tile_zero(sum)
                         T.tile_zero(sum_1)
                         T.tile_zero(sum_2)
                         T.tile_zero(sum_3)
-                        for pair in range(T.int64(3)):
+                        for pair in range(T.int64(5)):
                             T.tile_load(row, row_term[n * pair * T.int64(240) + v_i0 * T.int64(240) + n * i * j * pair * T.int64(16) + i * j * v_i0 * T.int64(16) + task * T.int64(512) + i_1 * T.int64(512)], T.int64(16))
                             T.tile_load(row_1, row_term[n * pair * T.int64(240) + v_i0 * T.int64(240) + n * i * j * pair * T.int64(16) + i * j * v_i0 * T.int64(16) + task * T.int64(512) + i_1 * T.int64(512) + T.int64(256)], T.int64(16))
-                            T.tile_load(column, column_term_2[t * T.int64(1536) + pair * T.int64(256)], T.int64(16))
-                            T.tile_load(column_1, column_term_2[t * T.int64(1536) + pair * T.int64(256) + T.int64(768)], T.int64(16))
+                            T.tile_load(column, column_term_1[t * T.int64(2560) + pair * T.int64(256)], T.int64(16))
+                            T.tile_load(column_1, column_term_1[t * T.int64(2560) + pair * T.int64(256) + T.int64(1280)], T.int64(16))
                             T.tile_dot_bf16(sum, row, column)
                             T.tile_dot_bf16(sum_1, row, column_1)
                             T.tile_dot_bf16(sum_2, row_1, column)
                             T.tile_dot_bf16(sum_3, row_1, column_1)
-                        for pair in range(T.int64(3)):
                             T.tile_load(row, row_term_1[n * pair * T.int64(240) + v_i0 * T.int64(240) + n * i * j * pair * T.int64(16) + i * j * v_i0 * T.int64(16) + task * T.int64(512) + i_1 * T.int64(512)], T.int64(16))
                             T.tile_load(row_1, row_term_1[n * pair * T.int64(240) + v_i0 * T.int64(240) + n * i * j * pair * T.int64(16) + i * j * v_i0 * T.int64(16) + task * T.int64(512) + i_1 * T.int64(512) + T.int64(256)], T.int64(16))
-                            T.tile_load(column, column_term_1[t * T.int64(1536) + pair * T.int64(256)], T.int64(16))
-                            T.tile_load(column_1, column_term_1[t * T.int64(1536) + pair * T.int64(256) + T.int64(768)], T.int64(16))
                             T.tile_dot_bf16(sum, row, column)
                             T.tile_dot_bf16(sum_1, row, column_1)
                             T.tile_dot_bf16(sum_2, row_1, column)
                             T.tile_dot_bf16(sum_3, row_1, column_1)
-                        for pair in range(T.int64(3)):
-                            T.tile_load(row, row_term_2[n * pair * T.int64(240) + v_i0 * T.int64(240) + n * i * j * pair * T.int64(16) + i * j * v_i0 * T.int64(16) + task * T.int64(512) + i_1 * T.int64(512)], T.int64(16))
-                            T.tile_load(row_1, row_term_2[n * pair * T.int64(240) + v_i0 * T.int64(240) + n * i * j * pair * T.int64(16) + i * j * v_i0 * T.int64(16) + task * T.int64(512) + i_1 * T.int64(512) + T.int64(256)], T.int64(16))
-                            T.tile_load(column, column_term[t * T.int64(1536) + pair * T.int64(256)], T.int64(16))
-                            T.tile_load(column_1, column_term[t * T.int64(1536) + pair * T.int64(256) + T.int64(768)], T.int64(16))
-                            T.tile_dot_bf16(sum, row, column)
-                            T.tile_dot_bf16(sum_1, row, column_1)
-                            T.tile_dot_bf16(sum_2, row_1, column)
-                            T.tile_dot_bf16(sum_3, row_1, column_1)
-                        for pair in range(T.int64(3)):
-                            T.tile_load(row, row_term_1[n * pair * T.int64(240) + v_i0 * T.int64(240) + n * i * j * pair * T.int64(16) + i * j * v_i0 * T.int64(16) + task * T.int64(512) + i_1 * T.int64(512)], T.int64(16))
-                            T.tile_load(row_1, row_term_1[n * pair * T.int64(240) + v_i0 * T.int64(240) + n * i * j * pair * T.int64(16) + i * j * v_i0 * T.int64(16) + task * T.int64(512) + i_1 * T.int64(512) + T.int64(256)], T.int64(16))
-                            T.tile_load(column, column_term_2[t * T.int64(1536) + pair * T.int64(256)], T.int64(16))
-                            T.tile_load(column_1, column_term_2[t * T.int64(1536) + pair * T.int64(256) + T.int64(768)], T.int64(16))
-                            T.tile_dot_bf16(sum, row, column)
-                            T.tile_dot_bf16(sum_1, row, column_1)
-                            T.tile_dot_bf16(sum_2, row_1, column)
-                            T.tile_dot_bf16(sum_3, row_1, column_1)
-                        for pair in range(T.int64(3)):
-                            T.tile_load(row, row_term_2[n * pair * T.int64(240) + v_i0 * T.int64(240) + n * i * j * pair * T.int64(16) + i * j * v_i0 * T.int64(16) + task * T.int64(512) + i_1 * T.int64(512)], T.int64(16))
-                            T.tile_load(row_1, row_term_2[n * pair * T.int64(240) + v_i0 * T.int64(240) + n * i * j * pair * T.int64(16) + i * j * v_i0 * T.int64(16) + task * T.int64(512) + i_1 * T.int64(512) + T.int64(256)], T.int64(16))
-                            T.tile_load(column, column_term_1[t * T.int64(1536) + pair * T.int64(256)], T.int64(16))
-                            T.tile_load(column_1, column_term_1[t * T.int64(1536) + pair * T.int64(256) + T.int64(768)], T.int64(16))
-                            T.tile_dot_bf16(sum, row, column)
-                            T.tile_dot_bf16(sum_1, row, column_1)
-                            T.tile_dot_bf16(sum_2, row_1, column)
-                            T.tile_dot_bf16(sum_3, row_1, column_1)
-                        for pair in range(T.int64(3)):
-                            T.tile_load(row, row_term_2[n * pair * T.int64(240) + v_i0 * T.int64(240) + n * i * j * pair * T.int64(16) + i * j * v_i0 * T.int64(16) + task * T.int64(512) + i_1 * T.int64(512)], T.int64(16))
-                            T.tile_load(row_1, row_term_2[n * pair * T.int64(240) + v_i0 * T.int64(240) + n * i * j * pair * T.int64(16) + i * j * v_i0 * T.int64(16) + task * T.int64(512) + i_1 * T.int64(512) + T.int64(256)], T.int64(16))
-                            T.tile_load(column, column_term_2[t * T.int64(1536) + pair * T.int64(256)], T.int64(16))
-                            T.tile_load(column_1, column_term_2[t * T.int64(1536) + pair * T.int64(256) + T.int64(768)], T.int64(16))
+                            T.tile_load(column, column_term[t * T.int64(2560) + pair * T.int64(256)], T.int64(16))
+                            T.tile_load(column_1, column_term[t * T.int64(2560) + pair * T.int64(256) + T.int64(1280)], T.int64(16))
                             T.tile_dot_bf16(sum, row, column)
                             T.tile_dot_bf16(sum_1, row, column_1)
                             T.tile_dot_bf16(sum_2, row_1, column)
@@ -838,40 +641,17 @@ def conv3(t0: T.Buffer((n, T.int64(5), i, j, T.int64(16)), "float32"), t1: T.Buf
                         tile = T.alloc_local((T.int64(512),))
                         T.tile_zero(sum)
                         T.tile_zero(sum_1)
-                        for pair in range(T.int64(3)):
+                        for pair in range(T.int64(5)):
                             T.tile_load(row, row_term[n * pair * T.int64(240) + v_i0 * T.int64(240) + n * i * j * pair * T.int64(16) + i * j * v_i0 * T.int64(16) + i * j // T.int64(32) * T.int64(512)], T.int64(16))
-                            T.tile_load(column, column_term_2[t * T.int64(1536) + pair * T.int64(256)], T.int64(16))
-                            T.tile_load(column_1, column_term_2[t * T.int64(1536) + pair * T.int64(256) + T.int64(768)], T.int64(16))
+                            T.tile_load(column, column_term_1[t * T.int64(2560) + pair * T.int64(256)], T.int64(16))
+                            T.tile_load(column_1, column_term_1[t * T.int64(2560) + pair * T.int64(256) + T.int64(1280)], T.int64(16))
                             T.tile_dot_bf16(sum, row, column)
                             T.tile_dot_bf16(sum_1, row, column_1)
-                        for pair in range(T.int64(3)):
                             T.tile_load(row, row_term_1[n * pair * T.int64(240) + v_i0 * T.int64(240) + n * i * j * pair * T.int64(16) + i * j * v_i0 * T.int64(16) + i * j // T.int64(32) * T.int64(512)], T.int64(16))
-                            T.tile_load(column, column_term_1[t * T.int64(1536) + pair * T.int64(256)], T.int64(16))
-                            T.tile_load(column_1, column_term_1[t * T.int64(1536) + pair * T.int64(256) + T.int64(768)], T.int64(16))
                             T.tile_dot_bf16(sum, row, column)
                             T.tile_dot_bf16(sum_1, row, column_1)
-                        for pair in range(T.int64(3)):
-                            T.tile_load(row, row_term_2[n * pair * T.int64(240) + v_i0 * T.int64(240) + n * i * j * pair * T.int64(16) + i * j * v_i0 * T.int64(16) + i * j // T.int64(32) * T.int64(512)], T.int64(16))
-                            T.tile_load(column, column_term[t * T.int64(1536) + pair * T.int64(256)], T.int64(16))
-                            T.tile_load(column_1, column_term[t * T.int64(1536) + pair * T.int64(256) + T.int64(768)], T.int64(16))
-                            T.tile_dot_bf16(sum, row, column)
-                            T.tile_dot_bf16(sum_1, row, column_1)
-                        for pair in range(T.int64(3)):
-                            T.tile_load(row, row_term_1[n * pair * T.int64(240) + v_i0 * T.int64(240) + n * i * j * pair * T.int64(16) + i * j * v_i0 * T.int64(16) + i * j // T.int64(32) * T.int64(512)], T.int64(16))
-                            T.tile_load(column, column_term_2[t * T.int64(1536) + pair * T.int64(256)], T.int64(16))
-                            T.tile_load(column_1, column_term_2[t * T.int64(1536) + pair * T.int64(256) + T.int64(768)], T.int64(16))
-                            T.tile_dot_bf16(sum, row, column)
-                            T.tile_dot_bf16(sum_1, row, column_1)
-                        for pair in range(T.int64(3)):
-                            T.tile_load(row, row_term_2[n * pair * T.int64(240) + v_i0 * T.int64(240) + n * i * j * pair * T.int64(16) + i * j * v_i0 * T.int64(16) + i * j // T.int64(32) * T.int64(512)], T.int64(16))
-                            T.tile_load(column, column_term_1[t * T.int64(1536) + pair * T.int64(256)], T.int64(16))
-                            T.tile_load(column_1, column_term_1[t * T.int64(1536) + pair * T.int64(256) + T.int64(768)], T.int64(16))
-                            T.tile_dot_bf16(sum, row, column)
-                            T.tile_dot_bf16(sum_1, row, column_1)
-                        for pair in range(T.int64(3)):
-                            T.tile_load(row, row_term_2[n * pair * T.int64(240) + v_i0 * T.int64(240) + n * i * j * pair * T.int64(16) + i * j * v_i0 * T.int64(16) + i * j // T.int64(32) * T.int64(512)], T.int64(16))
-                            T.tile_load(column, column_term_2[t * T.int64(1536) + pair * T.int64(256)], T.int64(16))
-                            T.tile_load(column_1, column_term_2[t * T.int64(1536) + pair * T.int64(256) + T.int64(768)], T.int64(16))
+                            T.tile_load(column, column_term[t * T.int64(2560) + pair * T.int64(256)], T.int64(16))
+                            T.tile_load(column_1, column_term[t * T.int64(2560) + pair * T.int64(256) + T.int64(1280)], T.int64(16))
                             T.tile_dot_bf16(sum, row, column)
                             T.tile_dot_bf16(sum_1, row, column_1)
                         T.tile_store(sum, tile[T.int64(0)], T.int64(32))
@@ -885,40 +665,17 @@ def conv3(t0: T.Buffer((n, T.int64(5), i, j, T.int64(16)), "float32"), t1: T.Buf
                         tile = T.alloc_local((T.int64(512),))
                         T.tile_zero(sum)
                         T.tile_zero(sum_1)
-                        for pair in range(T.int64(3)):
+                        for pair in range(T.int64(5)):
                             T.tile_load(row, row_term[n * pair * T.int64(240) + v_i0 * T.int64(240) + n * i * j * pair * T.int64(16) + i * j * v_i0 * T.int64(16) + i * j // T.int64(16) * T.int64(256)], T.int64(16))
-                            T.tile_load(column, column_term_2[t * T.int64(1536) + pair * T.int64(256)], T.int64(16))
-                            T.tile_load(column_1, column_term_2[t * T.int64(1536) + pair * T.int64(256) + T.int64(768)], T.int64(16))
+                            T.tile_load(column, column_term_1[t * T.int64(2560) + pair * T.int64(256)], T.int64(16))
+                            T.tile_load(column_1, column_term_1[t * T.int64(2560) + pair * T.int64(256) + T.int64(1280)], T.int64(16))
                             T.tile_dot_bf16(sum, row, column)
                             T.tile_dot_bf16(sum_1, row, column_1)
-                        for pair in range(T.int64(3)):
                             T.tile_load(row, row_term_1[n * pair * T.int64(240) + v_i0 * T.int64(240) + n * i * j * pair * T.int64(16) + i * j * v_i0 * T.int64(16) + i * j // T.int64(16) * T.int64(256)], T.int64(16))
-                            T.tile_load(column, column_term_1[t * T.int64(1536) + pair * T.int64(256)], T.int64(16))
-                            T.tile_load(column_1, column_term_1[t * T.int64(1536) + pair * T.int64(256) + T.int64(768)], T.int64(16))
                             T.tile_dot_bf16(sum, row, column)
                             T.tile_dot_bf16(sum_1, row, column_1)
-                        for pair in range(T.int64(3)):
-                            T.tile_load(row, row_term_2[n * pair * T.int64(240) + v_i0 * T.int64(240) + n * i * j * pair * T.int64(16) + i * j * v_i0 * T.int64(16) + i * j // T.int64(16) * T.int64(256)], T.int64(16))
-                            T.tile_load(column, column_term[t * T.int64(1536) + pair * T.int64(256)], T.int64(16))
-                            T.tile_load(column_1, column_term[t * T.int64(1536) + pair * T.int64(256) + T.int64(768)], T.int64(16))
-                            T.tile_dot_bf16(sum, row, column)
-                            T.tile_dot_bf16(sum_1, row, column_1)
-                        for pair in range(T.int64(3)):
-                            T.tile_load(row, row_term_1[n * pair * T.int64(240) + v_i0 * T.int64(240) + n * i * j * pair * T.int64(16) + i * j * v_i0 * T.int64(16) + i * j // T.int64(16) * T.int64(256)], T.int64(16))
-                            T.tile_load(column, column_term_2[t * T.int64(1536) + pair * T.int64(256)], T.int64(16))
-                            T.tile_load(column_1, column_term_2[t * T.int64(1536) + pair * T.int64(256) + T.int64(768)], T.int64(16))
-                            T.tile_dot_bf16(sum, row, column)
-                            T.tile_dot_bf16(sum_1, row, column_1)
-                        for pair in range(T.int64(3)):
-                            T.tile_load(row, row_term_2[n * pair * T.int64(240) + v_i0 * T.int64(240) + n * i * j * pair * T.int64(16) + i * j * v_i0 * T.int64(16) + i * j // T.int64(16) * T.int64(256)], T.int64(16))
-                            T.tile_load(column, column_term_1[t * T.int64(1536) + pair * T.int64(256)], T.int64(16))
-                            T.tile_load(column_1, column_term_1[t * T.int64(1536) + pair * T.int64(256) + T.int64(768)], T.int64(16))
-                            T.tile_dot_bf16(sum, row, column)
-                            T.tile_dot_bf16(sum_1, row, column_1)
-                        for pair in range(T.int64(3)):
-                            T.tile_load(row, row_term_2[n * pair * T.int64(240) + v_i0 * T.int64(240) + n * i * j * pair * T.int64(16) + i * j * v_i0 * T.int64(16) + i * j // T.int64(16) * T.int64(256)], T.int64(16))
-                            T.tile_load(column, column_term_2[t * T.int64(1536) + pair * T.int64(256)], T.int64(16))
-                            T.tile_load(column_1, column_term_2[t * T.int64(1536) + pair * T.int64(256) + T.int64(768)], T.int64(16))
+                            T.tile_load(column, column_term[t * T.int64(2560) + pair * T.int64(256)], T.int64(16))
+                            T.tile_load(column_1, column_term[t * T.int64(2560) + pair * T.int64(256) + T.int64(1280)], T.int64(16))
                             T.tile_dot_bf16(sum, row, column)
                             T.tile_dot_bf16(sum_1, row, column_1)
                         T.tile_store(sum, tile[T.int64(0)], T.int64(32))
@@ -929,35 +686,35 @@ def conv3(t0: T.Buffer((n, T.int64(5), i, j, T.int64(16)), "float32"), t1: T.Buf
                                 t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(16) + i * j * t * T.int64(32) + i * j // T.int64(16) * T.int64(256) + t_1 * T.int64(16) + l] = tile[t_1 * T.int64(32) + l + T.int64(16)]
         else:
             for v_i0, t in T.grid(n, T.int64(3)):
-                for task in T.parallel(T.Select(n * i * j * T.int64(15360) >= T.int64(100000), i * j // T.int64(4), T.int64(1))):
-                    for i_1 in range(T.Select(n * i * j * T.int64(15360) >= T.int64(100000), T.int64(1), i * j // T.int64(4))):
+                for task in T.parallel(T.Select(n * i * j * T.int64(27648) >= T.int64(100000), i * j // T.int64(4), T.int64(1))):
+                    for i_1 in range(T.Select(n * i * j * T.int64(27648) >= T.int64(100000), T.int64(1), i * j // T.int64(4))):
                         acc = T.alloc_local((T.int64(4), T.int64(4), T.int64(16)))
                         for r in T.unroll(T.int64(4)):
                             for v in T.unroll(T.int64(4)):
                                 for l in T.vectorized(T.int64(16)):
                                     acc[r, v, l] = T.float32(0.0)
-                        for co, ci in T.grid(T.int64(5), T.int64(16)):
+                        for co, ci in T.grid(T.int64(9), T.int64(16)):
                             for l in T.vectorized(T.int64(16)):
-                                x: T.let[T.float32] = t1[t * T.int64(5120) + l + co * T.int64(256) + ci * T.int64(16)]
-                                x_1: T.let[T.float32] = t1[t * T.int64(5120) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(1280)]
-                                x_2: T.let[T.float32] = t1[t * T.int64(5120) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(2560)]
-                                x_3: T.let[T.float32] = t1[t * T.int64(5120) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(3840)]
-                                x_4: T.let[T.float32] = t0[i * j * v_i0 * T.int64(80) + task * T.int64(64) + i_1 * T.int64(64) + i * j * co * T.int64(16) + ci]
+                                x: T.let[T.float32] = t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16)]
+                                x_1: T.let[T.float32] = t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(2304)]
+                                x_2: T.let[T.float32] = t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(4608)]
+                                x_3: T.let[T.float32] = t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(6912)]
+                                x_4: T.let[T.float32] = t0[i * j * v_i0 * T.int64(144) + task * T.int64(64) + i_1 * T.int64(64) + i * j * co * T.int64(16) + ci]
                                 acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
                                 acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
                                 acc[T.int64(0), T.int64(2), l] = T.fma(x_4, x_2, acc[T.int64(0), T.int64(2), l])
                                 acc[T.int64(0), T.int64(3), l] = T.fma(x_4, x_3, acc[T.int64(0), T.int64(3), l])
-                                x_5: T.let[T.float32] = t0[i * j * v_i0 * T.int64(80) + task * T.int64(64) + i_1 * T.int64(64) + i * j * co * T.int64(16) + ci + T.int64(16)]
+                                x_5: T.let[T.float32] = t0[i * j * v_i0 * T.int64(144) + task * T.int64(64) + i_1 * T.int64(64) + i * j * co * T.int64(16) + ci + T.int64(16)]
                                 acc[T.int64(1), T.int64(0), l] = T.fma(x_5, x, acc[T.int64(1), T.int64(0), l])
                                 acc[T.int64(1), T.int64(1), l] = T.fma(x_5, x_1, acc[T.int64(1), T.int64(1), l])
                                 acc[T.int64(1), T.int64(2), l] = T.fma(x_5, x_2, acc[T.int64(1), T.int64(2), l])
                                 acc[T.int64(1), T.int64(3), l] = T.fma(x_5, x_3, acc[T.int64(1), T.int64(3), l])
-                                x_6: T.let[T.float32] = t0[i * j * v_i0 * T.int64(80) + task * T.int64(64) + i_1 * T.int64(64) + i * j * co * T.int64(16) + ci + T.int64(32)]
+                                x_6: T.let[T.float32] = t0[i * j * v_i0 * T.int64(144) + task * T.int64(64) + i_1 * T.int64(64) + i * j * co * T.int64(16) + ci + T.int64(32)]
                                 acc[T.int64(2), T.int64(0), l] = T.fma(x_6, x, acc[T.int64(2), T.int64(0), l])
                                 acc[T.int64(2), T.int64(1), l] = T.fma(x_6, x_1, acc[T.int64(2), T.int64(1), l])
                                 acc[T.int64(2), T.int64(2), l] = T.fma(x_6, x_2, acc[T.int64(2), T.int64(2), l])
                                 acc[T.int64(2), T.int64(3), l] = T.fma(x_6, x_3, acc[T.int64(2), T.int64(3), l])
-                                x_7: T.let[T.float32] = t0[i * j * v_i0 * T.int64(80) + task * T.int64(64) + i_1 * T.int64(64) + i * j * co * T.int64(16) + ci + T.int64(48)]
+                                x_7: T.let[T.float32] = t0[i * j * v_i0 * T.int64(144) + task * T.int64(64) + i_1 * T.int64(64) + i * j * co * T.int64(16) + ci + T.int64(48)]
                                 acc[T.int64(3), T.int64(0), l] = T.fma(x_7, x, acc[T.int64(3), T.int64(0), l])
                                 acc[T.int64(3), T.int64(1), l] = T.fma(x_7, x_1, acc[T.int64(3), T.int64(1), l])
                                 acc[T.int64(3), T.int64(2), l] = T.fma(x_7, x_2, acc[T.int64(3), T.int64(2), l])
@@ -973,13 +730,13 @@ def conv3(t0: T.Buffer((n, T.int64(5), i, j, T.int64(16)), "float32"), t1: T.Buf
                     for v in T.unroll(T.int64(4)):
                         for l in T.vectorized(T.int64(16)):
                             acc[T.int64(0), v, l] = T.float32(0.0)
-                    for co, ci in T.grid(T.int64(5), T.int64(16)):
+                    for co, ci in T.grid(T.int64(9), T.int64(16)):
                         for l in T.vectorized(T.int64(16)):
-                            x: T.let[T.float32] = t1[t * T.int64(5120) + l + co * T.int64(256) + ci * T.int64(16)]
-                            x_1: T.let[T.float32] = t1[t * T.int64(5120) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(1280)]
-                            x_2: T.let[T.float32] = t1[t * T.int64(5120) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(2560)]
-                            x_3: T.let[T.float32] = t1[t * T.int64(5120) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(3840)]
-                            x_4: T.let[T.float32] = t0[i * j * v_i0 * T.int64(80) + i * j // T.int64(4) * T.int64(64) + t_1 * T.int64(16) + i * j * co * T.int64(16) + ci]
+                            x: T.let[T.float32] = t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16)]
+                            x_1: T.let[T.float32] = t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(2304)]
+                            x_2: T.let[T.float32] = t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(4608)]
+                            x_3: T.let[T.float32] = t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(6912)]
+                            x_4: T.let[T.float32] = t0[i * j * v_i0 * T.int64(144) + i * j // T.int64(4) * T.int64(64) + t_1 * T.int64(16) + i * j * co * T.int64(16) + ci]
                             acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
                             acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
                             acc[T.int64(0), T.int64(2), l] = T.fma(x_4, x_2, acc[T.int64(0), T.int64(2), l])
@@ -991,35 +748,35 @@ def conv3(t0: T.Buffer((n, T.int64(5), i, j, T.int64(16)), "float32"), t1: T.Buf
                         t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(48) + i * j * t * T.int64(64) + i * j // T.int64(4) * T.int64(64) + t_1 * T.int64(16) + l] = acc[T.int64(0), T.int64(3), l]
     else:
         for v_i0, t in T.grid(n, T.int64(3)):
-            for task in T.parallel(T.Select(n * i * j * T.int64(15360) >= T.int64(100000), i * j // T.int64(4), T.int64(1))):
-                for i_1 in range(T.Select(n * i * j * T.int64(15360) >= T.int64(100000), T.int64(1), i * j // T.int64(4))):
+            for task in T.parallel(T.Select(n * i * j * T.int64(27648) >= T.int64(100000), i * j // T.int64(4), T.int64(1))):
+                for i_1 in range(T.Select(n * i * j * T.int64(27648) >= T.int64(100000), T.int64(1), i * j // T.int64(4))):
                     acc = T.alloc_local((T.int64(4), T.int64(4), T.int64(16)))
                     for r in T.unroll(T.int64(4)):
                         for v in T.unroll(T.int64(4)):
                             for l in T.vectorized(T.int64(16)):
                                 acc[r, v, l] = T.float32(0.0)
-                    for co, ci in T.grid(T.int64(5), T.int64(16)):
+                    for co, ci in T.grid(T.int64(9), T.int64(16)):
                         for l in T.vectorized(T.int64(16)):
-                            x: T.let[T.float32] = t1[t * T.int64(5120) + l + co * T.int64(256) + ci * T.int64(16)]
-                            x_1: T.let[T.float32] = t1[t * T.int64(5120) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(1280)]
-                            x_2: T.let[T.float32] = t1[t * T.int64(5120) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(2560)]
-                            x_3: T.let[T.float32] = t1[t * T.int64(5120) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(3840)]
-                            x_4: T.let[T.float32] = t0[i * j * v_i0 * T.int64(80) + task * T.int64(64) + i_1 * T.int64(64) + i * j * co * T.int64(16) + ci]
+                            x: T.let[T.float32] = t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16)]
+                            x_1: T.let[T.float32] = t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(2304)]
+                            x_2: T.let[T.float32] = t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(4608)]
+                            x_3: T.let[T.float32] = t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(6912)]
+                            x_4: T.let[T.float32] = t0[i * j * v_i0 * T.int64(144) + task * T.int64(64) + i_1 * T.int64(64) + i * j * co * T.int64(16) + ci]
                             acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
                             acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
                             acc[T.int64(0), T.int64(2), l] = T.fma(x_4, x_2, acc[T.int64(0), T.int64(2), l])
                             acc[T.int64(0), T.int64(3), l] = T.fma(x_4, x_3, acc[T.int64(0), T.int64(3), l])
-                            x_5: T.let[T.float32] = t0[i * j * v_i0 * T.int64(80) + task * T.int64(64) + i_1 * T.int64(64) + i * j * co * T.int64(16) + ci + T.int64(16)]
+                            x_5: T.let[T.float32] = t0[i * j * v_i0 * T.int64(144) + task * T.int64(64) + i_1 * T.int64(64) + i * j * co * T.int64(16) + ci + T.int64(16)]
                             acc[T.int64(1), T.int64(0), l] = T.fma(x_5, x, acc[T.int64(1), T.int64(0), l])
                             acc[T.int64(1), T.int64(1), l] = T.fma(x_5, x_1, acc[T.int64(1), T.int64(1), l])
                             acc[T.int64(1), T.int64(2), l] = T.fma(x_5, x_2, acc[T.int64(1), T.int64(2), l])
                             acc[T.int64(1), T.int64(3), l] = T.fma(x_5, x_3, acc[T.int64(1), T.int64(3), l])
-                            x_6: T.let[T.float32] = t0[i * j * v_i0 * T.int64(80) + task * T.int64(64) + i_1 * T.int64(64) + i * j * co * T.int64(16) + ci + T.int64(32)]
+                            x_6: T.let[T.float32] = t0[i * j * v_i0 * T.int64(144) + task * T.int64(64) + i_1 * T.int64(64) + i * j * co * T.int64(16) + ci + T.int64(32)]
                             acc[T.int64(2), T.int64(0), l] = T.fma(x_6, x, acc[T.int64(2), T.int64(0), l])
                             acc[T.int64(2), T.int64(1), l] = T.fma(x_6, x_1, acc[T.int64(2), T.int64(1), l])
                             acc[T.int64(2), T.int64(2), l] = T.fma(x_6, x_2, acc[T.int64(2), T.int64(2), l])
                             acc[T.int64(2), T.int64(3), l] = T.fma(x_6, x_3, acc[T.int64(2), T.int64(3), l])
-                            x_7: T.let[T.float32] = t0[i * j * v_i0 * T.int64(80) + task * T.int64(64) + i_1 * T.int64(64) + i * j * co * T.int64(16) + ci + T.int64(48)]
+                            x_7: T.let[T.float32] = t0[i * j * v_i0 * T.int64(144) + task * T.int64(64) + i_1 * T.int64(64) + i * j * co * T.int64(16) + ci + T.int64(48)]
                             acc[T.int64(3), T.int64(0), l] = T.fma(x_7, x, acc[T.int64(3), T.int64(0), l])
                             acc[T.int64(3), T.int64(1), l] = T.fma(x_7, x_1, acc[T.int64(3), T.int64(1), l])
                             acc[T.int64(3), T.int64(2), l] = T.fma(x_7, x_2, acc[T.int64(3), T.int64(2), l])
@@ -1035,13 +792,13 @@ def conv3(t0: T.Buffer((n, T.int64(5), i, j, T.int64(16)), "float32"), t1: T.Buf
                 for v in T.unroll(T.int64(4)):
                     for l in T.vectorized(T.int64(16)):
                         acc[T.int64(0), v, l] = T.float32(0.0)
-                for co, ci in T.grid(T.int64(5), T.int64(16)):
+                for co, ci in T.grid(T.int64(9), T.int64(16)):
                     for l in T.vectorized(T.int64(16)):
-                        x: T.let[T.float32] = t1[t * T.int64(5120) + l + co * T.int64(256) + ci * T.int64(16)]
-                        x_1: T.let[T.float32] = t1[t * T.int64(5120) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(1280)]
-                        x_2: T.let[T.float32] = t1[t * T.int64(5120) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(2560)]
-                        x_3: T.let[T.float32] = t1[t * T.int64(5120) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(3840)]
-                        x_4: T.let[T.float32] = t0[i * j * v_i0 * T.int64(80) + i * j // T.int64(4) * T.int64(64) + t_1 * T.int64(16) + i * j * co * T.int64(16) + ci]
+                        x: T.let[T.float32] = t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16)]
+                        x_1: T.let[T.float32] = t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(2304)]
+                        x_2: T.let[T.float32] = t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(4608)]
+                        x_3: T.let[T.float32] = t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(6912)]
+                        x_4: T.let[T.float32] = t0[i * j * v_i0 * T.int64(144) + i * j // T.int64(4) * T.int64(64) + t_1 * T.int64(16) + i * j * co * T.int64(16) + ci]
                         acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
                         acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
                         acc[T.int64(0), T.int64(2), l] = T.fma(x_4, x_2, acc[T.int64(0), T.int64(2), l])

@@ -7,26 +7,26 @@ from tvm.script import relax as R
 @I.ir_module
 class Module:
     @R.function
-    def main(x: R.Tensor((197, 64), dtype="float32"), w: R.Tensor((64, 192), dtype="float32")) -> R.Tensor((197, 192), dtype="float32"):
+    def main(x: R.Tensor((197, 128), dtype="float32"), w: R.Tensor((128, 192), dtype="float32")) -> R.Tensor((197, 192), dtype="float32"):
         y: R.Tensor((197, 192), dtype="float32") = R.matmul(x, w)
         return y
 # ----
 # from tvm.script import tirx as T
 
 @T.prim_func(s_tir=True)
-def mat_mul(t0: T.Buffer((T.int64(197), T.int64(64)), "float32"), t1: T.Buffer((T.int64(64), T.int64(192)), "float32"), t2: T.Buffer((T.int64(197), T.int64(192)), "float32")):
+def mat_mul(t0: T.Buffer((T.int64(197), T.int64(128)), "float32"), t1: T.Buffer((T.int64(128), T.int64(192)), "float32"), t2: T.Buffer((T.int64(197), T.int64(192)), "float32")):
     T.func_attr({"reflex.split_bf16_products": 3})
-    column_term = T.alloc_buffer((T.int64(32), T.int64(192)), "uint32")
-    row_term = T.alloc_buffer((T.int64(6304),), "uint32")
-    column_term_1 = T.alloc_buffer((T.int64(32), T.int64(192)), "uint32")
-    row_term_1 = T.alloc_buffer((T.int64(6304),), "uint32")
+    column_term = T.alloc_buffer((T.int64(64), T.int64(192)), "uint32")
+    row_term = T.alloc_buffer((T.int64(12608),), "uint32")
+    column_term_1 = T.alloc_buffer((T.int64(64), T.int64(192)), "uint32")
+    row_term_1 = T.alloc_buffer((T.int64(12608),), "uint32")
     ranges = T.alloc_local((T.int64(4),), "int32")
     most = T.alloc_local((T.int64(16),), "int32")
     least = T.alloc_local((T.int64(16),), "int32")
     for l in T.vectorized(T.int64(16)):
         most[l] = 0
         least[l] = 2147483647
-    for v in range(T.int64(788)):
+    for v in range(T.int64(1576)):
         for l in T.vectorized(T.int64(16)):
             bits: T.let[T.int32] = T.reinterpret("int32", t0[v * T.int64(16) + l]) & 2147483647
             most[l] = T.max(most[l], bits)
@@ -41,7 +41,7 @@ def mat_mul(t0: T.Buffer((T.int64(197), T.int64(64)), "float32"), t1: T.Buffer((
     for l in T.vectorized(T.int64(16)):
         most_1[l] = 0
         least_1[l] = 2147483647
-    for v in range(T.int64(768)):
+    for v in range(T.int64(1536)):
         for l in T.vectorized(T.int64(16)):
             bits: T.let[T.int32] = T.reinterpret("int32", t1[v * T.int64(16) + l]) & 2147483647
             most_1[l] = T.max(most_1[l], bits)
@@ -51,26 +51,26 @@ def mat_mul(t0: T.Buffer((T.int64(197), T.int64(64)), "float32"), t1: T.Buffer((
     for l in range(T.int64(16)):
         ranges[T.int64(2)] = T.max(ranges[T.int64(2)], most_1[l])
         ranges[T.int64(3)] = T.min(ranges[T.int64(3)], least_1[l])
-    if ranges[T.int64(0)] >> 23 <= 227 and ranges[T.int64(2)] >> 23 <= 227 and ranges[T.int64(1)] >> 23 >= 27 and ranges[T.int64(3)] >> 23 >= 27 and (ranges[T.int64(0)] >> 23) + (ranges[T.int64(2)] >> 23) <= 371 and (ranges[T.int64(1)] >> 23) + (ranges[T.int64(3)] >> 23) >= 174:
-        for p_0 in T.parallel(T.int64(3)):
+    if ranges[T.int64(0)] >> 23 <= 227 and ranges[T.int64(2)] >> 23 <= 227 and ranges[T.int64(1)] >> 23 >= 27 and ranges[T.int64(3)] >> 23 >= 27 and (ranges[T.int64(0)] >> 23) + (ranges[T.int64(2)] >> 23) <= 370 and (ranges[T.int64(1)] >> 23) + (ranges[T.int64(3)] >> 23) >= 174:
+        for p_0 in T.parallel(T.int64(6)):
             for p_1_0 in range(T.int64(128)):
                 for p_1_1 in T.vectorized(T.int64(16)):
                     row_term_1[p_0 * T.int64(2048) + p_1_0 * T.int64(16) + p_1_1] = T.pair_bf16(t0[p_0 * T.int64(4096) + p_1_0 * T.int64(32) + p_1_1 * T.int64(2)], t0[p_0 * T.int64(4096) + p_1_0 * T.int64(32) + p_1_1 * T.int64(2) + T.int64(1)])
-        for p_tail_0 in range(T.int64(10)):
+        for p_tail_0 in range(T.int64(20)):
             for p_tail_1 in T.vectorized(T.int64(16)):
-                row_term_1[p_tail_0 * T.int64(16) + p_tail_1 + T.int64(6144)] = T.pair_bf16(t0[p_tail_0 * T.int64(32) + p_tail_1 * T.int64(2) + T.int64(12288)], t0[p_tail_0 * T.int64(32) + p_tail_1 * T.int64(2) + T.int64(12289)])
-        for c in T.parallel(T.int64(32)):
+                row_term_1[p_tail_0 * T.int64(16) + p_tail_1 + T.int64(12288)] = T.pair_bf16(t0[p_tail_0 * T.int64(32) + p_tail_1 * T.int64(2) + T.int64(24576)], t0[p_tail_0 * T.int64(32) + p_tail_1 * T.int64(2) + T.int64(24577)])
+        for c in T.parallel(T.int64(64)):
             for c_0 in range(T.int64(12)):
                 for c_1 in T.vectorized(T.int64(16)):
                     column_term_1[c, c_0 * T.int64(16) + c_1] = T.pair_bf16(t1[c * T.int64(2), c_0 * T.int64(16) + c_1], t1[c * T.int64(2) + T.int64(1), c_0 * T.int64(16) + c_1])
-        for p_0 in T.parallel(T.int64(3)):
+        for p_0 in T.parallel(T.int64(6)):
             for p_1_0 in range(T.int64(128)):
                 for p_1_1 in T.vectorized(T.int64(16)):
                     row_term[p_0 * T.int64(2048) + p_1_0 * T.int64(16) + p_1_1] = T.pair_bf16(t0[p_0 * T.int64(4096) + p_1_0 * T.int64(32) + p_1_1 * T.int64(2)] - T.Cast("float32", T.Cast("bfloat16", t0[p_0 * T.int64(4096) + p_1_0 * T.int64(32) + p_1_1 * T.int64(2)])), t0[p_0 * T.int64(4096) + p_1_0 * T.int64(32) + p_1_1 * T.int64(2) + T.int64(1)] - T.Cast("float32", T.Cast("bfloat16", t0[p_0 * T.int64(4096) + p_1_0 * T.int64(32) + p_1_1 * T.int64(2) + T.int64(1)])))
-        for p_tail_0 in range(T.int64(10)):
+        for p_tail_0 in range(T.int64(20)):
             for p_tail_1 in T.vectorized(T.int64(16)):
-                row_term[p_tail_0 * T.int64(16) + p_tail_1 + T.int64(6144)] = T.pair_bf16(t0[p_tail_0 * T.int64(32) + p_tail_1 * T.int64(2) + T.int64(12288)] - T.Cast("float32", T.Cast("bfloat16", t0[p_tail_0 * T.int64(32) + p_tail_1 * T.int64(2) + T.int64(12288)])), t0[p_tail_0 * T.int64(32) + p_tail_1 * T.int64(2) + T.int64(12289)] - T.Cast("float32", T.Cast("bfloat16", t0[p_tail_0 * T.int64(32) + p_tail_1 * T.int64(2) + T.int64(12289)])))
-        for c in T.parallel(T.int64(32)):
+                row_term[p_tail_0 * T.int64(16) + p_tail_1 + T.int64(12288)] = T.pair_bf16(t0[p_tail_0 * T.int64(32) + p_tail_1 * T.int64(2) + T.int64(24576)] - T.Cast("float32", T.Cast("bfloat16", t0[p_tail_0 * T.int64(32) + p_tail_1 * T.int64(2) + T.int64(24576)])), t0[p_tail_0 * T.int64(32) + p_tail_1 * T.int64(2) + T.int64(24577)] - T.Cast("float32", T.Cast("bfloat16", t0[p_tail_0 * T.int64(32) + p_tail_1 * T.int64(2) + T.int64(24577)])))
+        for c in T.parallel(T.int64(64)):
             for c_0 in range(T.int64(12)):
                 for c_1 in T.vectorized(T.int64(16)):
                     column_term[c, c_0 * T.int64(16) + c_1] = T.pair_bf16(t1[c * T.int64(2), c_0 * T.int64(16) + c_1] - T.Cast("float32", T.Cast("bfloat16", t1[c * T.int64(2), c_0 * T.int64(16) + c_1])), t1[c * T.int64(2) + T.int64(1), c_0 * T.int64(16) + c_1] - T.Cast("float32", T.Cast("bfloat16", t1[c * T.int64(2) + T.int64(1), c_0 * T.int64(16) + c_1])))
@@ -89,29 +89,23 @@ def mat_mul(t0: T.Buffer((T.int64(197), T.int64(64)), "float32"), t1: T.Buffer((
                 T.tile_zero(sum_1)
                 T.tile_zero(sum_2)
                 T.tile_zero(sum_3)
-                for step in range(T.int64(2)):
-                    T.tile_load(row, row_term[t_1 * T.int64(1024) + step * T.int64(16)], T.int64(32))
-                    T.tile_load(row_1, row_term[t_1 * T.int64(1024) + step * T.int64(16) + T.int64(512)], T.int64(32))
+                for step in range(T.int64(4)):
+                    T.tile_load(row, row_term[t_1 * T.int64(2048) + step * T.int64(16)], T.int64(64))
+                    T.tile_load(row_1, row_term[t_1 * T.int64(2048) + step * T.int64(16) + T.int64(1024)], T.int64(64))
                     T.tile_load(column, column_term_1[step * T.int64(3072) + t * T.int64(32)], T.int64(192))
                     T.tile_load(column_1, column_term_1[step * T.int64(3072) + t * T.int64(32) + T.int64(16)], T.int64(192))
                     T.tile_dot_bf16(sum, row, column)
                     T.tile_dot_bf16(sum_1, row, column_1)
                     T.tile_dot_bf16(sum_2, row_1, column)
                     T.tile_dot_bf16(sum_3, row_1, column_1)
-                for step in range(T.int64(2)):
-                    T.tile_load(row, row_term_1[t_1 * T.int64(1024) + step * T.int64(16)], T.int64(32))
-                    T.tile_load(row_1, row_term_1[t_1 * T.int64(1024) + step * T.int64(16) + T.int64(512)], T.int64(32))
+                    T.tile_load(row, row_term_1[t_1 * T.int64(2048) + step * T.int64(16)], T.int64(64))
+                    T.tile_load(row_1, row_term_1[t_1 * T.int64(2048) + step * T.int64(16) + T.int64(1024)], T.int64(64))
+                    T.tile_dot_bf16(sum, row, column)
+                    T.tile_dot_bf16(sum_1, row, column_1)
+                    T.tile_dot_bf16(sum_2, row_1, column)
+                    T.tile_dot_bf16(sum_3, row_1, column_1)
                     T.tile_load(column, column_term[step * T.int64(3072) + t * T.int64(32)], T.int64(192))
                     T.tile_load(column_1, column_term[step * T.int64(3072) + t * T.int64(32) + T.int64(16)], T.int64(192))
-                    T.tile_dot_bf16(sum, row, column)
-                    T.tile_dot_bf16(sum_1, row, column_1)
-                    T.tile_dot_bf16(sum_2, row_1, column)
-                    T.tile_dot_bf16(sum_3, row_1, column_1)
-                for step in range(T.int64(2)):
-                    T.tile_load(row, row_term_1[t_1 * T.int64(1024) + step * T.int64(16)], T.int64(32))
-                    T.tile_load(row_1, row_term_1[t_1 * T.int64(1024) + step * T.int64(16) + T.int64(512)], T.int64(32))
-                    T.tile_load(column, column_term_1[step * T.int64(3072) + t * T.int64(32)], T.int64(192))
-                    T.tile_load(column_1, column_term_1[step * T.int64(3072) + t * T.int64(32) + T.int64(16)], T.int64(192))
                     T.tile_dot_bf16(sum, row, column)
                     T.tile_dot_bf16(sum_1, row, column_1)
                     T.tile_dot_bf16(sum_2, row_1, column)
@@ -129,7 +123,7 @@ def mat_mul(t0: T.Buffer((T.int64(197), T.int64(64)), "float32"), t1: T.Buffer((
                 for v in T.unroll(T.int64(2)):
                     for l in T.vectorized(T.int64(16)):
                         acc[r, v, l] = T.float32(0.0)
-            for k0 in range(T.int64(64)):
+            for k0 in range(T.int64(128)):
                 for l in T.vectorized(T.int64(16)):
                     x: T.let[T.float32] = t1[k0, t * T.int64(32) + l]
                     x_1: T.let[T.float32] = t1[k0, t * T.int64(32) + l + T.int64(16)]
@@ -160,7 +154,7 @@ def mat_mul(t0: T.Buffer((T.int64(197), T.int64(64)), "float32"), t1: T.Buffer((
                     for v in T.unroll(T.int64(2)):
                         for l in T.vectorized(T.int64(16)):
                             acc[r, v, l] = T.float32(0.0)
-                for k0 in range(T.int64(64)):
+                for k0 in range(T.int64(128)):
                     for l in T.vectorized(T.int64(16)):
                         x: T.let[T.float32] = t1[k0, t * T.int64(32) + l]
                         x_1: T.let[T.float32] = t1[k0, t * T.int64(32) + l + T.int64(16)]
@@ -209,7 +203,7 @@ def mat_mul(t0: T.Buffer((T.int64(197), T.int64(64)), "float32"), t1: T.Buffer((
                 for v in T.unroll(T.int64(2)):
                     for l in T.vectorized(T.int64(16)):
                         acc[r, v, l] = T.float32(0.0)
-            for k0 in range(T.int64(64)):
+            for k0 in range(T.int64(128)):
                 for l in T.vectorized(T.int64(16)):
                     x: T.let[T.float32] = t1[k0, t * T.int64(32) + l]
                     x_1: T.let[T.float32] = t1[k0, t * T.int64(32) + l + T.int64(16)]

@@ -37,7 +37,7 @@ conv
   step  bias: split m by 16 -> m_0, m_1
   step  bias: vectorize m_1
   stage pairs: elementwise
-  stage conv: gemm; not split-bf16: element type
+  stage conv: gemm
   stage bias: elementwise
 conv1
   step  pairs: v_i1 split into blocks of 8
@@ -61,7 +61,7 @@ conv1
   step  bias: split m by 16 -> m_0, m_1
   step  bias: vectorize m_1
   stage pairs: elementwise
-  stage conv: gemm; not split-bf16: element type
+  stage conv: gemm
   stage bias: elementwise
 fused_conv_cast
   step  conv: v_i1 split into blocks of 16
@@ -90,7 +90,7 @@ fused_conv_cast
   step  conv, 8 rows by 2 vectors: vectorize l of conv_store
   step  conv, 8 rows by 2 vectors: unroll_and_jam conv_store v of conv_store
   stage pairs: elementwise
-  stage conv: gemm; not split-bf16: element type
+  stage conv: gemm
   stage cast: epilogue of gemm
 fused_conv_cast1
   step  conv: v_i1 split into blocks of 16
@@ -136,5 +136,5 @@ fused_conv_cast1
   step  conv, 4 rows by 2 vectors: vectorize l of conv_store
   step  conv, 4 rows by 2 vectors: unroll_and_jam conv_store v of conv_store
   stage pairs: elementwise
-  stage conv: gemm; not split-bf16: element type
+  stage conv: gemm
   stage cast: epilogue of gemm

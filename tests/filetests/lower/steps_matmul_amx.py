@@ -25,6 +25,7 @@ fused_mat_mul_max
   step  pairs1: split i1 by 16 -> i1_0, i1_1
   step  pairs1: vectorize i1_1
   step  matmul: tile of 32 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of columns; VNNI-packed bfloat16 on AMX tiles
+  step  matmul: blocks of 5 tiles of rows
   step  matmul: tensorize -> 4 tile_dot_bf16, 4 tile_load, 4 tile_store, 4 tile_zero
   step  matmul: tensorize -> 2 tile_dot_bf16, 3 tile_load, 2 tile_store, 2 tile_zero
   step  matmul, 4 rows by 2 vectors: distribute_loops r, v, l over 2
@@ -58,5 +59,5 @@ fused_mat_mul_max
   step  matmul, 1 rows by 2 vectors: unroll_and_jam matmul_store v of matmul_store
   stage pairs0: elementwise
   stage pairs1: elementwise
-  stage matmul: gemm; not split-bf16: element type
+  stage matmul: gemm
   stage binary: epilogue of gemm

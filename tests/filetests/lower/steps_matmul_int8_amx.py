@@ -23,6 +23,7 @@ mat_mul_integer
   step  words1: split i1 by 16 -> i1_0, i1_1
   step  words1: vectorize i1_1
   step  matmul: tile of 32 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of columns; VNNI-packed 8-bit integers on AMX tiles
+  step  matmul: blocks of 10 tiles of rows
   step  matmul: tensorize -> 4 tile_dot_u8s8, 4 tile_load, 4 tile_store_int32, 4 tile_zero_int32
   step  matmul: tensorize -> 2 tile_dot_u8s8, 3 tile_load, 2 tile_store_int32, 2 tile_zero_int32
   step  matmul, 4 rows by 2 vectors: distribute_loops r, v, l over 2
@@ -53,4 +54,4 @@ mat_mul_integer
   step  matmul, 1 rows by 2 vectors: unroll_and_jam matmul_store v of matmul_store
   stage words0: elementwise
   stage words1: elementwise
-  stage matmul: gemm; not split-bf16: element type
+  stage matmul: gemm

@@ -1,4 +1,5 @@
 # after: steps
+# precision: f32-fast
 # amx
 from tvm.script import ir as I
 from tvm.script import relax as R
@@ -33,19 +34,10 @@ fused_mat_mul_max
   step  terms: parallel c of terms
   step  terms: split c of terms #2 by 16 -> c_0, c_1
   step  terms: vectorize c_1
-  step  terms: specialize p where n * 384 >= 2857, else p_else
-  step  terms: split p by 2048 -> p_0, p_1
-  step  terms: split p_1 by 16 -> p_1_0, p_1_1
-  step  terms: vectorize p_1_1
-  step  terms: parallel p_0
-  step  terms: split p_else by 16 -> p_else_0, p_else_1
-  step  terms: vectorize p_else_1
-  step  terms: parallel c of terms
-  step  terms: split c of terms #2 by 16 -> c_0, c_1
-  step  terms: vectorize c_1
   step  matmul: tile of 32 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of columns; split-bf16 on AMX tiles
-  step  matmul: tensorize -> 24 tile_dot_bf16, 24 tile_load, 4 tile_store, 4 tile_zero
-  step  matmul: tensorize -> 12 tile_dot_bf16, 18 tile_load, 2 tile_store, 2 tile_zero
+  step  matmul: blocks of 2 tiles of rows
+  step  matmul: tensorize -> 12 tile_dot_bf16, 8 tile_load, 4 tile_store, 4 tile_zero
+  step  matmul: tensorize -> 6 tile_dot_bf16, 6 tile_load, 2 tile_store, 2 tile_zero
   step  matmul, 4 rows by 2 vectors: distribute_loops r, v, l over 2
   step  matmul, 4 rows by 2 vectors: reorder k0, r of matmul, v of matmul, l of matmul
   step  matmul, 4 rows by 2 vectors: decompose_reduction matmul k0 -> matmul_init
@@ -92,7 +84,7 @@ fused_mat_mul_max
   step  matmul, 8 rows by 2 vectors: reorder l, v of matmul_store
   step  matmul, 8 rows by 2 vectors: vectorize l of matmul_store
   step  matmul, 8 rows by 2 vectors: unroll_and_jam matmul_store v of matmul_store
-  step  matmul: bf16x6 where exponents allow
+  step  matmul: bf16x3 where exponents allow
   stage matmul: split-bf16
   stage binary: epilogue of split-bf16
 mat_mul

@@ -34,7 +34,7 @@ conv
   step  conv, 10 rows by 2 vectors: reorder l, v of conv_store
   step  conv, 10 rows by 2 vectors: vectorize l of conv_store
   step  conv, 10 rows by 2 vectors: unroll_and_jam conv_store v of conv_store
-  stage conv: gemm; not split-bf16: elements not contiguous
+  stage conv: gemm
   stage bias: epilogue of gemm
 fused_conv_max
   step  pad: v_i1 split into blocks of 16

@@ -564,6 +564,82 @@ def recursive():
     return LoopRec
 
 
+@I.ir_module
+class Views:
+    @R.function
+    def main(x: R.Tensor((2, 3), "float32"), y: R.Tensor(("n", 4), "int32")):
+        n = T.int64()
+        with R.dataflow():
+            a = R.memory.view(x, R.shape([3, 2]))
+            b = R.memory.view(x, R.shape([2, 3]), R.dtype("int32"))
+            c = R.memory.view(y, R.shape([n * 2, 2]), R.dtype("float32"))
+            gv = (a, b, c)
+            R.output(gv)
+        return gv
+
+
+@I.ir_module
+class Devices:
+    @R.function
+    def main(x: R.Tensor((2, 3), "float32"), y: R.Tensor((2, 3), "float64")):
+        a = R.hint_on_device(x, R.device(1, 0))
+        b = R.wrap_param(y, "float32")
+        return R.add(a, b)
+
+
+@I.ir_module
+class Moved:
+    I.module_global_infos({"vdevice": [I.vdevice("llvm")]})
+
+    @R.function
+    def main(x: R.Tensor((2, 3), "float32")):
+        a = R.to_vdevice(x, "llvm:0")
+        return R.add(a, a)
+
+
+@I.ir_module
+class Allocations:
+    @R.function(pure=False)
+    def main(x: R.Tensor((2, 3), "float32"), c: R.Tensor((), "bool")):
+        s = R.memory.alloc_storage(R.shape([24]), R.prim_value(0), R.str("global"), R.dtype("float32"))
+        y = R.memory.alloc_tensor(s, R.prim_value(0), R.shape([2, 3]), R.dtype("float32"), R.prim_value(0))
+        z = R.builtin.alloc_tensor(R.shape([2, 3]), R.dtype("float32"), R.prim_value(0))
+        _ = R.memory.kill_tensor(y)
+        _1 = R.memory.kill_storage(s)
+        _2 = R.assert_op(c, format="not so")
+        _3 = R.print(c, format="the condition is {}")
+        w = R.call_inplace_packed("vm.builtin.copy", x, inplace_indices=[0], ty_args=R.Tensor((2, 3), "float32"))
+        return w
+
+
+@I.ir_module
+class Closures:
+    @R.function
+    def twice_and(x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+        return R.add(R.add(x, x), y)
+
+    @R.function(pure=False)
+    def main(x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")):
+        f = R.make_closure(Closures.twice_and, (y,))
+        a = R.invoke_closure(f, (x,), ty_args=R.Tensor((3,), "float32"))
+        b = R.invoke_pure_closure(f, (a,), ty_args=R.Tensor((3,), "float32"))
+        return (a, b)
+
+
+def legal(x, w, b):
+    """Operators that fuse as kernels: epilogues, producers of reductions, transposes."""
+    h = op.nn.gelu(op.add(op.matmul(x, w), b))
+    t = op.permute_dims(h)
+    return [
+        op.sum(op.multiply(t, t), [1], True),
+        op.sqrt(op.sum(op.exp(op.subtract(x, b)), [0])),
+        op.nn.softmax(op.multiply(h, h)),
+        op.exp(op.negative(op.permute_dims(op.add(x, b)))),
+        op.add(op.take(x, relax.const([2, 0], "int64"), 0), b),
+        op.multiply(op.expand_dims(op.nn.relu(x), 0), relax.const(2.0)),
+    ]
+
+
 def main():
     out = sys.argv[1]
     for name, arrays, body in operators():
@@ -590,6 +666,15 @@ def main():
     for name, arrays, body in [*gradients_and_samples(), *selections(), *detections()]:
         write(out, name, build(arrays, body), [arrays])
     write(out, "with_gradient", WithGradient, [])
+    arrays = [f32(3, 4), f32(4, 4), f32(4)]
+    write(out, "legal", relax.transform.LegalizeOps()(build(arrays, legal)), [arrays])
+    write(out, "views", Views, [[f32(2, 3), rng.integers(0, 9, (3, 4)).astype("int32")]])
+    # TVM makes no code of what it removes before.
+    write(out, "devices", Devices, [[f32(2, 3), f32(2, 3).astype("float64")]],
+          lambda x, y: [x + y.astype("float32")])
+    write(out, "moved", Moved, [[f32(2, 3)]])
+    write(out, "allocations", Allocations, [[f32(2, 3), np.array(True)]])
+    write(out, "closures", Closures, [[f32(3), f32(3)]])
     names = sorted(n for n in tvm.ir.Op.list_op_names() if n.startswith("relax."))
     with open(f"{out}/operators.txt", "w") as file:
         file.write("\n".join(names) + "\n")

@@ -1,32 +1,28 @@
 //! Runs compiled kernels: loads objects with codemem and calls their packed entries.
 #![allow(dead_code)]
 
-use std::alloc::{Layout, alloc, dealloc};
-use std::cell::RefCell;
-use std::collections::HashMap;
-use std::ffi::{CStr, c_char, c_int, c_void};
-use std::sync::{LazyLock, Mutex};
+#[path = "../../../../tests/common/kernel_host.rs"]
+mod kernel_host;
 
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::LazyLock;
+
+#[allow(unused_imports)] // each test binary uses a part
+pub use kernel_host::set_tasks;
+use kernel_host::{ERROR, alloc_workspace, free_workspace, launch};
 use reflex_codemem::imports::Imports;
 use reflex_codemem::pages::CodeSpace;
 use reflex_codemem::relocate::LoadedObject;
-use reflex_runtime::abi::{
-    DLDevice, DLTensor, ParallelLambda, SafeCall, TVMFFIAny, TVMParallelGroupEnv, type_index,
-};
-use reflex_runtime::error::Error;
+use reflex_runtime::abi::{SafeCall, TVMFFIAny};
 use reflex_runtime::exports;
 use reflex_runtime::library::Context;
-use reflex_tir::codegen::{CpuTarget, ObjectFile, OptLevel};
+use reflex_tir::abi::raw_signature;
+use reflex_tir::codegen::{CpuTarget, KernelTier, ObjectFile, OptLevel};
 use reflex_tir::eval::{EvalArg, Scalar};
 use reflex_tir::{PrimFunc, Scope};
 
-thread_local! {
-    static ERROR: RefCell<Option<String>> = const { RefCell::new(None) };
-    static TASKS: RefCell<i32> = const { RefCell::new(3) };
-}
 /// Where kernels look packed functions up.
 static CONTEXT: LazyLock<Context> = LazyLock::new(Context::default);
-static WORKSPACES: Mutex<Option<HashMap<usize, Layout>>> = Mutex::new(None);
 
 unsafe extern "C" fn set_error(kind: *const c_char, parts: *const *const c_char, n: i32) {
     // SAFETY: the packed entry passes NUL-terminated strings and `n` parts.
@@ -38,52 +34,8 @@ unsafe extern "C" fn set_error(kind: *const c_char, parts: *const *const c_char,
     ERROR.with(|e| *e.borrow_mut() = Some(text));
 }
 
-unsafe extern "C" fn launch(f: ParallelLambda, data: *mut c_void, num_task: c_int) -> c_int {
-    let num_task = if num_task == 0 { TASKS.with(|t| *t.borrow()) } else { num_task };
-    let mut env = TVMParallelGroupEnv { sync_handle: std::ptr::null_mut(), num_task };
-    // Backwards, so that nothing relies on order.
-    for task in (0..num_task).rev() {
-        // SAFETY: the lambda and its data come from the kernel that calls.
-        let status = unsafe { f(task, &raw mut env, data) };
-        if status != 0 {
-            return status;
-        }
-    }
-    0
-}
-
-unsafe extern "C" fn alloc_workspace(
-    _: c_int,
-    _: c_int,
-    bytes: u64,
-    _: c_int,
-    _: c_int,
-) -> *mut c_void {
-    let Ok(layout) = Layout::from_size_align(bytes as usize, 64) else {
-        let text = format!("a workspace of {bytes} bytes");
-        ERROR.with(|e| *e.borrow_mut() = Some(text));
-        return std::ptr::null_mut();
-    };
-    // SAFETY: the size is at least 1 by the kernel's contract.
-    let pointer = unsafe { alloc(layout) };
-    WORKSPACES.lock().unwrap().get_or_insert_default().insert(pointer as usize, layout);
-    pointer.cast()
-}
-
-unsafe extern "C" fn free_workspace(_: c_int, _: c_int, pointer: *mut c_void) -> c_int {
-    let layout = WORKSPACES.lock().unwrap().as_mut().unwrap().remove(&(pointer as usize));
-    // SAFETY: the pointer is ours with this layout, or the `unwrap` ends the test.
-    unsafe { dealloc(pointer.cast(), layout.unwrap()) };
-    0
-}
-
 fn exported(name: &str) -> usize {
     exports::address_of(name).unwrap().addr()
-}
-
-/// Sets how many tasks a parallel loop of this thread becomes.
-pub fn set_tasks(n: i32) {
-    TASKS.with(|t| *t.borrow_mut() = n);
 }
 
 pub struct Kernel {
@@ -108,6 +60,24 @@ impl Kernel {
     /// Cranelift's code that is to be replaced soon.
     pub fn quick_baseline(func: &PrimFunc, target: &CpuTarget) -> Kernel {
         Kernel::load(reflex_baseline::compile_quickly(func, target).unwrap())
+    }
+
+    /// C text, compiled by the system's compiler as a user would.
+    pub fn source(func: &PrimFunc) -> Kernel {
+        let text = reflex_source::c(std::slice::from_ref(func)).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let [source, object] = ["kernel.c", "kernel.o"].map(|name| folder.path().join(name));
+        std::fs::write(&source, &text).unwrap();
+        let flags = "-std=c11 -O2 -ffp-contract=off -fPIC -Wall -Wextra -Wno-unused-parameter -Wno-unused-but-set-variable -Werror -DREFLEX_EXTERN_SLOTS -c -o";
+        let output = std::process::Command::new("cc")
+            .args(flags.split(' '))
+            .args([&object, &source])
+            .output()
+            .expect("a C compiler");
+        assert!(output.status.success(), "{}\n{text}", String::from_utf8_lossy(&output.stderr));
+        let (elf, signature) = (std::fs::read(&object).unwrap(), raw_signature(func));
+        let (tier, asm) = (KernelTier::Baseline, Some(text));
+        Kernel::load(ObjectFile { signature, tier, elf, asm, micros: 0 })
     }
 
     fn load(object: ObjectFile) -> Kernel {
@@ -153,63 +123,31 @@ impl Kernel {
         let entry = self.code.symbol(&name).unwrap();
         // SAFETY: the object's signature says that the symbol is a packed entry, so it has this type.
         let entry: SafeCall = unsafe { std::mem::transmute(entry) };
-        let mut ret = TVMFFIAny::NONE;
-        // SAFETY: `args` lives through the call; the kernel checks what is in it.
-        let status =
-            unsafe { entry(std::ptr::null_mut(), args.as_ptr(), args.len() as i32, &raw mut ret) };
-        match status {
-            0 => Ok(()),
-            _ => {
-                let raised = Error::take_raised().map(|e| format!("{}: {}", e.kind(), e.message()));
-                let own = ERROR.with(|e| e.borrow_mut().take());
-                Err(own.or(raised).expect("a failure sets an error"))
-            }
-        }
+        // SAFETY: it is the kernel's.
+        unsafe { kernel_host::call(entry, args) }
     }
 
     /// Calls the packed entry as the evaluator would be called.
     pub fn run(&self, args: &mut [EvalArg]) -> Result<(), String> {
-        let mut tensors: Vec<DLTensor> = vec![];
-        let mut shapes: Vec<Vec<i64>> = vec![];
-        for arg in args.iter_mut() {
-            if let EvalArg::Tensor(t) = arg {
-                shapes.push(t.shape.clone());
-                tensors.push(DLTensor {
-                    data: t.bytes.as_mut_ptr().cast(),
-                    device: DLDevice::CPU,
-                    ndim: t.shape.len() as i32,
-                    dtype: t.dtype,
-                    shape: std::ptr::null_mut(),
-                    strides: std::ptr::null_mut(),
-                    byte_offset: 0,
-                });
-            }
-        }
-        for (tensor, shape) in tensors.iter_mut().zip(&mut shapes) {
-            tensor.shape = shape.as_mut_ptr();
-        }
-        let mut next = tensors.iter_mut();
-        let anys: Vec<TVMFFIAny> = args
-            .iter()
-            .map(|arg| match arg {
-                EvalArg::Tensor(_) => {
-                    let tensor: *mut DLTensor = next.next().unwrap();
-                    TVMFFIAny::pointer(type_index::DL_TENSOR_PTR, tensor.cast())
-                }
-                EvalArg::Scalar(Scalar::Int(x)) => TVMFFIAny::int_like(type_index::INT, *x),
-                EvalArg::Scalar(x) => {
-                    TVMFFIAny::int_like(type_index::FLOAT, x.as_f64().to_bits() as i64)
-                }
-            })
-            .collect();
-        self.call(&anys)
+        kernel_host::with_values(args, |values| self.call(values))
     }
 }
 
 /// Runs `func` at both levels, by Cranelift and by the evaluator; all must agree bit for bit (any
 /// NaN equals any other). Returns the arguments after the run.
 pub fn check(func: &PrimFunc, args: &[EvalArg]) -> Vec<EvalArg> {
+    if !uses_matrix_registers(func) {
+        check_source(func, args);
+    }
     check_for(func, args, &CpuTarget::host())
+}
+
+/// C text has the evaluator's bits.
+pub fn check_source(func: &PrimFunc, args: &[EvalArg]) {
+    let (mut expected, mut actual) = (args.to_vec(), args.to_vec());
+    reflex_tir::eval::eval(func, &mut expected).unwrap();
+    Kernel::source(func).run(&mut actual).unwrap();
+    assert_same(func, "C", &expected, &actual);
 }
 
 /// [`check`] with code for another CPU, which this one must be able to run.
@@ -221,17 +159,15 @@ pub fn check_for(func: &PrimFunc, args: &[EvalArg], target: &CpuTarget) -> Vec<E
         Kernel::for_target(func, opt, target).run(&mut actual).unwrap();
         assert_same(func, &format!("{opt:?}"), &expected, &actual);
     }
-    if !uses_matrix_registers(func) {
-        for kernel in [Kernel::baseline(func, target), Kernel::quick_baseline(func, target)] {
-            let mut actual = args.to_vec();
-            kernel.run(&mut actual).unwrap();
-            assert_same(func, "Cranelift", &expected, &actual);
-        }
+    for kernel in [Kernel::baseline(func, target), Kernel::quick_baseline(func, target)] {
+        let mut actual = args.to_vec();
+        kernel.run(&mut actual).unwrap();
+        assert_same(func, "Cranelift", &expected, &actual);
     }
     expected
 }
 
-/// Whether Cranelift refuses the function.
+/// Whether C refuses the function.
 fn uses_matrix_registers(func: &PrimFunc) -> bool {
     func.buffers.values().any(|b| b.scope == Scope::Tile)
 }
@@ -249,6 +185,9 @@ pub fn check_levels(func: &PrimFunc, args: &[EvalArg]) -> Vec<EvalArg> {
         kernel.run(&mut baseline).unwrap();
         assert_same(func, "Cranelift against O0", &plain, &baseline);
     }
+    let mut source = args.to_vec();
+    Kernel::source(func).run(&mut source).unwrap();
+    assert_same(func, "C against O0", &plain, &source);
     plain
 }
 

@@ -17,15 +17,15 @@ pub struct Contraction {
     pub inner: Axis,
     /// Both operands are vectors (depthwise, in a blocked layout): operand A is not broadcast.
     pub both: bool,
-    /// The multiply-add of the operands in this order: [`Intrin::Fma`], or [`Intrin::DotBf16`] or
-    /// [`Intrin::DotI8`] of what is VNNI-packed.
+    /// The multiply-add of the operands in this order: [`Intrin::Fma`], or [`Intrin::DotBf16`],
+    /// [`Intrin::DotI8`] or [`Intrin::DotI16`] of what is VNNI-packed.
     pub op: Intrin,
 }
 
 /// The type of a multiply-add's sums.
 pub fn sum_type(op: Intrin) -> DType {
     match op {
-        Intrin::DotI8 { .. } => DType::I32,
+        Intrin::DotI8 { .. } | Intrin::DotI16 => DType::I32,
         _ => DType::F32,
     }
 }
@@ -34,7 +34,7 @@ impl Contraction {
     /// Reads a stage without axes of extent 1.
     pub fn of(func: &PrimFunc, stage: &Stage) -> Result<Contraction, Refusal> {
         let ExprKind::Call {
-            op: step @ (Intrin::Fma | Intrin::DotBf16 | Intrin::DotI8 { .. }),
+            op: step @ (Intrin::Fma | Intrin::DotBf16 | Intrin::DotI8 { .. } | Intrin::DotI16),
             args: step_args,
             ..
         } = stage.value.kind()
@@ -88,11 +88,11 @@ impl Contraction {
     }
 }
 
-/// The products of 8-bit integers whose sum over a block is a term of another sum.
+/// The products of integers whose sum over a block is a term of another sum.
 pub struct InnerProduct {
     /// The whole expression.
     pub expr: Expr,
-    /// [`Intrin::DotI8`].
+    /// [`Intrin::DotI8`] or [`Intrin::DotI16`].
     pub op: Intrin,
     /// Both operands, and the sum so far.
     pub args: Vec<Expr>,
@@ -100,11 +100,12 @@ pub struct InnerProduct {
     pub sum: Buffer,
 }
 
-/// The inner product in the step of a sum: one of 8-bit integers, summed in a scalar.
+/// The inner product in the step of a sum: one of integers, summed in a scalar.
 pub fn inner_product(step: &Expr) -> Option<InnerProduct> {
     let mut found = None;
     step.visit(&mut |e| {
-        if let ExprKind::Call { op: op @ Intrin::DotI8 { .. }, args, .. } = e.kind()
+        if let ExprKind::Call { op: op @ (Intrin::DotI8 { .. } | Intrin::DotI16), args, .. } =
+            e.kind()
             && let ExprKind::Load { buffer, indices, .. } = args[2].kind()
             && indices.is_empty()
         {

@@ -17,15 +17,18 @@
 //! extents are static. Loops over scalars are written first; the primitive `tensorize` makes them
 //! AMX instructions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
+use reflex_tir::codegen::CpuTarget;
 use reflex_tir::schedule::Schedule;
 use reflex_tir::tensor_intrin::{
     TILE_DOT_BF16, TILE_LOAD, TILE_STORE, TILE_STORE_INT32, TILE_ZERO, TILE_ZERO_INT32,
     TensorIntrin, tile_dot_i8,
 };
 use reflex_tir::tile::{SIDE, StridedRows};
-use reflex_tir::{Buffer, DType, Expr, ExprKind, ForKind, Intrin, PrimFunc, Scope, Stmt, Var};
+use reflex_tir::{
+    BinOp, Buffer, DType, Expr, ExprKind, ForKind, Intrin, PrimFunc, Scope, Stmt, Var,
+};
 
 use crate::extent::assumed_extent;
 use crate::schedule::core::affine::{linear, mentions};
@@ -56,7 +59,7 @@ pub struct AmxKernel {
     /// The axis that the tiles sum over: `step` pairs at a time.
     depth: Axis,
     step: i64,
-    /// The operands that are multiplied, one pair after the other.
+    /// The operands that are multiplied, one pair after the other in each step of the depth.
     passes: Vec<OperandPair>,
     left: RowRemainder,
     /// Whether all tiles of the same rows come before the next rows: operand B stays in the cache
@@ -189,20 +192,90 @@ impl Gemm {
         columns: &Tile,
         kind: &ForKind,
     ) -> Result<Stmt, Refusal> {
-        let Some(TiledAxis::Plain(rows)) = &self.rows else { return Err(Refusal::NotAffine) };
-        let width = TILE.min(columns.width);
-        let main = columns.parts(nest, width, &mut |nest, part| {
-            whole_rows(nest, rows, kind, &mut |nest, rows, stored| {
+        let rows = self.plain_rows()?;
+        let (first, count) = (Expr::i64(0), rows.extent.clone().floordiv(TILE));
+        let main = self.amx_whole_tiles(nest, amx, columns, kind, [first, count])?;
+        Ok(Stmt::Seq(vec![main, self.amx_rest(nest, amx, columns)?]))
+    }
+
+    /// So many tiles of whole rows, from the first on, of a tile of columns.
+    fn amx_whole_tiles(
+        &self,
+        nest: &mut Nest<'_>,
+        amx: &AmxKernel,
+        columns: &Tile,
+        kind: &ForKind,
+        [first, count]: [Expr; 2],
+    ) -> Result<Stmt, Refusal> {
+        columns.parts(nest, TILE.min(columns.width), &mut |nest, part| {
+            nest.try_repeat(kind.clone(), "t", count.clone(), |nest, t| {
+                let rows = tile((first.clone() + t) * TILE, TILE);
+                self.amx_tile(nest, amx, &rows, &part, &TILE.into())
+            })
+        })
+    }
+
+    /// The rows of a tile of columns that are behind the last whole tile.
+    fn amx_rest(
+        &self,
+        nest: &mut Nest<'_>,
+        amx: &AmxKernel,
+        columns: &Tile,
+    ) -> Result<Stmt, Refusal> {
+        let (rows, width) = (self.plain_rows()?, TILE.min(columns.width));
+        let half = columns.parts(nest, width, &mut |nest, part| {
+            half_rows(nest, rows, &mut |nest, rows, stored| {
                 self.amx_tile(nest, amx, rows, &part, stored)
             })
         })?;
-        let rest = columns.parts(nest, width, &mut |nest, part| match amx.left {
+        let left = columns.parts(nest, width, &mut |nest, part| match amx.left {
             RowRemainder::Vectors => self.left_rows(nest, rows, &part),
             RowRemainder::ZeroFilled => filled_rows(nest, rows, &mut |nest, rows, stored| {
                 self.amx_tile(nest, amx, rows, &part, stored)
             }),
         })?;
+        Ok(Stmt::Seq(vec![half, left]))
+    }
+
+    /// All tiles, in blocks of `tiles` tiles of rows: the rows of a block stay in the cache while all columns go by,
+    /// which threads may share.
+    pub fn amx_row_blocks(
+        &self,
+        nest: &mut Nest<'_>,
+        amx: &AmxKernel,
+        tiles: i64,
+        kind: &ForKind,
+    ) -> Result<Stmt, Refusal> {
+        let whole = self.plain_rows()?.extent.clone().floordiv(TILE);
+        let width = self.columns.width().unwrap_or(TILE);
+        let blocks = whole.clone().ceildiv(tiles);
+        let main = nest.try_repeat(ForKind::Serial, "block", blocks, |nest, block| {
+            let first = block * tiles;
+            let count = Expr::binary(BinOp::Min, tiles.into(), whole.clone() - first.clone());
+            self.columns.tiles(nest, kind.clone(), width, SIDE, &mut |nest, columns| {
+                let range = [first.clone(), count.clone()];
+                self.amx_whole_tiles(nest, amx, &columns, &ForKind::Serial, range)
+            })
+        })?;
+        let left = self.plain_rows()?.extent.clone().floormod(TILE);
+        if left.as_int() == Some(0) {
+            return Ok(main);
+        }
+        let rest = self.columns.tiles(nest, kind.clone(), width, SIDE, &mut |nest, columns| {
+            self.amx_rest(nest, amx, &columns)
+        })?;
+        let rest = match left.as_int() {
+            Some(_) => rest,
+            None => Stmt::If { cond: left.gt(0), then: Box::new(rest), otherwise: None },
+        };
         Ok(Stmt::Seq(vec![main, rest]))
+    }
+
+    fn plain_rows(&self) -> Result<&Axis, Refusal> {
+        match &self.rows {
+            Some(TiledAxis::Plain(rows)) => Ok(rows),
+            _ => Err(Refusal::NotAffine),
+        }
     }
 
     /// All tiles, those of the same rows one after the other.
@@ -212,7 +285,7 @@ impl Gemm {
         amx: &AmxKernel,
         kind: &ForKind,
     ) -> Result<Stmt, Refusal> {
-        let Some(TiledAxis::Plain(rows)) = &self.rows else { return Err(Refusal::NotAffine) };
+        let rows = self.plain_rows()?;
         let mut each = |nest: &mut Nest<'_>, rows: &Tile, stored: &Expr| {
             self.columns.tiles(nest, ForKind::Serial, TILE, SIDE, &mut |nest, columns| {
                 self.amx_tile(nest, amx, rows, &columns, stored)
@@ -267,8 +340,7 @@ impl Gemm {
             all().map(|(r, c)| loops.write(nest, of.zero, &[amx.sum(r, c)])).collect();
         let step = nest.var("step");
         let at = OutputTile { rows: Some(rows), columns };
-        let passes = amx.passes.iter().map(|pass| self.pass(nest, amx, pass, step, at, &mut loops));
-        let passes = passes.collect::<Result<Vec<_>, _>>()?;
+        let products = self.products(nest, amx, step, at, &mut loops)?;
 
         let copy = nest.local("tile", self.tile_type(), &[rows.width * columns.width]);
         let spill: Vec<Stmt> = all()
@@ -278,7 +350,7 @@ impl Gemm {
                 loops.write(nest, of.store, &[amx.sum(r, c), to])
             })
             .collect();
-        let compute = Stmt::Seq(vec![Stmt::Seq(start), Stmt::Seq(passes), Stmt::Seq(spill)]);
+        let compute = Stmt::Seq(vec![Stmt::Seq(start), products, Stmt::Seq(spill)]);
         let compute = self.tensorized(nest, compute, &loops.list)?;
         let store = match stored.as_int() {
             Some(count) => {
@@ -293,12 +365,12 @@ impl Gemm {
         Ok(Stmt::Allocate { buffer: copy, body: Box::new(Stmt::Seq(vec![compute, store])) })
     }
 
-    /// Loads and multiply-adds of one pair of operands over the whole depth, in steps of `step`.
-    fn pass(
+    /// Loads and multiply-adds of all pairs of operands over the whole depth, in steps of `step`. An operand that
+    /// neighbours share is loaded once.
+    fn products(
         &self,
         nest: &mut Nest<'_>,
         amx: &AmxKernel,
-        pass: &OperandPair,
         step: Var,
         at: OutputTile<'_>,
         loops: &mut IntrinsicLoops,
@@ -316,32 +388,42 @@ impl Gemm {
             let found = coefficients(&nest.func, e, &[var]).ok_or(Refusal::NotAffine)?;
             Ok(found[0].clone())
         };
-        let row_stride = stride(nest, &pass.row, axis.var)?;
-        let column_stride = stride(nest, &pass.column, amx.depth.var)?;
         let mut body = vec![];
-        for r in 0..rows.width / SIDE {
-            let from = in_memory(&nest.func, &element(&pass.row, r, 0), &row_stride)?;
-            body.push(loops.write(nest, &TILE_LOAD, &[register(amx.rows[r as usize]), from]));
-        }
-        for c in 0..at.columns.width / SIDE {
-            let from = in_memory(&nest.func, &element(&pass.column, 0, c), &column_stride)?;
-            body.push(loops.write(nest, &TILE_LOAD, &[register(amx.columns[c as usize]), from]));
-        }
-        for (r, c) in registers(rows, at.columns) {
-            let [a, b] = [amx.rows[r as usize], amx.columns[c as usize]].map(register);
-            let dot = self.tile_intrinsics().dot;
-            body.push(loops.write(nest, dot, &[amx.sum(r, c), a, b]));
+        let (mut row, mut column): (Option<&Expr>, Option<&Expr>) = (None, None);
+        for pass in &amx.passes {
+            if row != Some(&pass.row) {
+                let stride = stride(nest, &pass.row, axis.var)?;
+                for r in 0..rows.width / SIDE {
+                    let from = in_memory(&nest.func, &element(&pass.row, r, 0), &stride)?;
+                    let to = register(amx.rows[r as usize]);
+                    body.push(loops.write(nest, &TILE_LOAD, &[to, from]));
+                }
+            }
+            if column != Some(&pass.column) {
+                let stride = stride(nest, &pass.column, amx.depth.var)?;
+                for c in 0..at.columns.width / SIDE {
+                    let from = in_memory(&nest.func, &element(&pass.column, 0, c), &stride)?;
+                    let to = register(amx.columns[c as usize]);
+                    body.push(loops.write(nest, &TILE_LOAD, &[to, from]));
+                }
+            }
+            (row, column) = (Some(&pass.row), Some(&pass.column));
+            for (r, c) in registers(rows, at.columns) {
+                let [a, b] = [amx.rows[r as usize], amx.columns[c as usize]].map(register);
+                let dot = self.tile_intrinsics().dot;
+                body.push(loops.write(nest, dot, &[amx.sum(r, c), a, b]));
+            }
         }
         let steps = amx.depth.extent.clone().floordiv(amx.step);
         let body = Stmt::serial(step, steps, Stmt::Seq(body));
-        let others = self.stage.reduce.iter().rev().filter(|a| self.goes_over(amx, pass, a));
+        let used = |axis: &&Axis| {
+            let of = |pass: &OperandPair| {
+                mentions(&pass.row, axis.var) || mentions(&pass.column, axis.var)
+            };
+            axis.var != amx.depth.var && amx.passes.iter().any(of)
+        };
+        let others = self.stage.reduce.iter().rev().filter(used);
         Ok(others.fold(body, |s, a| Stmt::serial(a.var, a.extent.clone(), s)))
-    }
-
-    /// Whether a pass has a loop over a reduction axis other than the depth.
-    fn goes_over(&self, amx: &AmxKernel, pass: &OperandPair, axis: &Axis) -> bool {
-        let used = mentions(&pass.row, axis.var) || mentions(&pass.column, axis.var);
-        axis.var != amx.depth.var && used
     }
 
     /// `stmt` with its loops as the instructions that they are.
@@ -400,6 +482,17 @@ impl AmxKernel {
     /// The register of sums at a row and column.
     fn sum(&self, r: i64, c: i64) -> StridedRows {
         register(self.sums[(r * TILES_PER_SIDE + c) as usize])
+    }
+
+    /// Tiles of rows whose elements take half of the second-level cache; `None` where all rows do not take more.
+    pub fn row_block(&self, rows: &Axis, cpu: &CpuTarget) -> Option<i64> {
+        let distinct = |pass: &OperandPair| matches!(pass.row.kind(), ExprKind::Load { .. });
+        let terms: HashSet<&Expr> =
+            self.passes.iter().filter(|pass| distinct(pass)).map(|pass| &pass.row).collect();
+        let words = self.depth.extent.as_int()?.checked_mul(terms.len().max(1) as i64)?;
+        let of_tile = words.checked_mul(4 * TILE)?.max(1);
+        let most = (cpu.l2_bytes as i64 / 2 / of_tile).max(1);
+        rows.extent.as_int().is_none_or(|rows| rows.div_euclid(TILE) > most).then_some(most)
     }
 
     /// Whether its operands are terms of split-bf16.
@@ -474,19 +567,28 @@ fn whole_rows(
     each: &mut RowTileBody<'_>,
 ) -> Result<Stmt, Refusal> {
     let whole = rows.extent.clone().floordiv(TILE);
-    let main = nest.try_repeat(kind.clone(), "t", whole.clone(), |nest, t| {
+    let main = nest.try_repeat(kind.clone(), "t", whole, |nest, t| {
         each(nest, &tile(t * TILE, TILE), &TILE.into())
     })?;
+    Ok(Stmt::Seq(vec![main, half_rows(nest, rows, each)?]))
+}
+
+/// One tile of rows behind the whole ones, if there are as many.
+fn half_rows(
+    nest: &mut Nest<'_>,
+    rows: &Axis,
+    each: &mut RowTileBody<'_>,
+) -> Result<Stmt, Refusal> {
     let some = rows.extent.clone().floormod(TILE).ge(SIDE);
     if some.as_int() == Some(0) {
-        return Ok(main);
+        return Ok(Stmt::nop());
     }
-    let half = each(nest, &tile(whole * TILE, SIDE), &SIDE.into())?;
-    let half = match some.as_int() {
+    let first = rows.extent.clone().floordiv(TILE) * TILE;
+    let half = each(nest, &tile(first, SIDE), &SIDE.into())?;
+    Ok(match some.as_int() {
         Some(_) => half,
         None => Stmt::If { cond: some, then: Box::new(half), otherwise: None },
-    };
-    Ok(Stmt::Seq(vec![main, half]))
+    })
 }
 
 /// The rows that fill no tile, in one whose last rows are not stored.

@@ -5,7 +5,7 @@ use reflex_tir::{ForKind, Intrin, Stmt};
 use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::nest::{Nest, Parallel};
 use crate::schedule::core::stage::Axis;
-use crate::schedule::core::tile::Tile;
+use crate::schedule::core::tile::{Tile, TiledAxis};
 use crate::schedule::gemm::amx::{AmxKernel, TILE};
 use crate::schedule::gemm::blocking::{SharedLoop, TileOrder, TileSize};
 use crate::schedule::gemm::kernel::Gemm;
@@ -52,6 +52,15 @@ impl Gemm {
             return Ok(nest.outer(&self.outer, outer, body));
         }
         let by_column = kind(SharedLoop::Columns);
+        if let (Some(amx), Some(TiledAxis::Plain(rows))) = (amx, &self.rows)
+            && order == TileOrder::ColumnsInside
+            && shared != Some(SharedLoop::Rows)
+            && let Some(tiles) = amx.row_block(rows, nest.cpu())
+        {
+            nest.steps.push(format!("{}: blocks of {tiles} tiles of rows", self.stage.name));
+            let body = self.amx_row_blocks(nest, amx, tiles, &by_column)?;
+            return Ok(nest.outer(&self.outer, outer, body));
+        }
         let width = self.columns.width().unwrap_or(size.vectors * self.lanes);
         let rows = |nest: &mut Nest<'_>, columns: &Tile| match amx {
             None if self.expanded => {
@@ -136,10 +145,12 @@ impl Gemm {
             Intrin::DotI8 { .. } if amx.is_some() => "; VNNI-packed 8-bit integers on AMX tiles",
             _ if amx.is_some() => "; VNNI-packed bfloat16 on AMX tiles",
             _ if self.expanded => "; weights of codes, expanded panel by panel",
+            Intrin::DotI16 if self.block_sum.is_some() => "; sums of blocks of 16-bit integers",
             _ if self.block_sum.is_some() => "; sums of blocks of 8-bit integers",
             _ if self.has_codes() => "; weights of codes",
             Intrin::DotBf16 => "; dot products of VNNI-packed bfloat16",
             Intrin::DotI8 { .. } => "; dot products of VNNI-packed 8-bit integers",
+            Intrin::DotI16 => "; dot products of VNNI-packed 16-bit integers",
             _ => "",
         };
         let order = match order {

@@ -57,7 +57,7 @@ impl ReductionLanes {
         // Dot products of words add to what is there: they have no partial results.
         let dots = matches!(
             stage.value.kind(),
-            ExprKind::Call { op: Intrin::DotI8 { .. } | Intrin::DotBf16, .. }
+            ExprKind::Call { op: Intrin::DotI8 { .. } | Intrin::DotI16 | Intrin::DotBf16, .. }
         );
         let along = (!dots && along_rows(nest, &stage, count)).then_some(ALONG_ROWS);
         let across = (!stage.spatial.is_empty()).then_some(ACROSS_ROWS);

@@ -461,9 +461,10 @@ impl Bf16Gemm {
     }
 }
 
-/// The pairs of terms that are multiplied, small products first.
+/// The pairs of terms that are multiplied. Those with a term in common follow each other, so that it stays in its
+/// registers.
 fn term_pairs(terms: i64) -> impl Iterator<Item = (usize, usize)> {
-    let pairs = (0..terms).rev().flat_map(|sum| (0..=sum).map(move |b| (sum - b, b)));
+    let pairs = (0..terms).flat_map(move |b| (0..terms - b).rev().map(move |a| (a, b)));
     pairs.map(|(a, b)| (a as usize, b as usize))
 }
 

@@ -1,19 +1,17 @@
-//! Split-bf16: float32 contractions emulated by bfloat16 contractions on AMX tiles (bf16x6,
-//! bf16x3).
+//! Split-bf16: float32 contractions emulated by bfloat16 contractions on AMX tiles (bf16x3), in precision
+//! `f32-fast`.
 //!
 //! ```text
 //! look at the exponents of both operands
 //! if no sum can overflow, and none can be subnormal:
-//!   a0, a1, a2 = the terms of a;  b0, b1, b2 = those of b      VNNI-packed along the depth
-//!   out = a2 b0 + a1 b1 + a0 b2 + a1 b0 + a0 b1 + a0 b0         by AMX tiles
+//!   a0, a1 = the terms of a;  b0, b1 = those of b              VNNI-packed along the depth
+//!   for each 32 of the depth
+//!     out += a1 b0 + a0 b0 + a0 b1                              by AMX tiles
 //! else:
 //!   out = a b                                                   by `gemm`
 //! ```
-//! A term is the rest of an element after the terms before it, rounded to bfloat16. Three of them
-//! miss an element by 2^-26 of it at most, and the products that are left out are 2^-24 of a
-//! product at most; sums over 32 and more have larger roundings in float32's own order. In
-//! `f32-fast` there are two terms and three products (bf16x3), which miss a product by 2^-15 at
-//! most. AMX flushes subnormal numbers; where all products are multiples of the smallest normal
+//! A term is the rest of an element after the terms before it, rounded to bfloat16. Two terms and three
+//! products miss a product by 2^-15 at most. AMX flushes subnormal numbers; where all products are multiples of the smallest normal
 //! number, every sum is, so there are none to miss. Anything else (an infinity, NaN, exponents far
 //! apart) takes float32's own nest, so such inputs give the same results as on other CPUs. The
 //! module `operands` lays out the terms.
@@ -34,12 +32,16 @@ use crate::schedule::split_bf16::operands::{Bf16Gemm, SplitOperands};
 /// The largest value that is assumed for a symbolic extent.
 const ASSUMED_MAX_EXTENT: i64 = 1 << 12;
 
-/// Multiply-adds for which each element that is split has to be used, by number of terms. Vector
-/// units do 32 multiply-adds of float32 in a cycle and AMX some 300 of bfloat16; an element takes a
-/// cycle to check and to split.
-fn min_uses(terms: i64) -> i64 {
-    if terms == 3 { 96 } else { 48 }
-}
+/// The terms of an element.
+const TERMS: i64 = 2;
+
+/// Multiply-adds for which each element that is split has to be used. Measured on a Xeon with AMX: at 60 uses the split
+/// form takes as long as float32's own, at 96 to 118 0.8 of it, at 512 half.
+const MIN_USES: i64 = 96;
+
+/// Multiply-adds of a result. Sums go from tiles through memory: with 64 the split form took 1.2 of the time of
+/// float32's own, with 256 0.8.
+const MIN_DEPTH: i64 = 128;
 
 /// Multiply-adds for which each pair that is interleaved with another block's has to be used. Half
 /// tiles do some 75 multiply-adds of pairs in a cycle, whole ones 150, vectors fewer than either; a
@@ -79,12 +81,11 @@ pub fn split_bf16(
     epilogue: Option<&Stage>,
     threads: Parallel,
 ) -> Result<Stmt, Refusal> {
-    let SplitGemm { kernel, operands, by, terms, worth } = SplitGemm::of(nest, stage, epilogue)?;
+    let SplitGemm { kernel, operands, by, worth } = SplitGemm::of(nest, stage, epilogue)?;
     let emulated = by.nests(nest, &kernel, threads)?;
     let plain = kernel.nest(nest, None, threads)?;
     let name = &kernel.stage.name;
-    let split = if terms == 3 { "bf16x6" } else { "bf16x3" };
-    nest.steps.push(format!("{name}: {split} where exponents allow"));
+    nest.steps.push(format!("{name}: bf16x3 where exponents allow"));
 
     let ranges = nest.local("ranges", DType::I32, &[4]);
     let [a, b] = [operands.row, operands.column];
@@ -99,6 +100,11 @@ pub fn split_bf16(
     })
 }
 
+/// Whether contractions of float32 may be split: in `f32-fast`, where there are AMX tiles.
+pub fn is_allowed(nest: &Nest<'_>) -> bool {
+    nest.has_amx_bf16() && nest.func.attrs.contains_key(BF16X3_ATTR)
+}
+
 /// Whether split-bf16 takes a stage, at some extents at least.
 pub fn suits(nest: &Nest<'_>, stage: &Stage) -> bool {
     let mut nest = Nest::new(nest.func.clone(), nest.target);
@@ -110,7 +116,6 @@ struct SplitGemm {
     kernel: Gemm,
     operands: SplitOperands,
     by: Bf16Gemm,
-    terms: i64,
     /// The condition under which the split form is faster.
     worth: Expr,
 }
@@ -122,14 +127,18 @@ impl SplitGemm {
         epilogue: Option<&Stage>,
     ) -> Result<SplitGemm, Refusal> {
         let kernel = Gemm::of(nest, stage, epilogue)?;
+        let depth =
+            kernel.stage.reduce.iter().try_fold(1, |n: i64, a| n.checked_mul(a.extent.as_int()?));
+        if depth.is_none_or(|depth| depth < MIN_DEPTH) {
+            return Err(Refusal::TooSmall);
+        }
         // Terms of codes would be copies of all weights.
         if kernel.op != Intrin::Fma || kernel.has_codes() {
             return Err(Refusal::ElementType);
         }
-        let terms = if nest.func.attrs.contains_key(BF16X3_ATTR) { 2 } else { 3 };
         let operands = SplitOperands::of(nest, &kernel)?;
-        let by = operands.bf16_gemm(nest, &kernel, terms)?;
-        let worth = worth(&operands, &kernel, &by, terms);
+        let by = operands.bf16_gemm(nest, &kernel, TERMS)?;
+        let worth = worth(&operands, &kernel, &by);
         let facts = Analyzer::new();
         // Many rows use an element of the columns more often, never less.
         let most = worth.substitute(&|_| Some(Expr::i64(ASSUMED_MAX_EXTENT)));
@@ -140,16 +149,16 @@ impl SplitGemm {
         if worth.as_int() == Some(0) {
             return Err(Refusal::OutOfCache);
         }
-        Ok(SplitGemm { kernel, operands, by, terms, worth })
+        Ok(SplitGemm { kernel, operands, by, worth })
     }
 }
 
 /// The condition under which split-bf16 is faster: every element is used often enough, and few
 /// multiply-adds are spent on padding. It is the same for static and for symbolic extents.
-fn worth(operands: &SplitOperands, kernel: &Gemm, by: &Bf16Gemm, terms: i64) -> Expr {
+fn worth(operands: &SplitOperands, kernel: &Gemm, by: &Bf16Gemm) -> Expr {
     let elements = kernel.elements(&kernel.row) + kernel.elements(&kernel.column);
     let axes = kernel.stage.spatial.iter().chain(&kernel.stage.reduce);
     let products = axes.fold(Expr::i64(1), |n, a| n * a.extent.clone());
-    let often = products.ge(elements * min_uses(terms));
+    let often = products.ge(elements * MIN_USES);
     Analyzer::new().simplify(&often.and(operands.fills_tiles(kernel, by)))
 }

@@ -26,7 +26,7 @@ use crate::schedule::core::nest::{Nest, Parallel, in_scratch};
 use crate::schedule::core::panels::{PanelStages, aligned, split_panels};
 use crate::schedule::core::stage::{Axis, Item, Stage, loads_of, touched_outside};
 use crate::schedule::emit::emit;
-use crate::schedule::split_bf16::rule::suits;
+use crate::schedule::split_bf16::rule::{is_allowed, suits};
 use crate::schedule::winograd::constant_matrix::is_constant_matrix_product;
 use crate::schedule::winograd::transform::TransformKernel;
 
@@ -74,7 +74,7 @@ pub fn winograd_strips(
     let (strips, count) = StripGroup::of(nest, items, at, around)?;
     // Contractions on AMX tiles are not divided: split operands have no buffers of their own in
     // strips.
-    if nest.has_amx_bf16() && suits(nest, strips.products) {
+    if is_allowed(nest) && suits(nest, strips.products) {
         return None;
     }
     let height = strips.height(nest)?;

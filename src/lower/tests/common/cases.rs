@@ -3,8 +3,8 @@
 #![allow(clippy::cloned_ref_to_slice_refs)]
 
 use reflex_graph::{
-    ArgReduceKind, Binary, ConvAttrs, GatherKind, Literal, NBits, Op, OutOfRange, PadMode,
-    PoolAttrs, PoolKind, ReduceKind, ResizeAttrs, ResizeCoord, ResizeMode, ResizeNearest,
+    Activations, ArgReduceKind, Binary, ConvAttrs, GatherKind, Literal, NBits, Op, OutOfRange,
+    PadMode, PoolAttrs, PoolKind, ReduceKind, ResizeAttrs, ResizeCoord, ResizeMode, ResizeNearest,
     RnnActivation, RnnAttrs, RnnCell, RnnDir, ScanKind, ScatterKind, ScatterReduce, Unary,
 };
 use reflex_tir::{DType, Expr};
@@ -222,7 +222,7 @@ fn nbits_products(list: &mut List) {
         (vec![3, 80], 5, [8, 16], true),
         (vec![32], 18, [4, 32], false),
     ] {
-        let codes = NBits { bits, block };
+        let mut codes = NBits { bits, block, activations: Activations::Int8 };
         let blocks = (x[x.len() - 1] + block - 1) / block;
         let mut args = vec![
             noise(&x, 23),
@@ -232,7 +232,10 @@ fn nbits_products(list: &mut List) {
         if zeros {
             args.push(below(&[n, blocks], 1 << bits));
         }
-        add(list, "nbits", Op::MatMulNBits(codes), &args);
+        for activations in [Activations::Int8, Activations::Int16] {
+            codes.activations = activations;
+            add(list, "nbits", Op::MatMulNBits(codes), &args);
+        }
     }
 }
 
@@ -409,6 +412,15 @@ fn gathers(list: &mut List, out_of_range: OutOfRange) {
     let at = ints(&[3, 2, 1], &[0, 1, -1, 3, 2, 2]);
     let op = gather(GatherKind::Nd { batch_dims: 1 });
     add(list, "gather_nd", op, &[x.clone(), at]);
+    // Codes, in a table of bytes and in one of rows.
+    let table = cast(&noise(&[256], 31), DType::F16);
+    let tables = [bytes(&[256], DType::I8), table, noise(&[256, 3], 37)];
+    for codes in [DType::U8, DType::I8].map(|dtype| bytes(&[5, 70], dtype)) {
+        for table in &tables {
+            let op = gather(GatherKind::Axis(0));
+            add(list, "gather_codes", op, &[table.clone(), codes.clone()]);
+        }
+    }
     if out_of_range == OutOfRange::Clamp {
         let at = ints(&[2, 2], &[9, -9, 3, -4]);
         add(list, "gather", gather(GatherKind::Axis(0)), &[x.clone(), at.clone()]);

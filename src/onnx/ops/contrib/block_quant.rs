@@ -1,7 +1,7 @@
 //! Weights of 2, 4 or 8 bits in blocks with a scale each: matrix products and embeddings.
 
 use half::{bf16, f16};
-use reflex_graph::{Binary, CodeMeaning, GatherKind, Literal, NBits, Op, dims};
+use reflex_graph::{Activations, Binary, CodeMeaning, GatherKind, Literal, NBits, Op, dims};
 use reflex_tir::{DType, Expr};
 
 use crate::call::{Call, axis};
@@ -21,8 +21,16 @@ pub(super) const TABLE: Table = &[
 /// Largest extent of weights, so that arithmetic on attributes does not overflow.
 const LIMIT: i64 = 1 << 31;
 
-/// The `accuracy_level` that allows activations of 8 bits.
-const INT8_ACTIVATIONS: i64 = 4;
+/// The integers that activations may be rounded to, by `accuracy_level`: unset, float32, float16, bfloat16, int8.
+/// int16 with a scale for each block has more bits than float16 or bfloat16, but for elements 2^5 below
+/// the block's greatest.
+const ACTIVATIONS: [Option<Activations>; 5] = [
+    Some(Activations::Int16),
+    None,
+    Some(Activations::Int16),
+    Some(Activations::Int16),
+    Some(Activations::Int8),
+];
 
 /// An attribute that is a size.
 fn size(call: &Call, name: &'static str) -> Result<i64> {
@@ -134,17 +142,17 @@ impl Blocks {
         packed_weights(extents, scales.dtype(), codes, scales, meaning)
     }
 
-    /// The product of activations rounded to int8, block by block. `None` where zero points are no
+    /// The product of activations rounded to integers, block by block. `None` where zero points are no
     /// codes, blocks are not in order, or rows are not known to have K elements: such products have float
     /// weights at every level.
-    fn int8_product(
+    fn integer_product(
         &self,
         cx: &mut ImportContext,
-        a: &Tensor,
+        (a, activations): (&Tensor, Activations),
         [packed, scales]: [&Tensor; 2],
         [zero_points, group]: [Option<&Tensor>; 2],
     ) -> Result<Option<Tensor>> {
-        let codes = NBits { bits: self.bits, block: self.block };
+        let codes = NBits { bits: self.bits, block: self.block, activations };
         let shuffled = group.is_some_and(|group| !in_order(group, self.extents()));
         let numbers = zero_points.is_some_and(|zero| zero.dtype() != DType::U8);
         let floats = [a, scales].iter().all(|t| t.dtype().is_float());
@@ -211,9 +219,10 @@ fn matmul_nbits(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (n, k) = (size(call, "N")?, size(call, "K")?);
     let blocks = Blocks { n, k, block: size(call, "block_size")?, bits: width(call)? };
     let level = call.int("accuracy_level", 0)?;
-    if !(0..=INT8_ACTIVATIONS).contains(&level) {
+    let activations = usize::try_from(level).ok().and_then(|level| ACTIVATIONS.get(level));
+    let Some(activations) = activations else {
         return Err(invalid(format!("attribute `accuracy_level` is {level}")));
-    }
+    };
     if call.int("weight_prepacked", 0)? != 0 {
         return Err(unsupported("attribute `weight_prepacked`: weights packed for a device"));
     }
@@ -221,12 +230,13 @@ fn matmul_nbits(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
         return Err(invalid(format!("attribute `block_size` is {}", blocks.block)));
     }
     let given = [call.opt(3)?, call.opt(4)?];
-    if level == INT8_ACTIVATIONS
-        && let Some(product) = blocks.int8_product(cx, a, [packed, scales], given)?
+    if let Some(activations) = *activations
+        && let Some(product) =
+            blocks.integer_product(cx, (a, activations), [packed, scales], given)?
     {
         return biased(cx, &product, call);
     }
-    // Other levels: the activations' own type, which is at least as exact.
+    // The activations' own type.
     let weights = match blocks.packed(packed, scales, given) {
         Some(weights) => weights,
         None => {

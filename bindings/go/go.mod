@@ -1,0 +1,3 @@
+module reflex
+
+go 1.18
