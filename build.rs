@@ -45,7 +45,14 @@ fn main() -> io::Result<()> {
     for name in exported.split(',') {
         println!("cargo::rustc-link-arg-bins=-Wl,--export-dynamic-symbol={name}");
     }
-    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,{}", soname());
+    if std::env::var("CARGO_CFG_TARGET_FAMILY").as_deref() == Ok("wasm") {
+        // The host puts the functions of kernels into the table.
+        println!("cargo::rustc-cdylib-link-arg=--export-table");
+        println!("cargo::rustc-cdylib-link-arg=--growable-table");
+        println!("cargo::rustc-cdylib-link-arg=--export=__stack_pointer");
+    } else {
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,{}", soname());
+    }
     Ok(())
 }
 

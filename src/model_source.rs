@@ -35,7 +35,8 @@ pub enum ModelFormat {
     /// Relay text, of TVM 0.8 to 0.19: `.relay`, or a file of any name that begins with
     /// `#[version = "0.0.5"]`.
     Relay,
-    /// A shared library, `.so`: an artifact, or an executable that TVM exported.
+    /// A shared library, `.so`: an artifact, or an executable that TVM exported. An artifact for WebAssembly is
+    /// a module, `.wasm`.
     Library,
     /// An executable of TVM's Relay virtual machine, `.ro`, whose kernels are in a library of their
     /// own.
@@ -69,9 +70,11 @@ impl FromStr for ModelFormat {
     fn from_str(text: &str) -> std::result::Result<ModelFormat, String> {
         use ModelFormat::{Library, Nodes, Onnx, Relay, RelayExecutable, Script, Torch};
         let all = [Onnx, Torch, Script, Nodes, Relay, Library, RelayExecutable];
+        // An artifact for WebAssembly is a library of its kind.
+        let text = if text == "wasm" { "so" } else { text };
         let found = all.into_iter().find(|format| format.to_string() == text);
         found.ok_or_else(|| {
-            format!("a model of format {text:?}; expected onnx, pt2, py, json, relay, so or ro")
+            format!("a model of format {text:?}; expected onnx, pt2, py, json, relay, so, wasm or ro")
         })
     }
 }
@@ -105,7 +108,7 @@ impl ModelFormat {
         let extension = name.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
         extension.and_then(|extension| extension.parse().ok()).ok_or_else(|| {
             let what =
-                "not a model by its name; expected .onnx, .pt2, .py, .json, .relay, .so or .ro";
+                "not a model by its name; expected .onnx, .pt2, .py, .json, .relay, .so, .wasm or .ro";
             Error::new(ErrorKind::Unsupported, format!("{}: {what}", name.display()))
         })
     }

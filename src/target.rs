@@ -22,7 +22,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// |---|---|---|
 /// | `mcpu` | llvm, c | LLVM's name of a CPU; kernels are for the highest [`Level`] that it has; `native`: this CPU |
 /// | `mattr` | llvm, c | features of a CPU such as `+avx2`, in place of its name |
-/// | `mtriple` | llvm, c | `x86_64-unknown-linux-gnu` or `aarch64-linux-gnu`, with any vendor |
+/// | `mtriple` | llvm, c | `x86_64-unknown-linux-gnu` or `aarch64-linux-gnu`, with any vendor; `wasm32-unknown-unknown` |
 /// | `num-cores` | llvm, c | threads for parallel kernels |
 /// | `arch` | cuda | `sm_80` or `sm_90a` |
 /// | `host` | cuda | the target of the CPU beside the GPU |
@@ -76,7 +76,7 @@ const TAGS: [(&str, &str); 7] = [
 ];
 
 /// LLVM's names of CPUs by the highest level that they have.
-const CPUS: [(Level, &str); 8] = [
+const CPUS: [(Level, &str); 10] = [
     (Level::V3, "x86-64-v3 haswell broadwell skylake alderlake raptorlake znver1 znver2 znver3"),
     (Level::V4, "x86-64-v4 skylake-avx512 skx"),
     (Level::V4Vnni, "cascadelake icelake-client icelake-server rocketlake tigerlake"),
@@ -92,6 +92,9 @@ const CPUS: [(Level, &str); 8] = [
         "neoverse-n2 cortex-a510 cortex-a710 cortex-a715 cortex-x2 cortex-x3 neoverse-v1 neoverse-v2 \
          ampere1 apple-m2 apple-m3",
     ),
+    // LLVM's names of WebAssembly's processors say nothing of vectors.
+    (Level::Wasm, "simd128"),
+    (Level::WasmRelaxed, "relaxed-simd"),
 ];
 
 const GPU_ATTRIBUTES: [&str; 11] = [
@@ -146,6 +149,7 @@ fn level_of_features(arch: Arch, features: &[String]) -> Result<Level> {
             "movbe",
         ],
         Arch::Aarch64 => &["neon"],
+        Arch::Wasm32 => &["bulk-memory", "mutable-globals", "nontrapping-fptoint", "sign-ext"],
     };
     given.extend(basic.iter().map(|name| (*name).to_owned()));
     let has = |level: &&Level| level.target().features.iter().all(|f| given.contains(f));
@@ -157,11 +161,16 @@ fn level_of_features(arch: Arch, features: &[String]) -> Result<Level> {
 /// code.
 fn arch_of_triple(triple: &str) -> Option<Arch> {
     let (arch, rest) = triple.split_once('-')?;
-    let arch = [Arch::X86_64, Arch::Aarch64]
+    let arch = Arch::ALL
         .into_iter()
-        .find(|known| known.triple().strip_prefix(arch).is_some_and(|rest| rest.starts_with('-')));
-    let system = rest.split_once('-').filter(|(_, system)| *system == "linux-gnu");
-    arch.filter(|_| rest == "linux-gnu" || system.is_some())
+        .find(|known| known.triple().strip_prefix(arch).is_some_and(|rest| rest.starts_with('-')))?;
+    let system = rest.split_once('-').map_or(rest, |(_, system)| system);
+    let known: &[&str] = match arch {
+        Arch::X86_64 | Arch::Aarch64 => &["linux-gnu"],
+        // With the name of the format, as TVM writes it, or the system that the runtime is built for.
+        Arch::Wasm32 => &["unknown", "unknown-wasm", "wasi", "wasip1"],
+    };
+    known.contains(&system).then_some(arch)
 }
 
 /// LLVM's name for a level: the CPU whose features it is named after.
@@ -418,8 +427,8 @@ fn cpu_of(fields: &Map<String, Value>) -> Result<CpuAttributes> {
         Some(value) => {
             let triple = value.as_str().ok_or_else(|| wrong("mtriple"))?;
             Some(arch_of_triple(triple).ok_or_else(|| {
-                let [x86, arm] = [Arch::X86_64, Arch::Aarch64].map(Arch::triple);
-                unsupported(format!("code is generated for {x86} and {arm}, not {triple}"))
+                let [x86, arm, wasm] = Arch::ALL.map(Arch::triple);
+                unsupported(format!("code is generated for {x86}, {arm} and {wasm}, not {triple}"))
             })?)
         }
     };
@@ -606,7 +615,7 @@ mod tests {
             ("llvm -mattr=-avx2", "none is taken away"),
             (
                 "llvm -mtriple=riscv64-linux-gnu",
-                "for x86_64-unknown-linux-gnu and aarch64-unknown-linux-gnu, not riscv64",
+                "for x86_64-unknown-linux-gnu, aarch64-unknown-linux-gnu and wasm32-unknown-unknown, not riscv64",
             ),
             ("llvm -mtriple=aarch64-linux-gnu -mcpu=haswell", "AArch64, and x86-64-v3 of x86-64"),
             ("llvm -mtriple=aarch64-apple-darwin", "not aarch64-apple-darwin"),

@@ -19,6 +19,8 @@ pub(crate) mod metadata;
 pub(crate) mod relay;
 pub(crate) mod tvm_signatures;
 #[cfg(feature = "compiler")]
+mod wasm_module;
+#[cfg(feature = "compiler")]
 pub(crate) mod writer;
 
 /// Kind of the module that holds the executable in the bundle.

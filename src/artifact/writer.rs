@@ -11,6 +11,7 @@ use reflex_vm::{align, serialize};
 
 use super::device::DeviceSection;
 use super::metadata::Metadata;
+use super::wasm_module;
 use super::{DEVICE_SYMBOL, EXECUTABLE_KIND, METADATA_SYMBOL, SAVED_CODE_SYMBOL};
 use crate::error::{Error, ErrorKind, Result};
 use crate::whole_file;
@@ -41,7 +42,7 @@ pub(crate) fn aligned(exec: &Executable, imports: usize) -> Result<Executable> {
 /// The contents of an artifact.
 pub(crate) struct Contents<'a> {
     /// The architecture of its kernels.
-    pub(crate) machine: Machine,
+    pub(crate) arch: Arch,
     /// An executable from [`aligned`].
     pub(crate) executable: &'a Executable,
     /// Machine code of its functions, if it computes on CPUs.
@@ -54,23 +55,23 @@ pub(crate) struct Contents<'a> {
     pub(crate) imports: Vec<(String, Vec<u8>)>,
 }
 
-/// The machine that a library with kernels for an architecture is for.
-pub(crate) fn machine(arch: Arch) -> Machine {
-    match arch {
-        Arch::X86_64 => Machine::X86_64,
-        Arch::Aarch64 => Machine::Aarch64,
-    }
-}
-
 /// Writes an artifact; the file appears complete or not at all. Returns its size in bytes.
 pub(crate) fn write(path: &Path, contents: &Contents<'_>) -> Result<u64> {
     let bundle = bundle(contents.executable, &contents.imports);
     let metadata = serde_json::to_vec(contents.metadata)
         .map_err(|e| Error::new(ErrorKind::Compile, e.to_string()))?;
+    let machine = match contents.arch {
+        Arch::X86_64 => Machine::X86_64,
+        Arch::Aarch64 => Machine::Aarch64,
+        Arch::Wasm32 => {
+            let sections = [(BUNDLE_SYMBOL, &bundle[..]), (METADATA_SYMBOL, &metadata)];
+            return wasm_module::write(path, &contents.kernels, &sections);
+        }
+    };
     let device = contents.device.as_ref().map(DeviceSection::to_bytes).transpose()?;
     let blob =
         |symbol, align, bytes| Blob { section: ".rodata", symbol: Some(symbol), align, bytes };
-    let mut library = SharedLibrary::new(contents.machine)
+    let mut library = SharedLibrary::new(machine)
         .blob(blob(BUNDLE_SYMBOL, PAGE, &bundle))
         .blob(Blob { section: ".reflex", ..blob(METADATA_SYMBOL, 8, &metadata) })
         .slot(CONTEXT_SLOT);
@@ -82,7 +83,7 @@ pub(crate) fn write(path: &Path, contents: &Contents<'_>) -> Result<u64> {
         let section = ".reflex.device";
         library = library.blob(Blob { section, ..blob(DEVICE_SYMBOL, 8, bytes) });
     }
-    if contents.machine == Machine::X86_64 && contents.metadata.uses_matrix_registers() {
+    if contents.arch == Arch::X86_64 && contents.metadata.uses_matrix_registers() {
         library = library.initialiser(&REQUEST_MATRIX_REGISTERS);
     }
     for object in &contents.kernels {

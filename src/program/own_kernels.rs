@@ -1,5 +1,6 @@
 //! Programs whose kernels this process compiled: they are saved, listed and shown.
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 use reflex_runtime::module::{Imports, Module};
@@ -53,6 +54,12 @@ impl Program {
         let exec = verified(writer::aligned(self.loaded.executable(), imports.len())?)?;
         let imported = ImportedFunctions(&resources.imports);
         let arch = kernels.first().and_then(|(cpu, _)| cpu.target.arch()).unwrap_or(Arch::HOST);
+        let expected = if arch == Arch::Wasm32 { "wasm" } else { "so" };
+        let is_expected = |extension: &OsStr| extension.eq_ignore_ascii_case(expected);
+        if !path.as_ref().extension().is_some_and(is_expected) {
+            let text = format!("an artifact for {arch} has a name that ends in .{expected}");
+            return Err(Error::input(text).at(path.as_ref().display()));
+        }
         let saved_code = match resources.device_code {
             // Machine code of VM functions is this process's.
             None if arch != Arch::HOST => None,
@@ -68,7 +75,7 @@ impl Program {
         metadata.gpu = beside.map(|section| section.codes.description());
         let all = kernels.iter().chain(others.iter().flat_map(|kernels| kernels.iter()));
         let contents = Contents {
-            machine: writer::machine(arch),
+            arch,
             executable: &exec,
             saved_code: saved_code.as_deref(),
             kernels: all.flat_map(|(_, objects)| objects).collect(),
@@ -110,7 +117,7 @@ impl Program {
         let path = path.as_ref();
         match ModelFormat::of_path(path) {
             Ok(ModelFormat::Library) => Ok(()),
-            _ => Err(Error::input("an artifact's name ends in .so").at(path.display())),
+            _ => Err(Error::input("an artifact's name ends in .so or .wasm").at(path.display())),
         }
     }
 

@@ -571,6 +571,39 @@ pub const DLTENSOR_STRIDES: usize = 32;
 pub const DLTENSOR_BYTE_OFFSET: usize = 40;
 /// Bytes of a `DLTensor`.
 pub const DLTENSOR_SIZE: usize = 48;
+
+/// Offsets in a `DLTensor` where pointers have some number of bytes: 8 where tiers run, and 4 in WebAssembly.
+#[derive(Clone, Copy, Debug)]
+pub struct DLTensorLayout {
+    /// The device.
+    pub device: usize,
+    /// The rank.
+    pub ndim: usize,
+    /// The element type.
+    pub dtype: usize,
+    /// The shape pointer.
+    pub shape: usize,
+    /// The strides pointer.
+    pub strides: usize,
+    /// The byte offset.
+    pub byte_offset: usize,
+    /// Bytes of it all.
+    pub size: usize,
+}
+
+impl DLTensorLayout {
+    /// That of this process.
+    pub const HOST: DLTensorLayout = DLTensorLayout::of(size_of::<usize>());
+
+    /// That for pointers of so many bytes.
+    pub const fn of(pointer: usize) -> DLTensorLayout {
+        let device = pointer;
+        let (ndim, dtype, shape) = (device + 8, device + 12, device + 16);
+        let strides = shape + pointer;
+        let byte_offset = (strides + pointer).next_multiple_of(8);
+        DLTensorLayout { device, ndim, dtype, shape, strides, byte_offset, size: byte_offset + 8 }
+    }
+}
 /// Offset of `safe_call` in a function object.
 pub const FUNCTION_SAFE_CALL: usize = OBJECT_HEADER_SIZE;
 /// Offset of the dimensions pointer in a shape object.
@@ -629,7 +662,23 @@ pub const fn free_tensor_class(rank: usize, bytes: usize) -> Option<usize> {
 
 const _: () = {
     use std::mem::offset_of;
-    assert!(size_of::<usize>() == 8 && cfg!(target_endian = "little"));
+    assert!(cfg!(target_endian = "little"));
+    let layout = DLTensorLayout::HOST;
+    assert!(size_of::<DLTensor>() == layout.size && offset_of!(DLTensor, data) == DLTENSOR_DATA);
+    assert!(offset_of!(DLTensor, device) == layout.device);
+    assert!(offset_of!(DLTensor, ndim) == layout.ndim);
+    assert!(offset_of!(DLTensor, dtype) == layout.dtype);
+    assert!(offset_of!(DLTensor, shape) == layout.shape);
+    assert!(offset_of!(DLTensor, strides) == layout.strides);
+    assert!(offset_of!(DLTensor, byte_offset) == layout.byte_offset);
+    assert!(size_of::<TVMFFIAny>() == ANY_SIZE && offset_of!(TVMFFIAny, payload) == ANY_PAYLOAD);
+    assert!(size_of::<TVMFFIObject>() == OBJECT_HEADER_SIZE);
+};
+
+// The numbers of this file are those of 64-bit systems, which alone have tiers of machine code.
+const _: () = if cfg!(target_pointer_width = "64") {
+    use std::mem::offset_of;
+    assert!(size_of::<usize>() == 8);
     assert!(size_of::<TVMFFIAny>() == ANY_SIZE && align_of::<TVMFFIAny>() == 8);
     assert!(offset_of!(TVMFFIAny, small_len) == 4);
     assert!(offset_of!(TVMFFIAny, payload) == ANY_PAYLOAD);

@@ -6,11 +6,14 @@
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
+#[cfg(unix)]
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use memmap2::{Mmap, UncheckedAdvice};
+use memmap2::Mmap;
+#[cfg(unix)]
+use memmap2::UncheckedAdvice;
 
 /// The way the files of a model are held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,6 +81,7 @@ impl FileStamp {
         }
     }
 
+    #[cfg(unix)]
     fn of_metadata(meta: &Metadata) -> FileStamp {
         FileStamp {
             file: (meta.dev(), meta.ino()),
@@ -85,6 +89,14 @@ impl FileStamp {
             modified: (meta.mtime(), meta.mtime_nsec()),
             changed: (meta.ctime(), meta.ctime_nsec()),
         }
+    }
+
+    /// The system tells less.
+    #[cfg(not(unix))]
+    fn of_metadata(meta: &Metadata) -> FileStamp {
+        let since = meta.modified().ok().and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
+        let modified = since.map_or((0, 0), |t| (t.as_secs() as i64, i64::from(t.subsec_nanos())));
+        FileStamp { file: (0, 0), length: meta.len(), modified, changed: modified }
     }
 }
 
@@ -130,6 +142,7 @@ impl FileBytes {
     /// Releases the pages of `bytes` to the system (`MADV_DONTNEED`), if they are of a mapped file:
     /// they no longer count as this process's memory, and are read from the file again when they
     /// are used.
+    #[cfg(unix)]
     pub fn release(&self, bytes: &[u8]) {
         let Source::Mapped(map) = &*self.0 else { return };
         let (of_map, range) = (map.as_ptr_range(), bytes.as_ptr_range());
@@ -144,6 +157,10 @@ impl FileBytes {
         // A hint: a system that does not take it keeps the pages.
         drop(outcome);
     }
+
+    /// Does nothing: this system maps no files.
+    #[cfg(not(unix))]
+    pub fn release(&self, _bytes: &[u8]) {}
 }
 
 impl From<Vec<u8>> for FileBytes {

@@ -8,8 +8,8 @@ use std::marker::PhantomData;
 
 use register::{DEFAULT, STICKY, Word, read, write};
 
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-compile_error!("reflex-runtime knows the floating-point control of x86-64 and AArch64 only");
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "wasm32")))]
+compile_error!("reflex-runtime knows the floating-point control of x86-64, AArch64 and WebAssembly only");
 
 /// While it lives, this thread computes in the default environment.
 ///
@@ -49,8 +49,8 @@ impl Drop for FpEnv {
     }
 }
 
-/// Miri has no control word; there, it stays the default one.
-#[cfg(miri)]
+/// Miri and WebAssembly have no control word: the environment is the default one.
+#[cfg(any(miri, target_arch = "wasm32"))]
 mod register {
     pub type Word = u32;
     pub const DEFAULT: Word = 0;

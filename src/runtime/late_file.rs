@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::io;
+#[cfg(unix)]
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, OnceLock};
 
@@ -47,8 +48,18 @@ impl LateFile {
     }
 
     /// Reads bytes at once.
+    #[cfg(unix)]
     pub fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
         self.file.read_exact_at(into, at)
+    }
+
+    /// Reads bytes at once, on a system with a single thread.
+    #[cfg(not(unix))]
+    pub fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+        use std::io::{Read, Seek, SeekFrom};
+        let mut file = &self.file;
+        file.seek(SeekFrom::Start(at))?;
+        file.read_exact(into)
     }
 
     /// An error if a part could not be read, or the file was changed since it was opened.

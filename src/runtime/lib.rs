@@ -23,6 +23,7 @@ pub mod exports;
 pub mod file_bytes;
 pub mod fp;
 pub mod function;
+#[cfg_attr(not(unix), path = "no_host.rs")]
 mod host;
 pub mod late_file;
 pub mod legacy;

@@ -9,21 +9,26 @@
 //! `__tvm_ffi__library_ctx` gets the library's [`Context`]. Kernels are the symbols
 //! `__tvm_ffi_<name>`. What TVM exported before tvm-ffi has other names: [`legacy`].
 
+#[cfg_attr(not(unix), path = "library/wasm_code.rs")]
+mod code;
+#[cfg(unix)]
 mod elf_file;
+#[cfg(unix)]
 mod image;
+#[cfg(unix)]
 mod link;
+#[cfg(unix)]
 mod machine;
+#[cfg(unix)]
 mod memory;
+#[cfg(unix)]
 mod system;
 
 use std::any::Any as StdAny;
 use std::collections::HashMap;
-use std::ffi::{CString, c_void};
-use std::fs::File;
-use std::io::{self, Write};
+use std::ffi::c_void;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, FromRawFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
@@ -37,8 +42,9 @@ use crate::function::Function;
 use crate::legacy;
 use crate::module::{Imports, Module};
 use crate::registry;
-use elf_file::{Definition, Reason};
-use image::{Image, Loaded, Slot};
+use code::LoadedCode;
+#[cfg(target_arch = "wasm32")]
+pub use code::fused_relaxed_madd as has_fused_relaxed_madd;
 
 /// Before the name of a kernel's packed entry.
 pub const PACKED_PREFIX: &str = "__tvm_ffi_";
@@ -68,20 +74,17 @@ pub struct Library(Arc<Inner>);
 struct Inner {
     // Dropped first: its finalisers may use the rest.
     code: LoadedCode,
-    path: PathBuf,
     context: Arc<Context>,
     bundle: Option<LoadedBundle>,
-    /// The file of a library from memory: while it is open, its path is that of no other one, by
-    /// which the system's loader tells libraries apart.
-    _unnamed: Option<File>,
 }
 
-/// A library's memory.
-#[derive(Debug)]
-enum LoadedCode {
-    Own(Image),
-    /// Of the system's loader, with what the file defines.
-    System(system::Handle, HashMap<String, Definition>),
+/// Why a library cannot be loaded.
+type Reason = String;
+
+/// A pointer variable of libraries that the loader fills.
+struct Slot {
+    name: String,
+    value: *mut c_void,
 }
 
 #[derive(Debug)]
@@ -141,43 +144,36 @@ impl Library {
     /// The file's machine code is trusted: its initialisers run, and its kernels must
     /// keep to the calling convention. The bundle in it is not trusted.
     pub unsafe fn open(path: &Path) -> Result<Library, Error> {
-        // SAFETY: as the caller vouches.
-        unsafe { Library::load(path, None) }.map_err(Error::runtime_error)
+        // SAFETY: as the caller vouches, and slots are pointer variables, by TVM's layout.
+        Library::load(|slots| unsafe { LoadedCode::open(path, slots) })
     }
 
-    /// Loads a library that is in memory, through a file without a name.
+    /// Loads a library that is in memory.
     ///
     /// # Safety
     /// As for [`Library::open`].
     pub unsafe fn from_bytes(bytes: &[u8]) -> Result<Library, Error> {
-        let file = memory_file(bytes).map_err(|e| {
-            Error::runtime_error(format!("a library in memory needs memfd_create: {e}"))
-        })?;
-        let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-        // SAFETY: as the caller vouches.
-        unsafe { Library::load(&path, Some(file)) }.map_err(Error::runtime_error)
+        // SAFETY: as for `open`.
+        Library::load(|slots| unsafe { LoadedCode::from_bytes(bytes, slots) })
     }
 
-    /// # Safety
-    /// As for [`Library::open`].
-    unsafe fn load(path: &Path, unnamed: Option<File>) -> Result<Library, Reason> {
+    fn load(
+        code: impl FnOnce(&[Slot]) -> Result<LoadedCode, Reason>,
+    ) -> Result<Library, Error> {
         let context = Arc::<Context>::default();
-        // SAFETY: the caller trusts the library's code, and its slots are pointer variables, by
-        // TVM's layout.
-        let code = unsafe { LoadedCode::load(path, &slots(&context))? };
-        if let LoadedCode::System(..) = code {
+        let code = code(&slots(&context)).map_err(Error::runtime_error)?;
+        if code.is_of_the_system() {
             // Its variables are those of every other open, which keep this address.
             std::mem::forget(Arc::clone(&context));
         }
-        let path = path.to_owned();
-        let mut inner = Inner { code, path, context, bundle: None, _unnamed: unnamed };
-        inner.bundle = inner.read_bundle()?;
+        let mut inner = Inner { code, context, bundle: None };
+        inner.bundle = inner.read_bundle().map_err(Error::runtime_error)?;
         Ok(Library(Arc::new(inner)))
     }
 
     /// The file it came from.
     pub fn path(&self) -> &Path {
-        &self.0.path
+        self.0.code.path()
     }
 
     /// The packed entry of the kernel called `name`.
@@ -260,72 +256,6 @@ impl Inner {
         let access = self.code.make_writable(BUNDLE_SYMBOL)?;
         Ok(Some(LoadedBundle { address: NonNull::from(bytes).cast(), size, access, tree }))
     }
-}
-
-impl LoadedCode {
-    /// # Safety
-    /// The library's code is trusted, and symbols with the names of slots are pointer variables.
-    unsafe fn load(path: &Path, slots: &[Slot]) -> Result<LoadedCode, Reason> {
-        // SAFETY: as the caller vouches.
-        let definitions = match unsafe { Image::load(path, slots)? } {
-            Loaded::Image(image) => return Ok(LoadedCode::Own(image)),
-            Loaded::ThreadLocal(definitions) => definitions,
-        };
-        // SAFETY: the caller trusts the library's code.
-        let handle = unsafe { system::Handle::open_path(path)? };
-        for Slot { name, value } in slots {
-            let name = CString::new(name.as_str()).map_err(|_| "a slot's name has a NUL")?;
-            if let Some(slot) = handle.symbol(&name, None) {
-                // SAFETY: the caller vouches that slots are pointer variables.
-                unsafe { (slot as *mut *mut c_void).write(*value) };
-            }
-        }
-        Ok(LoadedCode::System(handle, definitions))
-    }
-
-    fn symbol(&self, name: &str) -> Option<NonNull<c_void>> {
-        match self {
-            LoadedCode::Own(image) => image.symbol(name),
-            LoadedCode::System(handle, definitions) => {
-                definitions.get(name)?;
-                let address = handle.symbol(&CString::new(name).ok()?, None)?;
-                NonNull::new(address as *mut c_void)
-            }
-        }
-    }
-
-    fn data(&self, name: &str) -> Option<&[u8]> {
-        match self {
-            LoadedCode::Own(image) => image.data(name),
-            LoadedCode::System(_, definitions) => {
-                let size = usize::try_from(definitions.get(name)?.size).ok()?;
-                let data = self.symbol(name)?.as_ptr().cast::<u8>();
-                // SAFETY: the definition is inside a segment, which the system's loader mapped; data
-                // that is asked for does not change.
-                Some(unsafe { std::slice::from_raw_parts(data, size) })
-            }
-        }
-    }
-
-    fn make_writable(&self, name: &str) -> Result<BundleAccess, Reason> {
-        match self {
-            LoadedCode::Own(image) if image.make_writable(name)? => Ok(BundleAccess::CopyOnWrite),
-            _ => Ok(BundleAccess::Read),
-        }
-    }
-}
-
-/// A file in memory with these bytes.
-fn memory_file(bytes: &[u8]) -> io::Result<File> {
-    // SAFETY: a C string; the result is checked.
-    let descriptor = unsafe { libc::memfd_create(c"reflex".as_ptr(), libc::MFD_CLOEXEC) };
-    if descriptor < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: an open descriptor that nothing else owns.
-    let mut file = unsafe { File::from_raw_fd(descriptor) };
-    file.write_all(bytes)?;
-    Ok(file)
 }
 
 /// Pointer variables that libraries may have, with their values.

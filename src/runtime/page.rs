@@ -11,7 +11,11 @@ pub fn size() -> usize {
     static SIZE: OnceLock<usize> = OnceLock::new();
     *SIZE.get_or_init(|| {
         // SAFETY: it reads a number of the system's.
+        #[cfg(unix)]
         let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        // The runtime tells no page from another.
+        #[cfg(not(unix))]
+        let size = LARGEST;
         usize::try_from(size).ok().filter(|size| size.is_power_of_two()).unwrap_or(LARGEST)
     })
 }

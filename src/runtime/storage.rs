@@ -49,7 +49,7 @@ impl Drop for Loan {
     }
 }
 
-const _: () = {
+const _: () = if cfg!(target_pointer_width = "64") {
     use std::mem::offset_of;
     assert!(OBJECT_HEADER_SIZE + offset_of!(StorageCell, data) == STORAGE_DATA);
     assert!(OBJECT_HEADER_SIZE + offset_of!(StorageCell, bytes) == STORAGE_BYTES);

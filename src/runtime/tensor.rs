@@ -65,7 +65,7 @@ struct Cell {
     owner: Owner,
 }
 
-const _: () = {
+const _: () = if cfg!(target_pointer_width = "64") {
     assert!(std::mem::offset_of!(Cell, dl) == 0);
     assert!(TENSOR_OWNER == OBJECT_HEADER_SIZE + std::mem::offset_of!(Cell, owner));
     assert!(TENSOR_DIMS == size_of::<Body<Cell>>());

@@ -27,7 +27,10 @@ use crate::abi::{ParallelLambda, TVMParallelGroupEnv};
 use crate::error::Error;
 use crate::function::guard;
 
+#[cfg_attr(not(unix), path = "threads/no_affinity.rs")]
 mod affinity;
+#[cfg_attr(not(unix), path = "threads/no_futex.rs")]
+mod futex;
 mod helpers;
 
 thread_local! {

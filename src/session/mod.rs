@@ -23,6 +23,7 @@ pub(crate) mod io_binding;
 pub(crate) mod outputs;
 pub(crate) mod plain;
 pub(crate) mod router;
+#[cfg_attr(not(unix), path = "no_slow_call.rs")]
 mod slow_call;
 mod stream;
 pub(crate) mod timing;

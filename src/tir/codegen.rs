@@ -32,17 +32,37 @@ pub enum Arch {
     X86_64,
     /// AArch64, little-endian.
     Aarch64,
+    /// WebAssembly with 32-bit addresses.
+    Wasm32,
 }
 
 impl Arch {
-    /// That of this process.
-    pub const HOST: Arch = if cfg!(target_arch = "aarch64") { Arch::Aarch64 } else { Arch::X86_64 };
+    /// Every one.
+    pub const ALL: [Arch; 3] = [Arch::X86_64, Arch::Aarch64, Arch::Wasm32];
 
-    /// The LLVM triple of Linux on it.
+    /// That of this process.
+    pub const HOST: Arch = if cfg!(target_arch = "wasm32") {
+        Arch::Wasm32
+    } else if cfg!(target_arch = "aarch64") {
+        Arch::Aarch64
+    } else {
+        Arch::X86_64
+    };
+
+    /// Bytes of a pointer.
+    pub const fn pointer_bytes(self) -> usize {
+        match self {
+            Arch::X86_64 | Arch::Aarch64 => 8,
+            Arch::Wasm32 => 4,
+        }
+    }
+
+    /// The LLVM triple of Linux on it, or of WebAssembly.
     pub fn triple(self) -> &'static str {
         match self {
             Arch::X86_64 => "x86_64-unknown-linux-gnu",
             Arch::Aarch64 => "aarch64-unknown-linux-gnu",
+            Arch::Wasm32 => "wasm32-unknown-unknown",
         }
     }
 }
@@ -53,6 +73,7 @@ impl fmt::Display for Arch {
         f.pad(match self {
             Arch::X86_64 => "x86-64",
             Arch::Aarch64 => "AArch64",
+            Arch::Wasm32 => "WebAssembly",
         })
     }
 }
@@ -78,7 +99,7 @@ impl CpuTarget {
     pub fn arch(&self) -> Option<Arch> {
         let name = self.triple.split('-').next();
         let of = |arch: &Arch| arch.triple().split('-').next() == name;
-        [Arch::X86_64, Arch::Aarch64].into_iter().find(of)
+        Arch::ALL.into_iter().find(of)
     }
 
     /// Whether it has AVX512_BF16, which is [`crate::Intrin::DotBf16`], for vectors of every length.
@@ -109,6 +130,15 @@ impl CpuTarget {
     pub fn has_amx_int8(&self) -> bool {
         let has = |feature: &str| self.features.contains(feature);
         self.vector_bytes == 64 && has("avx512vl") && has("amx-tile") && has("amx-int8")
+    }
+
+    /// Whether its fused multiply-adds are instructions. Without, they are exact sequences of others.
+    pub fn has_fma(&self) -> bool {
+        match self.arch() {
+            Some(Arch::X86_64) => self.features.contains("fma"),
+            Some(Arch::Wasm32) => self.features.contains("relaxed-simd"),
+            Some(Arch::Aarch64) | None => true,
+        }
     }
 
     /// Whether code for `other` runs on this CPU.

@@ -6,8 +6,9 @@ use std::fs;
 use reflex_runtime::amx::Amx;
 
 use crate::codegen::{Arch, CpuTarget};
-use crate::level::NEON_VECTOR_BYTES;
+use crate::level::{NEON_VECTOR_BYTES, WASM_VECTOR_BYTES};
 
+#[cfg(not(target_arch = "wasm32"))]
 /// LLVM's name and the standard library's name of each feature that changes generated code.
 macro_rules! present { ($detected:ident: $($llvm:literal $std:tt;)*) => {{
     let mut features = BTreeSet::new();
@@ -25,6 +26,7 @@ impl CpuTarget {
         features.extend(matrix_features().map(str::to_owned));
         let vector_bytes = match &features {
             _ if Arch::HOST == Arch::Aarch64 => NEON_VECTOR_BYTES,
+            _ if Arch::HOST == Arch::Wasm32 => WASM_VECTOR_BYTES,
             f if f.contains("avx512f") && f.contains("avx512vl") => 64,
             f if f.contains("avx") => 32,
             _ => 16,
@@ -54,6 +56,16 @@ fn matrix_features() -> impl Iterator<Item = &'static str> {
 #[cfg(target_arch = "aarch64")]
 fn features() -> BTreeSet<String> {
     present! { is_aarch64_feature_detected: "neon" "neon"; "dotprod" "dotprod"; "i8mm" "i8mm"; }
+}
+
+/// Those that every host has, and what the host says of its `relaxed_madd`.
+#[cfg(target_arch = "wasm32")]
+fn features() -> BTreeSet<String> {
+    let level = match reflex_runtime::library::has_fused_relaxed_madd() {
+        true => crate::level::Level::WasmRelaxed,
+        false => crate::level::Level::Wasm,
+    };
+    level.target().features
 }
 
 #[cfg(target_arch = "x86_64")]

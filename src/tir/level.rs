@@ -13,7 +13,7 @@ use crate::codegen::{Arch, CpuTarget};
 ///
 /// Of x86-64: a microarchitecture level of the psABI, section 3.1.1, "processor architecture", or one
 /// with further instructions. The levels below lack fused multiply-add, which kernels are made of. Of
-/// AArch64: Armv8-A, or it with further instructions.
+/// AArch64: Armv8-A, or it with further instructions. WebAssembly 2.0 has `simd128`, and 3.0 `relaxed-simd` too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// AVX2 and FMA: 32-byte vectors.
@@ -32,6 +32,10 @@ pub enum Level {
     Armv8Dot,
     /// [`Level::Armv8Dot`] with those of either signedness.
     Armv8I8mm,
+    /// WebAssembly 2.0: vectors of two 16-byte ones, fused multiply-adds in exact sequences of instructions.
+    Wasm,
+    /// [`Level::Wasm`] with relaxed SIMD, on a host whose `relaxed_madd` rounds once.
+    WasmRelaxed,
 }
 
 /// The features of [`Level::V3`].
@@ -53,6 +57,11 @@ const NEON: &[&str] = &["neon"];
 const DOT: &[&str] = &["dotprod"];
 /// The features that [`Level::Armv8I8mm`] adds.
 const I8MM: &[&str] = &["i8mm"];
+/// The features of [`Level::Wasm`] that kernels use.
+const SIMD128: &[&str] =
+    &["bulk-memory", "mutable-globals", "nontrapping-fptoint", "sign-ext", "simd128"];
+/// The features that [`Level::WasmRelaxed`] adds.
+const RELAXED: &[&str] = &["relaxed-simd"];
 
 impl Level {
     /// Those of x86-64, the lowest first.
@@ -60,8 +69,10 @@ impl Level {
         [Level::V3, Level::V4, Level::V4Vnni, Level::V4Bf16, Level::V4Amx];
     /// Those of AArch64, the lowest first.
     pub const AARCH64: [Level; 3] = [Level::Armv8, Level::Armv8Dot, Level::Armv8I8mm];
+    /// Those of WebAssembly, the lowest first.
+    pub const WASM32: [Level; 2] = [Level::Wasm, Level::WasmRelaxed];
     /// Every level: those of an architecture side by side, the lowest first.
-    pub const ALL: [Level; 8] = [
+    pub const ALL: [Level; 10] = [
         Level::V3,
         Level::V4,
         Level::V4Vnni,
@@ -70,6 +81,8 @@ impl Level {
         Level::Armv8,
         Level::Armv8Dot,
         Level::Armv8I8mm,
+        Level::Wasm,
+        Level::WasmRelaxed,
     ];
 
     /// `v3` or `armv8-a`.
@@ -83,6 +96,8 @@ impl Level {
             Level::Armv8 => "armv8-a",
             Level::Armv8Dot => "armv8-a+dotprod",
             Level::Armv8I8mm => "armv8-a+i8mm",
+            Level::Wasm => "wasm",
+            Level::WasmRelaxed => "wasm+relaxed-simd",
         }
     }
 
@@ -96,6 +111,7 @@ impl Level {
         match self {
             Level::V3 | Level::V4 | Level::V4Vnni | Level::V4Bf16 | Level::V4Amx => Arch::X86_64,
             Level::Armv8 | Level::Armv8Dot | Level::Armv8I8mm => Arch::Aarch64,
+            Level::Wasm | Level::WasmRelaxed => Arch::Wasm32,
         }
     }
 
@@ -104,6 +120,7 @@ impl Level {
         match arch {
             Arch::X86_64 => &Level::X86_64,
             Arch::Aarch64 => &Level::AARCH64,
+            Arch::Wasm32 => &Level::WASM32,
         }
     }
 
@@ -123,6 +140,8 @@ impl Level {
             Level::Armv8 => (&[NEON], NEON_VECTOR_BYTES),
             Level::Armv8Dot => (&[NEON, DOT], NEON_VECTOR_BYTES),
             Level::Armv8I8mm => (&[NEON, DOT, I8MM], NEON_VECTOR_BYTES),
+            Level::Wasm => (&[SIMD128], WASM_VECTOR_BYTES),
+            Level::WasmRelaxed => (&[SIMD128, RELAXED], WASM_VECTOR_BYTES),
         };
         CpuTarget {
             triple: self.arch().triple().to_owned(),
@@ -137,12 +156,14 @@ impl Level {
 /// Bytes of the vectors of schedules for NEON: two registers, so that its 32 hold what the 16 of
 /// [`Level::V3`] do, kernels are scheduled as for that, and results are the same bits.
 pub(crate) const NEON_VECTOR_BYTES: u32 = 32;
+/// The same for WebAssembly, for the same reason.
+pub(crate) const WASM_VECTOR_BYTES: u32 = 32;
 
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.arch() {
             Arch::X86_64 => write!(f, "x86-64-{}", self.short()),
-            Arch::Aarch64 => f.write_str(self.short()),
+            Arch::Aarch64 | Arch::Wasm32 => f.write_str(self.short()),
         }
     }
 }
@@ -150,16 +171,18 @@ impl fmt::Display for Level {
 impl FromStr for Level {
     type Err = String;
 
-    /// `x86-64-v3`, or `v3` for short; `v4+amx`; `armv8-a`.
+    /// `x86-64-v3`, or `v3` for short; `v4+amx`; `armv8-a`; `wasm`.
     fn from_str(text: &str) -> Result<Level, String> {
         let short = text.strip_prefix("x86-64-").filter(|short| short.starts_with('v'));
         let short = short.unwrap_or(text);
         let found = Level::ALL.into_iter().find(|l| l.short() == short);
         found.ok_or_else(|| {
-            let [x86, arm] = [Arch::X86_64, Arch::Aarch64].map(|arch| {
+            let [x86, arm, wasm] = Arch::ALL.map(|arch| {
                 Level::of(arch).iter().map(|level| level.short()).collect::<Vec<_>>().join(", ")
             });
-            format!("no CPU level {text:?}; there are {x86} of x86-64 and {arm} of AArch64")
+            format!(
+                "no CPU level {text:?}; there are {x86} of x86-64, {arm} of AArch64 and {wasm} of WebAssembly"
+            )
         })
     }
 }

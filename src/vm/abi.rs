@@ -355,7 +355,7 @@ pub mod libcall {
     pub const AFTER_CALL: usize = offset_of!(Libcalls, after_call);
 }
 
-const _: () = {
+const _: () = if cfg!(target_pointer_width = "64") {
     use std::mem::offset_of;
     assert!(offset_of!(SessionAbi, regs) == SESSION_REGS);
     assert!(offset_of!(SessionAbi, fuel) == SESSION_FUEL);

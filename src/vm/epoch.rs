@@ -22,6 +22,8 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
+use crate::membarrier;
+
 /// A session as a participant: the epoch that it pins, which is the one in which its run began or
 /// it was last quiescent; zero between runs. On a cache line of its own: it is written in each run.
 #[derive(Default)]
@@ -138,35 +140,6 @@ impl Epochs {
         // Pages are released outside of the lock.
         drop(free);
         remains
-    }
-}
-
-/// The kernel's process-wide memory barrier.
-mod membarrier {
-    const QUERY: libc::c_int = 0;
-    const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
-    const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
-
-    fn call(command: libc::c_int) -> libc::c_long {
-        if cfg!(miri) {
-            return -1;
-        }
-        // SAFETY: `membarrier` takes no pointers, and touches no memory of the process.
-        unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) }
-    }
-
-    /// Returns true if the kernel has it.
-    pub fn is_offered() -> bool {
-        let needed = libc::c_long::from(PRIVATE_EXPEDITED | REGISTER_PRIVATE_EXPEDITED);
-        let offered = call(QUERY);
-        offered > 0 && offered & needed == needed
-    }
-
-    /// Sends every thread through a fence; returns true if that was done.
-    pub fn all_threads() -> bool {
-        // A process registers once before its first barrier; programs that never need one do not wait.
-        call(PRIVATE_EXPEDITED) == 0
-            || call(REGISTER_PRIVATE_EXPEDITED) == 0 && call(PRIVATE_EXPEDITED) == 0
     }
 }
 

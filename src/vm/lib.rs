@@ -28,7 +28,11 @@ mod libcalls;
 pub mod listing;
 pub mod liveness;
 pub mod load;
+#[cfg_attr(not(unix), path = "no_membarrier.rs")]
+mod membarrier;
 pub mod mode;
+#[cfg_attr(not(unix), path = "no_native_stack.rs")]
+mod native_stack;
 pub mod output_buffers;
 pub mod profile;
 pub mod program;
@@ -37,6 +41,7 @@ pub mod reentry;
 pub mod run_error;
 pub mod serialize;
 pub mod session;
+#[cfg_attr(not(unix), path = "stack_on_heap.rs")]
 mod stack;
 mod state;
 pub mod text;

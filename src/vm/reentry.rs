@@ -25,6 +25,7 @@ use crate::calls::{check_closure, wrong_arity};
 use crate::decode::FuncCode;
 use crate::devices::{CpuAllocators, Devices};
 use crate::interp::drive_guarded;
+use crate::native_stack;
 use crate::output_buffers;
 use crate::run_error::{Reason, RunError};
 use crate::state::{Saved, SavedResult, State};
@@ -62,20 +63,7 @@ fn has_native_stack() -> bool {
 fn stack_low() -> usize {
     let here = 0_u8;
     let fallback = (&raw const here).addr().saturating_sub(RESERVE + (512 << 10)).max(1);
-    if cfg!(miri) {
-        return fallback;
-    }
-    let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
-    let (mut low, mut size) = (std::ptr::null_mut(), 0);
-    // SAFETY: attributes are read only when they were filled, and destroyed once.
-    unsafe {
-        if libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
-            return fallback;
-        }
-        let known = libc::pthread_attr_getstack(attributes.as_ptr(), &mut low, &mut size) == 0;
-        libc::pthread_attr_destroy(attributes.as_mut_ptr());
-        if known && !low.is_null() { low.addr() } else { fallback }
-    }
+    native_stack::low().unwrap_or(fallback)
 }
 
 /// `Session::call_views` of the session with this state.

@@ -50,7 +50,12 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         // Miri touches all memory it maps.
-        let stack_slots = if cfg!(miri) { 1 << 13 } else { 1 << 24 };
+        // Where it takes memory at once, it is small.
+        let stack_slots = match () {
+            () if cfg!(miri) => 1 << 13,
+            () if cfg!(unix) => 1 << 24,
+            () => 1 << 16,
+        };
         let allocators = CpuAllocators::default();
         let devices = Devices::default();
         Options { mode: Mode::default(), stack_slots, depth_limit: 1_000_000, allocators, devices }

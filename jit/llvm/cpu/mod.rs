@@ -29,9 +29,12 @@ pub fn build_module<'c>(
 ) -> Result<Module<'c>> {
     // Without these instructions LLVM would call functions that kernels may not import. Every AArch64 CPU
     // converts float16.
-    let converts = target.arch() == Some(Arch::Aarch64) || target.features.contains("f16c");
+    let converts = match target.arch() {
+        Some(Arch::Wasm32) => false,
+        arch => arch == Some(Arch::Aarch64) || target.features.contains("f16c"),
+    };
     if uses_float16(func) && !converts {
-        return Err(CodegenError::new("float16 needs a CPU with F16C"));
+        return Err(CodegenError::new("float16 needs a CPU with F16C or NEON"));
     }
     let tiles = func.buffers.values().any(|b| b.scope == Scope::Tile);
     if tiles && !target.has_amx_bf16() && !target.has_amx_int8() {
@@ -49,7 +52,7 @@ pub fn build_module<'c>(
     let module = context.create_module_from_ir(text)?;
     module.set_name(&func.name);
     let raw = raw_entry::build(context, &module, func, target)?;
-    packed_entry::build(context, &module, func, raw)?;
+    packed_entry::build(context, &module, func, target, raw)?;
     for function in module.get_functions() {
         if function.count_basic_blocks() > 0 {
             set_attributes(context, function, target);
@@ -69,6 +72,9 @@ fn set_attributes(context: &Context, function: FunctionValue<'_>, target: &CpuTa
     use inkwell::attributes::{Attribute, AttributeLoc::Function};
     let nounwind = Attribute::get_named_enum_kind_id("nounwind");
     function.add_attribute(Function, context.create_enum_attribute(nounwind, 0));
+    if target.arch() == Some(Arch::Wasm32) {
+        return;
+    }
     // Large frames touch every page, so that overflow hits the guard page.
     function.add_attribute(Function, context.create_string_attribute("probe-stack", "inline-asm"));
     let width = (target.vector_bytes * 8).to_string();

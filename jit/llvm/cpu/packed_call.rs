@@ -6,7 +6,7 @@
 use inkwell::IntPredicate;
 use inkwell::module::Linkage;
 use inkwell::values::{BasicValue, BasicValueEnum, IntValue, PointerValue};
-use reflex_runtime::abi::{self, DLDevice, type_index};
+use reflex_runtime::abi::{self, DLDevice, DLTensorLayout, type_index};
 use reflex_tir::{Buffer, CallArg, DType, Expr, PackedCall};
 
 use crate::emit::Emitter;
@@ -108,7 +108,8 @@ impl<'c> Emitter<'_, 'c> {
     fn tensor_view(&mut self, buffer: Buffer) -> Result<PointerValue<'c>> {
         let data = &self.func.buffers[buffer];
         let rank = data.shape.len();
-        let (view, base) = (self.memory(abi::DLTENSOR_SIZE)?, self.base(buffer)?);
+        let layout = DLTensorLayout::of(self.instructions.pointer_bytes);
+        let (view, base) = (self.memory(layout.size)?, self.base(buffer)?);
         let dims = self.memory(2 * rank * 8)?;
         let shape: Vec<Expr> = data.shape.clone();
         let mut stride = self.ir.i64(1);
@@ -124,13 +125,13 @@ impl<'c> Emitter<'_, 'c> {
         let strides = self.ir.offset_bytes(dims, self.ir.i64(rank as i64 * 8))?;
         let fields: [(usize, BasicValueEnum<'c>); 8] = [
             (abi::DLTENSOR_DATA, base.into()),
-            (abi::DLTENSOR_DEVICE, self.ir.i32(DLDevice::KIND_CPU).into()),
-            (abi::DLTENSOR_DEVICE + 4, self.ir.i32(0).into()),
-            (abi::DLTENSOR_NDIM, self.ir.i32(rank as i32).into()),
-            (abi::DLTENSOR_DTYPE, self.ir.i32(dtype as i32).into()),
-            (abi::DLTENSOR_SHAPE, dims.into()),
-            (abi::DLTENSOR_STRIDES, strides.into()),
-            (abi::DLTENSOR_BYTE_OFFSET, self.ir.i64(0).into()),
+            (layout.device, self.ir.i32(DLDevice::KIND_CPU).into()),
+            (layout.device + 4, self.ir.i32(0).into()),
+            (layout.ndim, self.ir.i32(rank as i32).into()),
+            (layout.dtype, self.ir.i32(dtype as i32).into()),
+            (layout.shape, dims.into()),
+            (layout.strides, strides.into()),
+            (layout.byte_offset, self.ir.i64(0).into()),
         ];
         for (at, value) in fields {
             self.put(view, at, value)?;
@@ -181,6 +182,8 @@ impl<'c> Emitter<'_, 'c> {
     ) -> Result<()> {
         self.put(base, at, self.ir.i32(kind).into())?;
         self.put(base, at + 4, self.ir.i32(0).into())?;
+        // A pointer may be less than the payload.
+        self.put(base, at + abi::ANY_PAYLOAD, self.ir.i64(0).into())?;
         self.put(base, at + abi::ANY_PAYLOAD, payload)
     }
 

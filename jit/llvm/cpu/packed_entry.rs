@@ -10,10 +10,12 @@ use inkwell::values::{
     BasicMetadataValueEnum, BasicValueEnum, FunctionValue, InstructionOpcode, IntValue,
     PointerValue,
 };
-use reflex_runtime::abi::{self, DLDevice, type_index};
+use reflex_runtime::abi::{self, DLDevice, DLTensorLayout, type_index};
+use reflex_tir::codegen::CpuTarget;
 use reflex_tir::{Buffer, DType, Expr, Param, PrimFunc, Var};
 
 use crate::emit::Emitter;
+use crate::emit::instructions::Instructions;
 use crate::emit::ir::result_of;
 use crate::emit::value::LaneValue;
 use crate::error::{CodegenError, Result};
@@ -26,20 +28,24 @@ pub fn build<'c>(
     context: &'c Context,
     module: &Module<'c>,
     func: &PrimFunc,
+    target: &CpuTarget,
     raw: FunctionValue<'c>,
 ) -> Result<()> {
     let (i32t, pointer) = (context.i32_type(), context.ptr_type(inkwell::AddressSpace::default()));
     let params = [pointer.into(), pointer.into(), i32t.into(), pointer.into()];
     let name = format!("{}{}", reflex_tir::abi::PACKED_PREFIX, func.name);
     let function = module.add_function(&name, i32t.fn_type(&params, false), None);
-    let e = Emitter::new(context, module, func, function);
-    let mut packed = Packed { e, words: vec![], data: vec![], shapes: vec![] };
+    let mut e = Emitter::new(context, module, func, function);
+    e.instructions = Instructions::of(target);
+    let layout = DLTensorLayout::of(e.instructions.pointer_bytes);
+    let mut packed = Packed { e, layout, words: vec![], data: vec![], shapes: vec![] };
     packed.emit(raw)?;
     packed.e.finish()
 }
 
 struct Packed<'a, 'c> {
     e: Emitter<'a, 'c>,
+    layout: DLTensorLayout,
     /// Scalar parameters as the raw entry takes them.
     words: Vec<IntValue<'c>>,
     /// Data pointers.
@@ -113,12 +119,12 @@ impl<'c> Packed<'_, 'c> {
         let prefix = self.prefix(i, &data.name);
         let tensor = self.dl_tensor(any, &prefix)?;
 
-        let ndim = self.field_i32(tensor, abi::DLTENSOR_NDIM)?;
+        let ndim = self.field_i32(tensor, self.layout.ndim)?;
         let rank = self.e.ir.i32(data.shape.len() as i32);
         let message = format!("{prefix}expected {} dimensions, got ", data.shape.len());
         self.require_eq(ndim, rank, |p| p.fail_int(VALUE_ERROR, &message, ndim))?;
 
-        let dtype = self.field_i32(tensor, abi::DLTENSOR_DTYPE)?;
+        let dtype = self.field_i32(tensor, self.layout.dtype)?;
         let expected = u32::from(data.dtype.code)
             | u32::from(data.dtype.bits) << 8
             | u32::from(data.dtype.lanes) << 16;
@@ -126,7 +132,7 @@ impl<'c> Packed<'_, 'c> {
         let message = format!("{prefix}expected dtype {}, got ", data.dtype);
         self.require_eq(dtype, expected, |p| p.fail_dtype(&message, dtype))?;
 
-        let device = self.field_i32(tensor, abi::DLTENSOR_DEVICE)?;
+        let device = self.field_i32(tensor, self.layout.device)?;
         let cpu = self.e.ir.i32(DLDevice::KIND_CPU);
         let message = format!("{prefix}expected a tensor on the CPU, got device type ");
         self.require_eq(device, cpu, |p| p.fail_int(VALUE_ERROR, &message, device))?;
@@ -135,7 +141,7 @@ impl<'c> Packed<'_, 'c> {
         let count = self.check_strides(tensor, &prefix, &extents)?;
         let address = self.at(tensor, abi::DLTENSOR_DATA)?;
         let base = self.load_ptr(address)?;
-        let offset = self.at(tensor, abi::DLTENSOR_BYTE_OFFSET)?;
+        let offset = self.at(tensor, self.layout.byte_offset)?;
         let offset = self.load_i64(offset)?;
         let present = self.e.ir.builder.build_is_not_null(base, "")?;
         let none = self.equal(count, self.e.ir.i64(0))?;
@@ -173,7 +179,7 @@ impl<'c> Packed<'_, 'c> {
         prefix: &str,
         shape: &[Expr],
     ) -> Result<Vec<IntValue<'c>>> {
-        let field = self.at(tensor, abi::DLTENSOR_SHAPE)?;
+        let field = self.at(tensor, self.layout.shape)?;
         let pointer = self.load_ptr(field)?;
         let mut extents = vec![];
         for (d, extent) in shape.iter().enumerate() {
@@ -216,7 +222,7 @@ impl<'c> Packed<'_, 'c> {
         if extents.is_empty() {
             return Ok(count);
         }
-        let field = self.at(tensor, abi::DLTENSOR_STRIDES)?;
+        let field = self.at(tensor, self.layout.strides)?;
         let strides = self.load_ptr(field)?;
         let check = self.e.ir.block(self.e.function, "strides");
         let after = self.e.ir.block(self.e.function, "compact");

@@ -10,7 +10,6 @@ use inkwell::types::{BasicMetadataTypeEnum, BasicTypeEnum, StructType};
 use inkwell::values::{
     BasicMetadataValueEnum, BasicValueEnum, FunctionValue, IntValue, PointerValue,
 };
-use reflex_runtime::abi::TVMParallelGroupEnv;
 use reflex_tir::{Buffer, For, Var};
 
 use crate::emit::Emitter;
@@ -21,7 +20,6 @@ use crate::error::{CodegenError, Result};
 use reflex_tir::uses::Uses;
 
 const LAUNCH: &str = "__TVMBackendParallelLaunch";
-const ENV_NUM_TASK: usize = std::mem::offset_of!(TVMParallelGroupEnv, num_task);
 
 /// Values from outside the loop that its body uses.
 struct Captures<'c> {
@@ -172,7 +170,9 @@ impl<'a, 'c> Emitter<'a, 'c> {
             fields.push(e.ir.builder.build_load(ty, field, "")?);
         }
         let (min, extent) = (fields[0].into_int_value(), fields[1].into_int_value());
-        let at = e.ir.offset_bytes(env.into_pointer_value(), e.ir.i64(ENV_NUM_TASK as i64))?;
+        // `num_task` of the `TVMParallelGroupEnv` is behind a pointer.
+        let offset = e.ir.i64(self.instructions.pointer_bytes as i64);
+        let at = e.ir.offset_bytes(env.into_pointer_value(), offset)?;
         let count = e.ir.builder.build_load(i32t, at, "")?.into_int_value();
         let (begin, end) = e.range(id.into_int_value(), count, min, extent)?;
         let status = e.call_part(part, begin, end, &fields[2..])?;

@@ -19,10 +19,11 @@ pub fn create(target: &CpuTarget, opt: OptLevel) -> Result<TargetMachine> {
     INIT.call_once(|| {
         LlvmTarget::initialize_x86(&InitializationConfig::default());
         LlvmTarget::initialize_aarch64(&InitializationConfig::default());
+        LlvmTarget::initialize_webassembly(&InitializationConfig::default());
     });
     let cpu = match target.arch() {
         Some(Arch::X86_64) => "x86-64",
-        Some(Arch::Aarch64) => "generic",
+        Some(Arch::Aarch64 | Arch::Wasm32) => "generic",
         None => {
             return Err(CodegenError::new(format!("no code generator for {}", target.triple)));
         }
@@ -45,7 +46,7 @@ pub fn create(target: &CpuTarget, opt: OptLevel) -> Result<TargetMachine> {
         .ok_or_else(|| CodegenError::new(format!("LLVM has no machine for {}", target.triple)))
 }
 
-/// A relocatable ELF object.
+/// A relocatable object: ELF, or WebAssembly.
 pub fn object(module: &Module<'_>, machine: &TargetMachine) -> Result<Vec<u8>> {
     Ok(machine.write_to_memory_buffer(module, FileType::Object)?.as_slice().to_vec())
 }

@@ -116,7 +116,7 @@ impl<'c> Emitter<'_, 'c> {
                 let infinity = ir.float_like(size, ty, f64::INFINITY);
                 return ir.fcmp(FloatPredicate::OEQ, size, infinity);
             }
-            Intrin::Fma => intrinsic("llvm.fma")?,
+            Intrin::Fma => self.fused_multiply_add(args)?,
             Intrin::Sqrt => intrinsic("llvm.sqrt")?,
             Intrin::Exp => self.each_lane("exp", args)?,
             Intrin::Log => self.each_lane("log", args)?,

@@ -2,6 +2,7 @@
 
 use reflex_tir::codegen::{Arch, CpuTarget};
 
+use crate::emit::fma::Fma;
 use crate::emit::int8_instructions::Int8Dots;
 
 /// Those of one CPU.
@@ -9,18 +10,24 @@ use crate::emit::int8_instructions::Int8Dots;
 pub struct Instructions {
     /// Dot products of 8-bit integers.
     pub int8_dots: Int8Dots,
+    /// Fused multiply-adds.
+    pub fma: Fma,
     /// Lookups of bytes in a table.
     pub byte_lookups: ByteLookups,
     /// Bytes of the widest registers of x86-64; 0 elsewhere.
     pub x86_vector_bytes: u32,
+    /// Bytes of a pointer.
+    pub pointer_bytes: usize,
 }
 
 impl Instructions {
     /// None at all.
     pub const PLAIN: Instructions = Instructions {
         int8_dots: Int8Dots::Plain,
+        fma: Fma::Instruction,
         byte_lookups: ByteLookups::Plain,
         x86_vector_bytes: 0,
+        pointer_bytes: Arch::X86_64.pointer_bytes(),
     };
 
     /// Those of a CPU.
@@ -33,7 +40,9 @@ impl Instructions {
             _ => 0,
         };
         let (int8_dots, byte_lookups) = (Int8Dots::of(target), ByteLookups::of(target));
-        Instructions { int8_dots, byte_lookups, x86_vector_bytes }
+        let pointer_bytes = target.arch().unwrap_or(Arch::HOST).pointer_bytes();
+        let fma = Fma::of(target);
+        Instructions { int8_dots, fma, byte_lookups, x86_vector_bytes, pointer_bytes }
     }
 }
 

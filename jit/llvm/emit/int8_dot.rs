@@ -3,7 +3,7 @@
 //! The sums are the same integers on every CPU: on x86-64 `vpdpbusd` where there is VNNI, elsewhere operands
 //! widened to 16 bits and `pmaddwd`, which is exact. `pmaddubsw` is not: its sums of two products
 //! saturate at 16 bits, but where the unsigned integers have 7 bits, as codes of 4 bits have.
-//! On AArch64 they are `sdot`, `udot` and `usdot`.
+//! On AArch64 they are `sdot`, `udot` and `usdot`, and WebAssembly has `pmaddwd` too.
 //!
 //! Decision: docs/decisions/0057-int8-dot-product.md
 
@@ -32,7 +32,7 @@ impl<'c> Emitter<'_, 'c> {
         };
         let most = match self.instructions.int8_dots {
             Int8Dots::Vnni { lanes } | Int8Dots::Widened { lanes } => lanes,
-            Int8Dots::Plain | Int8Dots::Neon { .. } => 4,
+            Int8Dots::Plain | Int8Dots::Simd128 | Int8Dots::Neon { .. } => 4,
         };
         let operands = [a.into_vector_value(), b.into_vector_value(), *c];
         self.in_registers(operands, [4, most], &|[a, b, c]| match (
@@ -77,6 +77,7 @@ impl<'c> Emitter<'_, 'c> {
         let (most, vnni) = match self.instructions.int8_dots {
             Int8Dots::Vnni { lanes } => (lanes, true),
             Int8Dots::Widened { lanes } => (lanes, false),
+            Int8Dots::Simd128 => (4, false),
             Int8Dots::Plain | Int8Dots::Neon { .. } => (0, false),
         };
         let (BasicValueEnum::VectorValue(c), true) = (c, most > 0) else {
@@ -243,6 +244,7 @@ impl<'c> Emitter<'_, 'c> {
     /// `pmaddwd` of twice as many 16-bit integers as there are lanes.
     fn pmaddwd(&self, lanes: u32, a: Basic<'c>, b: Basic<'c>) -> Result<Basic<'c>> {
         let name = match lanes {
+            4 if self.instructions.int8_dots == Int8Dots::Simd128 => "llvm.wasm.dot",
             4 => "llvm.x86.sse2.pmadd.wd",
             8 => "llvm.x86.avx2.pmadd.wd",
             _ => "llvm.x86.avx512.pmaddw.d.512",

@@ -12,6 +12,8 @@ pub enum Int8Dots {
         /// 32-bit lanes of a register.
         lanes: u32,
     },
+    /// `i32x4.dot_i16x8_s` of 16-bit integers.
+    Simd128,
     /// `vpdpbusd`.
     Vnni {
         /// 32-bit lanes of a register.
@@ -33,6 +35,9 @@ impl Int8Dots {
                 true => Int8Dots::Neon { mixed: has("i8mm") },
                 false => Int8Dots::Plain,
             };
+        }
+        if target.arch() == Some(Arch::Wasm32) {
+            return Int8Dots::Simd128;
         }
         let wide = target.vector_bytes == 64;
         match wide {

@@ -12,7 +12,7 @@
 //!
 //! Decision: docs/decisions/0103-integer-convolutions.md
 
-use reflex_tir::codegen::{Arch, CpuTarget};
+use reflex_tir::codegen::CpuTarget;
 use reflex_tir::{BinOp, DType, Expr, ExprKind, Intrin};
 
 use crate::schedule::core::nest::Nest;
@@ -26,7 +26,7 @@ const MAX_STEPS: usize = 16;
 /// Rewrites the divisions of quantizations in the items' values.
 pub fn multiply_by_reciprocals(nest: &mut Nest<'_>, cpu: &CpuTarget, items: &mut [Item]) {
     // In software a fused multiply-add takes longer than a division.
-    if cpu.arch() == Some(Arch::X86_64) && !cpu.features.contains("fma") {
+    if !cpu.has_fma() {
         return;
     }
     for item in items {

@@ -20,20 +20,18 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::live::{self, Reserve};
+use super::mapping;
 use crate::abi::DLDevice;
 use crate::error::Error;
 
 /// Alignment of every block.
 pub const ALIGNMENT: usize = 64;
 
-/// Blocks of at least this size come from the kernel, zeroed lazily.
-const MAPPED: usize = 64 << 10;
-/// The size of a huge page.
-const HUGE: usize = 2 << 20;
 const CLASSES_PER_DOUBLING: usize = 4;
 /// Largest block: one class under the address space of a process.
-const MAX_BLOCK: usize = 1 << 47;
-const CLASSES: usize = 48 * CLASSES_PER_DOUBLING;
+const MAX_BLOCK: usize = 1 << MAX_BLOCK_BITS;
+const MAX_BLOCK_BITS: usize = if usize::BITS == 64 { 47 } else { 31 };
+const CLASSES: usize = (MAX_BLOCK_BITS + 1) * CLASSES_PER_DOUBLING;
 /// From this size on a request may get a block of a larger class (best fit).
 const BEST_FIT_MIN: usize = 4096;
 /// The best fit is at most so many classes up: 2.8 times the size.
@@ -518,34 +516,15 @@ fn layout(size: usize) -> Layout {
 /// Zeroed memory from the system.
 #[cold]
 pub(super) fn allocate_from_system(size: usize) -> Option<NonNull<u8>> {
-    let data = if size < MAPPED {
+    let data = if size < mapping::LEAST {
         // SAFETY: the size is that of a class, so it is not zero.
         NonNull::new(unsafe { alloc_zeroed(layout(size)) })?
     } else {
-        map(size)?
+        mapping::map(size)?
     };
     let resident = RESIDENT.fetch_add(size, Ordering::Relaxed) + size;
     PEAK_RESIDENT.fetch_max(resident, Ordering::Relaxed);
     Some(data)
-}
-
-/// Maps zeroed memory. A first call writes each page for the first time, so that faults are a large part of
-/// it: the pages of a small mapping come with it, and those of a large one are huge where they are touched.
-fn map(size: usize) -> Option<NonNull<u8>> {
-    let protection = libc::PROT_READ | libc::PROT_WRITE;
-    let is_small = size < HUGE;
-    let populate = if is_small { libc::MAP_POPULATE } else { 0 };
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | populate;
-    // SAFETY: a fresh anonymous mapping has no requirements.
-    let data = unsafe { libc::mmap(std::ptr::null_mut(), size, protection, flags, -1, 0) };
-    if data == libc::MAP_FAILED {
-        return None;
-    }
-    if !is_small {
-        // SAFETY: the range is the mapping's own. It is a hint: without huge pages all works, slower.
-        unsafe { libc::madvise(data, size, libc::MADV_HUGEPAGE) };
-    }
-    NonNull::new(data.cast())
 }
 
 /// Releases memory to the system.
@@ -555,13 +534,12 @@ fn map(size: usize) -> Option<NonNull<u8>> {
 #[cold]
 pub(super) unsafe fn release_to_system(data: NonNull<u8>, size: usize) {
     RESIDENT.fetch_sub(size, Ordering::Relaxed);
-    if size < MAPPED {
+    if size < mapping::LEAST {
         // SAFETY: the caller passes memory that `allocate_from_system` allocated with this layout.
         unsafe { dealloc(data.as_ptr(), layout(size)) };
     } else {
-        // SAFETY: the caller passes a mapping of this size that `allocate_from_system` made. On
-        // failure the memory stays mapped, which is only a leak.
-        unsafe { libc::munmap(data.as_ptr().cast(), size) };
+        // SAFETY: the caller passes a mapping of this size that `allocate_from_system` made.
+        unsafe { mapping::unmap(data, size) };
     }
 }
 

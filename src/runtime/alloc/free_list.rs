@@ -34,7 +34,7 @@ impl FreeList {
     const EMPTY: FreeList = FreeList { head: None, len: 0, bound: FIRST_BOUND, overflowed: false };
 }
 
-const _: () = {
+const _: () = if cfg!(target_pointer_width = "64") {
     use std::mem::offset_of;
     assert!(size_of::<FreeList>() == FREE_LIST_SIZE);
     assert!(offset_of!(FreeList, head) == FREE_LIST_HEAD);

@@ -37,7 +37,7 @@ struct FreeTensors {
     closed: bool,
 }
 
-const _: () = {
+const _: () = if cfg!(target_pointer_width = "64") {
     use std::mem::offset_of;
     assert!(offset_of!(FreeTensors, lists) == 0);
     assert!(offset_of!(FreeTensors, reserve) == FREE_TENSORS_RESERVE);

@@ -28,6 +28,8 @@ const CLASSES: usize = MAX_POOLED / GRANULE;
 struct Prefix {
     /// Bytes of the block, prefix included.
     block_size: usize,
+    /// The header ends where the body begins, which is aligned.
+    padding: [usize; BLOCK_PREFIX / size_of::<usize>() - 2],
     header: TVMFFIObjectAllocHeader,
 }
 
@@ -83,7 +85,7 @@ pub(crate) fn allocate(size: usize) -> NonNull<u8> {
     };
     let block = reused.unwrap_or_else(|| allocate_block(block_size));
     let prefix =
-        Prefix { block_size, header: TVMFFIObjectAllocHeader { delete_space: Some(delete_space) } };
+        Prefix { block_size, padding: [0; _], header: TVMFFIObjectAllocHeader { delete_space: Some(delete_space) } };
     // SAFETY: the block has at least PREFIX + size bytes and is aligned to 16.
     unsafe {
         block.cast::<Prefix>().write(prefix);

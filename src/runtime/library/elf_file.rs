@@ -11,14 +11,11 @@ use ::object::pod::{self, Pod};
 use ::object::read::elf::{FileHeader, GnuHashTable, HashTable};
 use ::object::{LittleEndian, ReadRef, U16, U64};
 
-use super::machine;
+use super::{Reason, machine};
 use crate::page;
 
 type Endian = LittleEndian;
 const LE: Endian = LittleEndian;
-
-/// Why a file cannot be loaded.
-pub(super) type Reason = String;
 
 /// Bytes of a page.
 pub(super) fn page() -> u64 {

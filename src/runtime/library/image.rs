@@ -15,10 +15,10 @@ use std::ptr::NonNull;
 
 use ::object::ReadCache;
 
-use super::elf_file::{Definition, ElfFile, Headers, Reason};
+use super::elf_file::{Definition, ElfFile, Headers};
 use super::link::{Linker, Needed};
 use super::memory::Memory;
-use super::system;
+use super::{Reason, Slot, system};
 
 /// A loaded library. Its finalisers run when this is dropped.
 #[derive(Debug)]
@@ -36,12 +36,6 @@ pub(super) enum Loaded {
     Image(Image),
     /// It has variables of which each thread has its own. These are its definitions.
     ThreadLocal(HashMap<String, Definition>),
-}
-
-/// A pointer variable of libraries that the loader fills.
-pub(super) struct Slot {
-    pub name: String,
-    pub value: *mut c_void,
 }
 
 /// Initialisers and finalisers, as the loader calls them.

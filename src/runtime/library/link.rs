@@ -7,7 +7,8 @@ use std::ffi::{CString, c_void};
 use std::ops::Range;
 use std::path::Path;
 
-use super::elf_file::{Address, ElfFile, Functions, Reason, Relocation, Symbol};
+use super::Reason;
+use super::elf_file::{Address, ElfFile, Functions, Relocation, Symbol};
 use super::machine;
 use super::memory::Memory;
 use super::system;

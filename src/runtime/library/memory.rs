@@ -8,7 +8,8 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 
-use super::elf_file::{Reason, Segment, page, pages};
+use super::Reason;
+use super::elf_file::{Segment, page, pages};
 
 /// Mapped segments; they are unmapped when this is dropped.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::affinity::CpuAffinity;
-use super::{IN_TASK, MAX_THREADS, default_threads};
+use super::{IN_TASK, MAX_THREADS, default_threads, futex};
 use crate::abi::{ParallelLambda, TVMParallelGroupEnv};
 use crate::error::Error;
 use crate::fp::FpEnv;
@@ -173,7 +173,7 @@ impl Launch {
         }
         let mut pending = self.pending.fetch_or(SLEEPING, Ordering::Acquire) | SLEEPING;
         while pending != SLEEPING {
-            futex_wait(&self.pending, pending);
+            futex::wait(&self.pending, pending);
             pending = self.pending.load(Ordering::Acquire);
         }
     }
@@ -190,7 +190,7 @@ impl Launch {
         if before == SLEEPING | 1 {
             // Only the address is used: if the caller has returned already, the wake-up finds no
             // waiter, or causes a spurious one, which every futex wait handles.
-            futex_wake(pending);
+            futex::wake(pending);
         }
     }
 }
@@ -255,7 +255,7 @@ impl Helper {
         }
         self.state.store(state::READY, Ordering::Release);
         if was == state::PARKED {
-            futex_wake(&self.state);
+            futex::wake(&self.state);
         }
     }
 
@@ -314,7 +314,7 @@ impl Helper {
             );
             if parked.is_ok() {
                 while self.state.load(Ordering::Relaxed) == state::PARKED {
-                    futex_wait(&self.state, state::PARKED);
+                    futex::wait(&self.state, state::PARKED);
                 }
             }
         }
@@ -419,19 +419,4 @@ fn spin_until(ready: impl Fn() -> bool) -> bool {
             return false;
         }
     }
-}
-
-/// Sleeps while `word` is `expected`; wake-ups may be spurious.
-fn futex_wait(word: &AtomicU32, expected: u32) {
-    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    let no_timeout = std::ptr::null::<libc::timespec>();
-    // SAFETY: the word is valid for the call; the kernel only reads it.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, expected, no_timeout) };
-}
-
-/// Wakes up one thread that sleeps on `word`, of which only the address is used.
-fn futex_wake(word: *const AtomicU32) {
-    let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: a wake-up does not access the word, and reports bad addresses as errors.
-    unsafe { libc::syscall(libc::SYS_futex, word, operation, 1) };
 }

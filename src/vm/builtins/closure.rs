@@ -18,7 +18,7 @@ pub struct Closure {
     pub captured: Array,
 }
 
-const _: () = {
+const _: () = if cfg!(target_pointer_width = "64") {
     let value = object::value_offset::<Closure>();
     assert!(CLOSURE_PROGRAM == value + std::mem::offset_of!(Closure, program));
     assert!(CLOSURE_FUNC == value + std::mem::offset_of!(Closure, func));
