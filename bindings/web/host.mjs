@@ -56,7 +56,7 @@ function linking(module) {
 }
 
 /** The functions of `reflex_host`: open, symbol and close of modules beside the runtime's. */
-class Linker {
+export class Linker {
   #modules = new Map();
   #number = 0;
   /** Ranges of the table that closed modules left, by their length. */

@@ -9,7 +9,7 @@
 //!
 //! Decision: docs/decisions/0104-webassembly.md
 
-use inkwell::values::{BasicValueEnum, InstructionOpcode};
+use inkwell::values::{BasicValueEnum, InstructionOpcode, VectorValue};
 use inkwell::{FloatPredicate, IntPredicate};
 use reflex_tir::codegen::{Arch, CpuTarget};
 
@@ -57,7 +57,11 @@ impl<'c> Emitter<'_, 'c> {
     fn relaxed_madd(&self, args: [Basic<'c>; 3]) -> Result<Basic<'c>> {
         let ty = element_of(args[0].get_type()).into_float_type();
         let lanes = if ty == self.ir.context.f32_type() { 4 } else { 2 };
-        let name = format!("llvm.wasm.relaxed.madd.v{lanes}f{}", 16 / lanes * 8);
+        let madd = |operands: [VectorValue<'c>; 3]| {
+            let ty = [ty.vec_type(lanes).into()];
+            let call = self.ir.intrinsic("llvm.wasm.relaxed.madd", &ty, &operands.map(Into::into))?;
+            Ok(result_of(call)?.into_vector_value())
+        };
         let [BasicValueEnum::VectorValue(a), BasicValueEnum::VectorValue(b), BasicValueEnum::VectorValue(c)] =
             args
         else {
@@ -66,14 +70,9 @@ impl<'c> Emitter<'_, 'c> {
                 self.ir.builder.build_insert_element(rest, scalar, first, "")
             });
             let [a, b, c] = vectors;
-            let operands = [a?.into(), b?.into(), c?.into()];
-            let sums = result_of(self.ir.intrinsic(&name, &[], &operands)?)?.into_vector_value();
-            return Ok(self.ir.builder.build_extract_element(sums, self.ir.i32(0), "")?);
+            return Ok(self.ir.builder.build_extract_element(madd([a?, b?, c?])?, self.ir.i32(0), "")?);
         };
-        self.in_registers([a, b, c], [lanes, lanes], &|operands| {
-            let call = self.ir.intrinsic(&name, &[], &operands.map(Into::into))?;
-            Ok(result_of(call)?.into_vector_value())
-        })
+        self.in_registers([a, b, c], [lanes, lanes], &madd)
     }
 
     fn fma_in_float64(&self, args: [Basic<'c>; 3]) -> Result<Basic<'c>> {

@@ -255,6 +255,8 @@ functions! {
     memmove(*mut c_void, *const c_void, usize) -> *mut c_void;
     memset(*mut c_void, i32, usize) -> *mut c_void;
     memcmp(*const c_void, *const c_void, usize) -> i32;
+    // The product of two 128-bit integers, which a check for overflow takes.
+    __multi3(*mut c_void, i64, i64, i64, i64);
     acos(f64) -> f64; acosf(f32) -> f32; acosh(f64) -> f64; acoshf(f32) -> f32;
     asin(f64) -> f64; asinf(f32) -> f32; asinh(f64) -> f64; asinhf(f32) -> f32;
     atan(f64) -> f64; atanf(f32) -> f32; atanh(f64) -> f64; atanhf(f32) -> f32;
