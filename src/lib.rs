@@ -153,7 +153,7 @@ pub mod numpy;
 pub mod quantize;
 #[cfg(feature = "rpc")]
 pub mod remote;
-#[cfg(feature = "rpc")]
+#[cfg(feature = "serve")]
 pub mod serve;
 pub mod stats;
 

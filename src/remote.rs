@@ -14,6 +14,7 @@ use reflex_rpc::wire::item::Item;
 use reflex_runtime::error::Error as Raised;
 use reflex_runtime::string::{Bytes, Str};
 use reflex_runtime::tensor::Tensor;
+use reflex_tir::codegen::Arch;
 use reflex_tir::level::Level;
 
 use crate::array::Array;
@@ -139,6 +140,8 @@ impl Server {
     pub fn open(&self, options: EngineBuilder, model: &Path) -> Result<RemoteProgram> {
         let format = ModelFormat::of_path(model)?;
         let folder = tempfile::tempdir().map_err(|e| Error::io(&std::env::temp_dir(), &e))?;
+        let arch = self.levels.last().map(|level| level.arch());
+        let compiled = if arch == Some(Arch::Wasm32) { "program.wasm" } else { "program.so" };
         let (program, file) = match (format, self.levels.last(), self.opens_libraries) {
             (
                 ModelFormat::Onnx
@@ -150,7 +153,7 @@ impl Server {
                 true,
             ) => {
                 let program = options.levels([*level]).build()?.load(model)?;
-                let file = folder.path().join("program.so");
+                let file = folder.path().join(compiled);
                 program.save(&file)?;
                 (program, file)
             }
@@ -162,8 +165,8 @@ impl Server {
             // The program here says what the inputs and outputs are.
             _ => (options.build()?.load(model)?, model.to_owned()),
         };
-        let name = format!("program.{format}");
-        let name = if file == model { name } else { "program.so".to_owned() };
+        let given = format!("program.{format}");
+        let name = if file == model { given } else { compiled.to_owned() };
         self.session.upload(&file, &name)?;
         let executable = self.session.load_module(&name)?;
         Ok(RemoteProgram { session: self.session.clone(), program, executable })

@@ -1,7 +1,8 @@
-// What the runtime's module imports: a dynamic linker for the modules of artifacts, and of WASI what it uses. There
-// are no files.
+// What the runtime's module imports: a dynamic linker for the modules of artifacts, and WASI.
 //
-// Source: "WebAssembly Dynamic Linking", of the tool-conventions repository; WASI preview 1.
+// Source: "WebAssembly Dynamic Linking", of the tool-conventions repository.
+
+import { ConsoleStdout, File, OpenFile, PreopenDirectory, WASI } from '@bjorn3/browser_wasi_shim';
 
 const text = new TextDecoder();
 const utf8 = new TextEncoder();
@@ -169,82 +170,18 @@ export class Linker {
   }
 }
 
-/** Of WASI: clocks, randomness, an environment, and standard output and error as lines of the console. */
-class Wasi {
-  #lines = ['', ''];
-  #environment;
-  exports = undefined;
-
-  constructor(environment) {
-    this.#environment = Object.entries(environment).map(([name, value]) => utf8.encode(`${name}=${value}\0`));
-  }
-
-  #view() {
-    return new DataView(this.exports.memory.buffer);
-  }
-
-  imports() {
-    const [OK, BAD_DESCRIPTOR, NOT_SUPPORTED, MONOTONIC] = [0, 8, 58, 1];
-    const functions = {
-      clock_time_get: (clock, _precision, out) => {
-        const milliseconds = clock === MONOTONIC ? performance.now() : Date.now();
-        this.#view().setBigUint64(out, BigInt(Math.round(milliseconds * 1e6)), true);
-        return OK;
-      },
-      random_get: (at, length) => {
-        const bytes = new Uint8Array(this.exports.memory.buffer, at, length);
-        // One call gives 64 KiB at most, and none fills shared memory.
-        for (let done = 0; done < length; done += 65536) crypto.getRandomValues(bytes.subarray(done, done + 65536));
-        return OK;
-      },
-      environ_sizes_get: (count, size) => {
-        this.#view().setUint32(count, this.#environment.length, true);
-        this.#view().setUint32(size, this.#environment.reduce((sum, entry) => sum + entry.length, 0), true);
-        return OK;
-      },
-      environ_get: (entries, bytes) => {
-        for (const entry of this.#environment) {
-          this.#view().setUint32(entries, bytes, true);
-          new Uint8Array(this.exports.memory.buffer, bytes).set(entry);
-          entries += 4;
-          bytes += entry.length;
-        }
-        return OK;
-      },
-      fd_write: (descriptor, parts, count, written) => {
-        if (descriptor !== 1 && descriptor !== 2) return BAD_DESCRIPTOR;
-        let all = 0;
-        for (let part = 0; part < count; part++) {
-          const [at, length] = [this.#view().getUint32(parts + 8 * part, true), this.#view().getUint32(parts + 8 * part + 4, true)];
-          this.#lines[descriptor - 1] += text.decode(new Uint8Array(this.exports.memory.buffer, at, length));
-          all += length;
-        }
-        const lines = this.#lines[descriptor - 1].split('\n');
-        this.#lines[descriptor - 1] = lines.pop();
-        for (const line of lines) (descriptor === 1 ? console.log : console.error)(line);
-        this.#view().setUint32(written, all, true);
-        return OK;
-      },
-      sched_yield: () => OK,
-      fd_prestat_get: () => BAD_DESCRIPTOR,
-      proc_exit: (code) => {
-        throw new Error(`the runtime ended with ${code}`);
-      },
-    };
-    return new Proxy(functions, { get: (all, name) => all[name] ?? (() => NOT_SUPPORTED), has: () => true });
-  }
-}
-
-/** Instantiates the runtime, `reflex.wasm`. Returns its exports. */
+/** Instantiates the runtime, `reflex.wasm`. Returns its exports. Its files are in memory; what it prints goes to the
+ * console. */
 export async function instantiate(module, environment) {
-  const [linker, wasi] = [new Linker(), new Wasi(environment)];
-  const wasiImports = wasi.imports();
-  const wanted = WebAssembly.Module.imports(module).filter((it) => it.module === 'wasi_snapshot_preview1');
-  const instance = await WebAssembly.instantiate(module, {
-    reflex_host: linker.imports(),
-    wasi_snapshot_preview1: Object.fromEntries(wanted.map(({ name }) => [name, wasiImports[name]])),
-  });
-  linker.exports = wasi.exports = instance.exports;
-  instance.exports._initialize?.();
+  const print = (log) => ConsoleStdout.lineBuffered((line) => log(line));
+  const descriptors = [
+    new OpenFile(new File([])), print(console.log), print(console.error), new PreopenDirectory('/', new Map()),
+  ];
+  const variables = Object.entries(environment).map(([name, value]) => `${name}=${value}`);
+  const [linker, wasi] = [new Linker(), new WASI([], variables, descriptors, { debug: false })];
+  const imports = { reflex_host: linker.imports(), wasi_snapshot_preview1: wasi.wasiImport };
+  const instance = await WebAssembly.instantiate(module, imports);
+  linker.exports = instance.exports;
+  wasi.initialize(instance);
   return instance.exports;
 }

@@ -1,5 +1,5 @@
-// Reflex in a browser: artifacts of `reflex compile` for WebAssembly, run by the interpreter. index.d.ts says what
-// each function takes.
+// Reflex in a browser: artifacts of `reflex compile` for WebAssembly, run by the interpreter, and sessions of RPC.
+// index.d.ts says what each function takes.
 
 import { instantiate } from './host.mjs';
 
@@ -263,6 +263,12 @@ export class Engine extends Handle {
     });
     return new Program(runtime, raw, exports.reflex_program_free);
   }
+
+  async serve(url, key, { allowCode = false, sessions = Infinity, onClient = undefined } = {}) {
+    for (let served = 0; served < sessions; served++) {
+      await serveOnce(this, new WebSocket(url), key, allowCode, onClient);
+    }
+  }
 }
 
 export class Program extends Handle {
@@ -287,6 +293,85 @@ export class Session extends Handle {
     const { runtime, runtime: { exports } } = this;
     runtime.check(exports.reflex_set_fuel(this.raw, fuel === null ? (1n << 64n) - 1n : BigInt(fuel)));
   }
+}
+
+/** A client's session of RPC over a WebSocket to a proxy. */
+class RpcSession extends Handle {
+  constructor(engine, allowCode) {
+    const { runtime, runtime: { exports } } = engine;
+    const raw = runtime.within(() => {
+      const folder = runtime.string(`/rpc-${++RpcSession.#number}`);
+      return runtime.made((out) => exports.reflex_server_new(engine.raw, folder, Number(allowCode), out));
+    });
+    super(runtime, raw, exports.reflex_server_free);
+  }
+
+  static #number = 0;
+
+  /** Answers to a client's bytes, and whether the session goes on. */
+  receive(bytes) {
+    const { runtime, runtime: { exports } } = this;
+    return runtime.within(() => {
+      const [data, out] = [runtime.bytes(bytes), runtime.allocate(12)];
+      const status = exports.reflex_server_receive(this.raw, data, bytes.byteLength, out, out + 4, out + 8);
+      const [at, size] = [runtime.view.getUint32(out, true), runtime.view.getUint32(out + 4, true)];
+      const answers = new Uint8Array(exports.memory.buffer, at, size).slice();
+      return { answers, isOpen: status === 0 && runtime.view.getUint8(out + 8) !== 0 };
+    });
+  }
+}
+
+const RPC_MAGIC = 0xff271;
+const REFUSALS = { 1: 'the key is in use', 2: 'no client came in time' };
+
+/** The head of a connection: a magic word, the length of a key, and the key. */
+function greeting(key) {
+  const bytes = utf8.encode(`server:${key}`);
+  const head = new Uint8Array(8 + bytes.length);
+  new DataView(head.buffer).setInt32(0, RPC_MAGIC, true);
+  new DataView(head.buffer).setInt32(4, bytes.length, true);
+  head.set(bytes, 8);
+  return head;
+}
+
+/** Serves one client at a proxy; resolves to the client's key when its session has ended. */
+function serveOnce(engine, socket, key, allowCode, onClient) {
+  return new Promise((resolve, reject) => {
+    let [head, client, session] = [new Uint8Array(0), undefined, undefined];
+    const end = (error) => {
+      session?.dispose();
+      socket.close();
+      error === undefined ? resolve(client) : reject(error);
+    };
+    const greeted = (bytes) => {
+      head = Uint8Array.of(...head, ...bytes);
+      const view = new DataView(head.buffer);
+      if (head.length >= 4 && view.getInt32(0, true) !== RPC_MAGIC) {
+        throw new Error(`the proxy refuses: ${REFUSALS[view.getInt32(0, true) - RPC_MAGIC] ?? 'it speaks another protocol'}`);
+      }
+      if (head.length < 8 || head.length < 8 + view.getInt32(4, true)) return undefined;
+      const start = 8 + view.getInt32(4, true);
+      client = text.decode(head.subarray(8, start));
+      session = new RpcSession(engine, allowCode);
+      onClient?.(client);
+      return head.subarray(start);
+    };
+    socket.binaryType = 'arraybuffer';
+    socket.onopen = () => socket.send(greeting(key));
+    socket.onerror = () => end(new Error(`no connection to ${socket.url}`));
+    socket.onclose = () => end(client === undefined ? new Error(`${socket.url} closed the connection`) : undefined);
+    socket.onmessage = ({ data }) => {
+      try {
+        const bytes = session === undefined ? greeted(new Uint8Array(data)) : new Uint8Array(data);
+        if (bytes === undefined || bytes.length === 0) return;
+        const { answers, isOpen } = session.receive(bytes);
+        if (answers.length > 0) socket.send(answers);
+        if (!isOpen) end();
+      } catch (error) {
+        end(error);
+      }
+    };
+  });
 }
 
 /** The runtime from `reflex.wasm`: its bytes, its compiled module, or a response that has it. */

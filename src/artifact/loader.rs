@@ -41,7 +41,11 @@ pub(crate) fn open(source: &ModelSource) -> Result<Library> {
     let library = match source.path_or_bytes() {
         Ok(path) => {
             std::fs::File::open(path).map_err(|e| Error::io(path, &e))?;
-            let absolute = path.canonicalize().map_err(|e| Error::io(path, &e))?;
+            // WASI has no working directory, so paths are absolute there, and none can be resolved.
+            let absolute = match cfg!(unix) {
+                true => path.canonicalize().map_err(|e| Error::io(path, &e))?,
+                false => path.to_owned(),
+            };
             // SAFETY: the caller trusts the library's machine code, as the documentation says.
             unsafe { Library::open(&absolute) }
         }

@@ -27,6 +27,7 @@ mod quantize;
 mod rpc;
 #[cfg(feature = "python")]
 mod schedule;
+mod serve;
 mod session;
 mod signature;
 mod values;

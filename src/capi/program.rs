@@ -16,7 +16,7 @@ use crate::model_source::{ModelFormat, ModelSource};
 use crate::program::Program;
 
 /// Loads models.
-pub struct ReflexEngine(Engine);
+pub struct ReflexEngine(pub(super) Engine);
 
 /// A loaded model, shared by any number of sessions on any threads.
 pub struct ReflexProgram {

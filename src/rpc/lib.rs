@@ -10,6 +10,7 @@
 //!
 //! Decision: docs/decisions/0055-rpc.md
 
+#[cfg(unix)]
 pub mod client;
 mod content;
 pub mod fault;
@@ -17,8 +18,10 @@ pub mod handles;
 pub mod handshake;
 pub mod limits;
 pub mod names;
+#[cfg(unix)]
 pub mod secure;
 pub mod serve;
 pub mod store;
+#[cfg(unix)]
 pub mod tracker;
 pub mod wire;

@@ -81,6 +81,32 @@ impl<H: Host> Server<H> {
         }
     }
 
+    /// Serves the requests that have arrived whole, and leaves the rest of the bytes. For connections that
+    /// bring bytes by themselves; returns the end once there is one.
+    pub fn receive(
+        &mut self,
+        arrived: &mut Vec<u8>,
+        output: &mut impl Write,
+    ) -> Result<Option<End>, Fault> {
+        let mut done = 0;
+        let end = loop {
+            let rest = &arrived[done..];
+            match wire::packet_size(rest, &self.limits) {
+                Some(size) if size <= rest.len() as u64 => {
+                    let (mut packet, _) = rest.split_at(size as usize);
+                    let end = self.serve_next(&mut packet, output)?;
+                    done += size as usize;
+                    if end.is_some() {
+                        break end;
+                    }
+                }
+                _ => break None,
+            }
+        };
+        arrived.drain(..done);
+        Ok(end)
+    }
+
     /// Serves a request; the end if there is none.
     fn serve_next(
         &mut self,

@@ -174,6 +174,14 @@ impl Packet {
     }
 }
 
+/// Bytes of the packet that some bytes begin with, once they say it. Of one that is longer than the limit these are
+/// its length alone, by which it is refused.
+pub fn packet_size(bytes: &[u8], limits: &Limits) -> Option<u64> {
+    let length = u64::from_le_bytes(*bytes.first_chunk()?);
+    let whole = length.checked_add(LENGTH as u64).filter(|_| length <= limits.packet);
+    Some(whole.unwrap_or(LENGTH as u64))
+}
+
 /// Reads the head of the next packet; None at the end of the stream.
 pub fn next<'a, R: Read>(
     input: &'a mut R,

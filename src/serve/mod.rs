@@ -8,7 +8,8 @@
 
 use std::io::{Read, Write};
 
-use reflex_rpc::serve::{End, Server};
+use reflex_rpc::fault::Fault;
+use reflex_rpc::serve::Server;
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -41,8 +42,53 @@ pub use reflex_rpc::limits::Limits;
 pub fn run(options: ServeOptions, input: impl Read, output: &mut impl Write) -> Result<()> {
     let limits = options.limits;
     let end = Server::new(host::ModelHost::new(options), limits).run(input, output);
-    match end {
-        Ok(End::Shutdown | End::Closed) => Ok(()),
-        Err(fault) => Err(Error::new(ErrorKind::Io, format!("the session: {fault}"))),
+    end.map(|_| ()).map_err(|fault| failed(&fault))
+}
+
+fn failed(fault: &Fault) -> Error {
+    Error::new(ErrorKind::Io, format!("the session: {fault}"))
+}
+
+/// A client's session over a connection that brings bytes by itself, such as a WebSocket.
+pub struct Connection {
+    server: Server<host::ModelHost>,
+    /// Bytes of a request that has not arrived whole.
+    arrived: Vec<u8>,
+}
+
+impl Connection {
+    /// A session that begins.
+    pub fn new(options: ServeOptions) -> Connection {
+        let limits = options.limits;
+        Connection { server: Server::new(host::ModelHost::new(options), limits), arrived: vec![] }
+    }
+
+    /// Takes bytes of the client, serves the requests that are complete with them, and appends the answers to
+    /// `output`. Returns false once the client has ended the session; an error ends it too, and `output` may say why.
+    ///
+    /// ```
+    /// # use reflex::serve::{Connection, Limits, ServeOptions};
+    /// # use reflex::{Engine, Mode};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let options = ServeOptions {
+    /// #     engine: Engine::new()?,
+    /// #     mode: Mode::Tiered,
+    /// #     folder: folder.path().join("files"),
+    /// #     contents: folder.path().join("contents"),
+    /// #     models: None,
+    /// #     allow_code: false,
+    /// #     limits: Limits::default(),
+    /// # };
+    /// let mut connection = Connection::new(options);
+    /// let mut answers = vec![];
+    /// // A request of 4 bytes, the code of a shutdown, in two parts.
+    /// assert!(connection.receive(&[4, 0, 0, 0, 0, 0, 0, 0, 1], &mut answers)?);
+    /// assert!(!connection.receive(&[0, 0, 0], &mut answers)?);
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn receive(&mut self, bytes: &[u8], output: &mut Vec<u8>) -> Result<bool> {
+        self.arrived.extend(bytes);
+        let end = self.server.receive(&mut self.arrived, output);
+        Ok(end.map_err(|fault| failed(&fault))?.is_none())
     }
 }

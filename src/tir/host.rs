@@ -1,6 +1,7 @@
 //! The CPU this process runs on, as a code generation [`CpuTarget`].
 
 use std::collections::BTreeSet;
+#[cfg(not(target_arch = "wasm32"))]
 use std::fs;
 
 use reflex_runtime::amx::Amx;
@@ -118,7 +119,14 @@ fn cache_by_cpuid(_: u32) -> Option<u64> {
     None
 }
 
+/// WebAssembly's host does not say.
+#[cfg(target_arch = "wasm32")]
+fn cache_by_files(_: u32) -> Option<u64> {
+    None
+}
+
 /// The operating system's files, of the first CPU.
+#[cfg(not(target_arch = "wasm32"))]
 fn cache_by_files(level: u32) -> Option<u64> {
     let root = "/sys/devices/system/cpu/cpu0/cache";
     (0..8).find_map(|index| {
