@@ -98,7 +98,8 @@ fn with_marked_codegen(folder: &Path, args: &[&str]) -> Output {
 }
 
 /// The code generator is the only program that Reflex ever starts, but for a server that starts itself
-/// for each session (by the command of `--runner`, where its operator names one), and NVIDIA's assembler where a program for a GPU is saved. A run of a `.so` starts none.
+/// for each session (by the command of `--runner`, where its operator names one), NVIDIA's assembler where a program for a GPU is saved,
+/// and LLVM's linker where one for WebAssembly is. A run of a `.so` starts none.
 #[test]
 fn a_run_of_a_compiled_library_starts_no_process() {
     let starters = mentions(
@@ -109,6 +110,7 @@ fn a_run_of_a_compiled_library_starts_no_process() {
         "src/lower/codegen_process.rs: ",
         "src/cli/serve/listener.rs: let mut command = Command::new(words[0]);",
         "src/kernels/device/ptxas.rs: ",
+        "src/artifact/wasm_module.rs: ",
     ];
     let unknown = |line: &&String| !allowed.iter().any(|allowed| line.starts_with(allowed));
     let others: Vec<_> = starters.iter().filter(unknown).collect();

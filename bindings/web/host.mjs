@@ -4,6 +4,8 @@
 
 import { ConsoleStdout, File, OpenFile, PreopenDirectory, WASI } from '@bjorn3/browser_wasi_shim';
 
+export { ConsoleStdout, File, OpenFile, PreopenDirectory, WASI };
+
 const text = new TextDecoder();
 const utf8 = new TextEncoder();
 

@@ -322,6 +322,8 @@ class RpcSession extends Handle {
 }
 
 const RPC_MAGIC = 0xff271;
+/** Most bytes of a message. */
+const MESSAGE = 1 << 20;
 const REFUSALS = { 1: 'the key is in use', 2: 'no client came in time' };
 
 /** The head of a connection: a magic word, the length of a key, and the key. */
@@ -365,7 +367,7 @@ function serveOnce(engine, socket, key, allowCode, onClient) {
         const bytes = session === undefined ? greeted(new Uint8Array(data)) : new Uint8Array(data);
         if (bytes === undefined || bytes.length === 0) return;
         const { answers, isOpen } = session.receive(bytes);
-        if (answers.length > 0) socket.send(answers);
+        for (let at = 0; at < answers.length; at += MESSAGE) socket.send(answers.subarray(at, at + MESSAGE));
         if (!isOpen) end();
       } catch (error) {
         end(error);
@@ -374,12 +376,11 @@ function serveOnce(engine, socket, key, allowCode, onClient) {
   });
 }
 
-/** The runtime from `reflex.wasm`: its bytes, its compiled module, or a response that has it. */
+/** The runtime from `reflex.wasm`: its bytes, its compiled module, or a response that has it, or a promise of one. */
 export async function start(source, { environment = {} } = {}) {
-  let module = source;
-  if (!(source instanceof WebAssembly.Module)) {
-    const isResponse = typeof Response !== 'undefined' && source instanceof Response;
-    module = await (isResponse ? WebAssembly.compileStreaming(source) : WebAssembly.compile(source));
+  let module = await source;
+  if (!(module instanceof WebAssembly.Module)) {
+    module = await (module instanceof Response ? WebAssembly.compileStreaming(module) : WebAssembly.compile(module));
   }
   return new Engine(new Runtime(await instantiate(module, environment)));
 }

@@ -23,6 +23,7 @@ mod progress;
 mod quantize;
 mod remote;
 mod rpc_pipe;
+mod rpc_proxy;
 mod run;
 mod serve;
 mod token;
@@ -103,6 +104,9 @@ enum Command {
     /// Serve one RPC client over two pipes, as TVM's PopenSession starts servers.
     #[command(after_help = rpc_pipe::EXAMPLES)]
     RpcPipe(rpc_pipe::RpcPipeArgs),
+    /// Pair RPC clients with servers that cannot listen, such as one in a browser.
+    #[command(after_help = rpc_proxy::EXAMPLES)]
+    RpcProxy(rpc_proxy::RpcProxyArgs),
 }
 
 /// Parses the command line and runs it.
@@ -136,6 +140,7 @@ pub fn main() -> ExitCode {
         Command::Token(args) => token::run(&args),
         Command::Connect(args) => connect::run(&args),
         Command::RpcPipe(args) => rpc_pipe::run(&args),
+        Command::RpcProxy(args) => rpc_proxy::run(&args),
     };
     match result {
         Ok(code) => code,

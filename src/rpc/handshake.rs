@@ -11,7 +11,7 @@ use crate::limits::check;
 /// The first word of both sides.
 pub const MAGIC: i32 = 0x000F_F271;
 /// A server's answer to a key that is in use (from a proxy).
-const DUPLICATE: i32 = MAGIC + 1;
+pub(crate) const DUPLICATE: i32 = MAGIC + 1;
 /// A server's answer to a key that it does not have.
 const MISMATCH: i32 = MAGIC + 2;
 /// Most bytes of a key.
@@ -43,15 +43,61 @@ pub fn greet(stream: &mut (impl Read + Write), greeting: &Greeting) -> Result<St
     Ok(key.strip_prefix("server:").unwrap_or(&key).to_owned())
 }
 
+/// Reads a greeting, whatever its key.
+#[cfg(feature = "proxy")]
+pub(crate) fn receive_any(stream: &mut impl Read) -> Result<Greeting, Fault> {
+    expect_client(stream)?;
+    parse(&text(stream)?).ok_or_else(|| refused("a key that is no client's"))
+}
+
+fn expect_client(stream: &mut impl Read) -> Result<(), Fault> {
+    match word(stream)? {
+        MAGIC => Ok(()),
+        other => Err(refused(&format!("{other:#x} is no greeting of an RPC client"))),
+    }
+}
+
+/// Tells a client that there is no server of its key.
+pub(crate) fn mismatch(stream: &mut impl Write) -> io::Result<()> {
+    stream.write_all(&MISMATCH.to_le_bytes())
+}
+
+/// The bytes that a side greets with.
+#[cfg(feature = "proxy")]
+pub(crate) fn head(key: &str) -> Vec<u8> {
+    let mut bytes = vec![];
+    send(&mut bytes, MAGIC, key).expect("a vector takes all");
+    bytes
+}
+
+/// The key in a server's greeting, once it is complete, without `server:` and options.
+#[cfg(feature = "proxy")]
+pub(crate) fn server_key(mut greeting: &[u8]) -> Result<Option<String>, Fault> {
+    let whole = greeting.get(4..8).map(|length| {
+        let length = i32::from_le_bytes([length[0], length[1], length[2], length[3]]);
+        8_u64.saturating_add(u64::try_from(length).unwrap_or(u64::MAX))
+    });
+    let is_greeting = greeting.len() < 4 || greeting[..4] == MAGIC.to_le_bytes();
+    if is_greeting && whole.is_none_or(|whole| whole <= MAX_KEY + 8 && whole > greeting.len() as u64) {
+        return Ok(None);
+    }
+    if word(&mut greeting)? != MAGIC {
+        return Err(refused("no greeting of an RPC server"));
+    }
+    let key = text(&mut greeting)?;
+    let name = key.strip_prefix("server:").and_then(|key| key.split(' ').next());
+    match name.filter(|_| greeting.is_empty()) {
+        Some(name) => Ok(Some(name.to_owned())),
+        None => Err(refused("a key that is no server's")),
+    }
+}
+
 /// Reads a greeting; `None` if it names another key than the server's, which the client was told.
 pub fn receive(stream: &mut (impl Read + Write), key: &str) -> Result<Option<Greeting>, Fault> {
-    match word(stream)? {
-        MAGIC => {}
-        other => return Err(refused(&format!("{other:#x} is no greeting of an RPC client"))),
-    }
+    expect_client(stream)?;
     let greeting = parse(&text(stream)?);
     if greeting.as_ref().is_none_or(|greeting| greeting.key != key) {
-        stream.write_all(&MISMATCH.to_le_bytes())?;
+        mismatch(stream)?;
         return Ok(None);
     }
     Ok(greeting)

@@ -18,6 +18,8 @@ pub mod handles;
 pub mod handshake;
 pub mod limits;
 pub mod names;
+#[cfg(feature = "proxy")]
+pub mod proxy;
 #[cfg(unix)]
 pub mod secure;
 pub mod serve;
