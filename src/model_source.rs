@@ -74,7 +74,9 @@ impl FromStr for ModelFormat {
         let text = if text == "wasm" { "so" } else { text };
         let found = all.into_iter().find(|format| format.to_string() == text);
         found.ok_or_else(|| {
-            format!("a model of format {text:?}; expected onnx, pt2, py, json, relay, so, wasm or ro")
+            format!(
+                "a model of format {text:?}; expected onnx, pt2, py, json, relay, so, wasm or ro"
+            )
         })
     }
 }

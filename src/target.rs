@@ -161,9 +161,9 @@ fn level_of_features(arch: Arch, features: &[String]) -> Result<Level> {
 /// code.
 fn arch_of_triple(triple: &str) -> Option<Arch> {
     let (arch, rest) = triple.split_once('-')?;
-    let arch = Arch::ALL
-        .into_iter()
-        .find(|known| known.triple().strip_prefix(arch).is_some_and(|rest| rest.starts_with('-')))?;
+    let arch = Arch::ALL.into_iter().find(|known| {
+        known.triple().strip_prefix(arch).is_some_and(|rest| rest.starts_with('-'))
+    })?;
     let system = rest.split_once('-').map_or(rest, |(_, system)| system);
     let known: &[&str] = match arch {
         Arch::X86_64 | Arch::Aarch64 => &["linux-gnu"],

@@ -16,13 +16,17 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use elsewhere::{MODELS, all_are_outputs, builder, engine, made, modules, of_folder, rules};
+use elsewhere::{MODELS, all_are_outputs, builder, engine, made, modules, of_folder, rules, run};
 use reflex::remote::{Endpoint, Server};
-use reflex::{Level, Mode};
+use reflex::{Engine, Level, Mode};
 
 /// A CPU of each level that has no more than that.
 const CPUS: [(Level, &str); 3] =
     [(Level::Armv8, "cortex-a53"), (Level::Armv8Dot, "cortex-a76"), (Level::Armv8I8mm, "max")];
+
+/// Names the command `reflex`, and a static one.
+const COMMAND: &str = "REFLEX_AARCH64_COMMAND";
+const STATIC: &str = "REFLEX_AARCH64_STATIC";
 
 /// Where the C library for AArch64 is.
 fn root() -> OsString {
@@ -69,7 +73,12 @@ impl Drop for Serving {
 impl Serving {
     /// A server on a CPU of qemu's; none without the command.
     fn start(cpu: &str, start: Start, args: &[&str]) -> Option<Serving> {
-        let reflex = PathBuf::from(skip::variable("REFLEX_AARCH64_COMMAND")?);
+        Serving::of(COMMAND, cpu, start, args)
+    }
+
+    /// A server by the command that an environment variable names.
+    fn of(variable: &str, cpu: &str, start: Start, args: &[&str]) -> Option<Serving> {
+        let reflex = PathBuf::from(skip::variable(variable)?);
         let mut command = emulated(cpu, &reflex);
         command.args(["serve", "--json", "--listen", "127.0.0.1:0"]).args(args);
         if let Start::ByEmulator = start {
@@ -130,11 +139,10 @@ fn integer_products_answer_as_on_x86() {
 }
 
 /// Compiled here for the CPU of the server, uploaded, run there in every mode.
-fn same_bits_at_a_server(models: &[PathBuf], cpus: &[&str]) {
+fn same_bits_at_a_server(variable: &str, models: &[PathBuf], cpus: &[&str]) {
     for cpu in cpus {
-        let Some(serving) = Serving::start(cpu, Start::ByEmulator, &["--allow-code"]) else {
-            return;
-        };
+        let serving = Serving::of(variable, cpu, Start::ByEmulator, &["--allow-code"]);
+        let Some(serving) = serving else { return };
         let server = serving.connect();
         for model in models {
             let here = made(model, engine(&[Level::V3]).load(model.as_path()));
@@ -154,14 +162,24 @@ fn same_bits_at_a_server(models: &[PathBuf], cpus: &[&str]) {
 #[test]
 fn a_server_there_answers_as_on_x86() {
     let folder = tempfile::tempdir().expect("a folder");
-    same_bits_at_a_server(&rules(folder.path()), &["cortex-a53", "max"]);
+    same_bits_at_a_server(COMMAND, &rules(folder.path()), &["cortex-a53", "max"]);
 }
 
 #[test]
 fn models_at_a_server_there_answer_as_on_x86() {
     let Some(models) = skip::variable("REFLEX_MODELS") else { return };
     let path = |name| Path::new(&models).join(format!("{name}.onnx"));
-    same_bits_at_a_server(&MODELS.map(path), &["cortex-a53"]);
+    same_bits_at_a_server(COMMAND, &MODELS.map(path), &["cortex-a53"]);
+}
+
+/// One file that needs no library of the system, as Android's shell starts it: kernels that call the C library's
+/// functions are refused there.
+#[test]
+fn a_static_server_there_answers_as_on_x86() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut rules = rules(folder.path());
+    rules.retain(|path| !path.ends_with("gelu.py"));
+    same_bits_at_a_server(STATIC, &rules, &["cortex-a53"]);
 }
 
 /// `reflex run --remote`, whose files of outputs are those of a run here.
@@ -196,7 +214,7 @@ fn the_command_runs_models_at_a_server_there() {
 /// level the schedules are those of x86-64-v3, so the bits are too.
 #[test]
 fn kernels_and_functions_that_are_compiled_there_answer_as_on_x86() {
-    let Some(reflex) = skip::variable("REFLEX_AARCH64_COMMAND") else { return };
+    let Some(reflex) = skip::variable(COMMAND) else { return };
     let folder = tempfile::tempdir().expect("a folder");
     // NumPy's files have no bfloat16.
     for model in rules(folder.path()).into_iter().filter(|path| !path.ends_with("gemm_bf16.py")) {
@@ -231,7 +249,7 @@ fn kernels_and_functions_that_are_compiled_there_answer_as_on_x86() {
 #[test]
 fn node_cases_pass_by_what_is_compiled_there() {
     let Some(cases) = skip::variable("REFLEX_ONNX_CASES") else { return };
-    let Some(reflex) = skip::variable("REFLEX_AARCH64_COMMAND") else { return };
+    let Some(reflex) = skip::variable(COMMAND) else { return };
     for filter in
         ["test_gemm", "test_conv_", "test_softmax", "test_lstm", "test_qlinear", "test_loop"]
     {
@@ -299,20 +317,21 @@ fn what_is_for_aarch64_is_saved_here_and_not_run() {
 
 #[test]
 fn what_is_for_x86_is_refused_there_by_name() {
-    let Some(bits) = elsewhere() else { return };
+    let Some(bits) = skip::variable("REFLEX_AARCH64") else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    let answers = run(&bits, "max", &[library(folder.path(), Level::V3)]).concat().join("\n");
+    let libraries = [library(folder.path(), Level::V3)];
+    let answers = run(emulated("max", bits.as_ref()), &libraries).concat().join("\n");
     let expected = "a library for x86-64, and this process is one for AArch64";
     assert!(answers.contains(expected), "{answers}");
 }
 
 #[test]
 fn levels_are_chosen_by_what_the_cpu_has() {
-    let Some(bits) = elsewhere() else { return };
+    let Some(bits) = skip::variable("REFLEX_AARCH64") else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let paths = [library(folder.path(), Level::Armv8Dot)];
-    let answers = run(&bits, "cortex-a53", &paths).concat().join("\n");
+    let answers = run(emulated("cortex-a53", bits.as_ref()), &paths).concat().join("\n");
     assert!(answers.contains("compiled for CPUs with dotprod, which this one lacks"), "{answers}");
-    let answers = run(&bits, "cortex-a76", &paths).concat().join("\n");
+    let answers = run(emulated("cortex-a76", bits.as_ref()), &paths).concat().join("\n");
     assert!(answers.contains("float32[3, 3]"), "{answers}");
 }

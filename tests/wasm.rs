@@ -54,7 +54,8 @@ fn every_rule_of_schedules_answers_as_on_x86() {
 /// The modules but those of float16, which is refused.
 fn supported_rules(folder: &Path) -> Vec<PathBuf> {
     let mut rules = rules(folder);
-    rules.retain(|path| !["gemm_f16.py", "half_softmax.py"].iter().any(|name| path.ends_with(name)));
+    rules
+        .retain(|path| !["gemm_f16.py", "half_softmax.py"].iter().any(|name| path.ends_with(name)));
     rules
 }
 
@@ -137,8 +138,18 @@ impl Started {
 /// Chromium without a window.
 fn chromium(profile: &Path) -> Command {
     let mut command = Command::new("chromium");
-    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]);
-    command.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
+    command.args([
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+    ]);
+    command.args([
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+    ]);
     command.arg(format!("--user-data-dir={}", profile.display())).stderr(Stdio::null());
     command
 }

@@ -109,7 +109,8 @@ pub unsafe extern "C" fn reflex_server_receive(
 ) -> ReflexStatus {
     status(|| {
         // SAFETY: the caller passes a handle that is null or live, which nothing else uses.
-        let server = unsafe { server.as_mut() }.ok_or_else(|| Error::input("the server is null"))?;
+        let server =
+            unsafe { server.as_mut() }.ok_or_else(|| Error::input("the server is null"))?;
         // SAFETY: the caller passes so many bytes.
         let bytes = unsafe { slice(data.cast::<u8>(), size, "the data")? };
         let outcome = server.receive(bytes);

@@ -47,9 +47,15 @@ pub fn run(args: &RpcProxyArgs) -> Result<ExitCode> {
     };
     let ((clients, listening), (servers, web)) = (bind(&args.listen)?, bind(&args.web)?);
     match Format::of(args.json) {
-        Format::Json => println!("{}", json!({ "listening": listening, "web": format!("ws://{web}/ws") })),
-        Format::Text => println!("listening on {listening} for clients, and at ws://{web}/ws for servers"),
+        Format::Json => {
+            println!("{}", json!({ "listening": listening, "web": format!("ws://{web}/ws") }))
+        }
+        Format::Text => {
+            println!("listening on {listening} for clients, and at ws://{web}/ws for servers")
+        }
     }
-    Proxy::new(args.origin.clone()).run(clients, &servers).map_err(|e| Error::io(args.web.as_ref(), &e))?;
+    Proxy::new(args.origin.clone())
+        .run(clients, &servers)
+        .map_err(|e| Error::io(args.web.as_ref(), &e))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -78,7 +78,9 @@ pub(crate) fn server_key(mut greeting: &[u8]) -> Result<Option<String>, Fault> {
         8_u64.saturating_add(u64::try_from(length).unwrap_or(u64::MAX))
     });
     let is_greeting = greeting.len() < 4 || greeting[..4] == MAGIC.to_le_bytes();
-    if is_greeting && whole.is_none_or(|whole| whole <= MAX_KEY + 8 && whole > greeting.len() as u64) {
+    if is_greeting
+        && whole.is_none_or(|whole| whole <= MAX_KEY + 8 && whole > greeting.len() as u64)
+    {
         return Ok(None);
     }
     if word(&mut greeting)? != MAGIC {

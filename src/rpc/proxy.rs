@@ -87,7 +87,11 @@ impl Proxy {
         proxy.listen(servers, |proxy, stream| drop(proxy.server(stream)))
     }
 
-    fn listen(self: &Arc<Self>, listener: &TcpListener, each: fn(&Proxy, TcpStream)) -> io::Result<()> {
+    fn listen(
+        self: &Arc<Self>,
+        listener: &TcpListener,
+        each: fn(&Proxy, TcpStream),
+    ) -> io::Result<()> {
         loop {
             let stream = match listener.accept() {
                 Ok((stream, _)) => stream,
@@ -141,9 +145,18 @@ impl Proxy {
     fn server(&self, stream: TcpStream) -> Result<(), Fault> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(GREETING))?;
-        let check = |request: &Request, response: Response| self.admit(request, response);
+        #[expect(clippy::result_large_err, reason = "the type is tungstenite's")]
+        let check = |request: &Request, response: Response| match self.refusal(request) {
+            None => Ok(response),
+            Some((status, text)) => {
+                let mut refusal = ErrorResponse::new(Some(text.to_owned()));
+                *refusal.status_mut() = status;
+                Err(refusal)
+            }
+        };
         let socket = tungstenite::accept_hdr(stream, check);
-        let mut socket = socket.map_err(|e| io::Error::new(ErrorKind::InvalidData, e.to_string()))?;
+        let mut socket =
+            socket.map_err(|e| io::Error::new(ErrorKind::InvalidData, e.to_string()))?;
         let key = server_key(&mut socket)?;
         let (sender, clients) = channel();
         let number = {
@@ -174,32 +187,27 @@ impl Proxy {
         Ok(relay(&mut socket, &stream)?)
     }
 
-    /// Lets a page serve whose site is on this machine or among those that were named. What is no page says
-    /// no site.
-    fn admit(&self, request: &Request, response: Response) -> Result<Response, ErrorResponse> {
-        let refuse = |status: StatusCode, text: &str| {
-            let mut refusal = ErrorResponse::new(Some(text.to_owned()));
-            *refusal.status_mut() = status;
-            Err(refusal)
-        };
+    /// Why a server is refused. A page may serve if its site is on this machine or among those that were named; what
+    /// is no page says no site.
+    fn refusal(&self, request: &Request) -> Option<(StatusCode, &'static str)> {
         if request.uri().path() != PATH {
-            return refuse(StatusCode::NOT_FOUND, "servers connect to /ws");
+            return Some((StatusCode::NOT_FOUND, "servers connect to /ws"));
         }
-        match request.headers().get("origin").map(|origin| origin.to_str().unwrap_or("?")) {
-            Some(site) if !is_local(site) && !self.origins.iter().any(|known| known == site) => {
-                refuse(StatusCode::FORBIDDEN, "pages of this site may not serve: --origin names those that may")
-            }
-            _ => Ok(response),
-        }
+        let site = request.headers().get("origin")?.to_str().unwrap_or("?");
+        let is_known = is_local(site) || self.origins.iter().any(|known| known == site);
+        let text = "pages of this site may not serve: --origin names those that may";
+        (!is_known).then_some((StatusCode::FORBIDDEN, text))
     }
 }
 
 /// Whether a page's site is on this machine: another one's could pose as a server.
 fn is_local(site: &str) -> bool {
     let host = site.strip_prefix("http://").or_else(|| site.strip_prefix("https://"));
-    let host = host.map(|rest| rest.rsplit_once(':').map_or(rest, |(host, port)| {
-        if port.bytes().all(|b| b.is_ascii_digit()) { host } else { rest }
-    }));
+    let host = host.map(|rest| {
+        rest.rsplit_once(':').map_or(rest, |(host, port)| {
+            if port.bytes().all(|b| b.is_ascii_digit()) { host } else { rest }
+        })
+    });
     matches!(host, Some("localhost" | "127.0.0.1" | "[::1]"))
 }
 
@@ -209,7 +217,9 @@ fn server_key(socket: &mut WebSocket<TcpStream>) -> Result<String, Fault> {
     loop {
         match read(socket)? {
             Some(Message::Binary(part)) => bytes.extend_from_slice(&part),
-            Some(Message::Close(_)) | None => return Err(io::Error::from(ErrorKind::UnexpectedEof).into()),
+            Some(Message::Close(_)) | None => {
+                return Err(io::Error::from(ErrorKind::UnexpectedEof).into());
+            }
             Some(_) => {}
         }
         if bytes.len() > MAX_GREETING {
@@ -234,7 +244,9 @@ fn wait_for_client(
                 return Ok(client);
             }
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Err(io::Error::from(ErrorKind::BrokenPipe).into()),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(io::Error::from(ErrorKind::BrokenPipe).into());
+            }
         }
         // Nothing may come before a client does.
         match read(socket) {
@@ -325,7 +337,12 @@ fn is_retry(error: &io::Error) -> bool {
 }
 
 /// Waits until a side can go on.
-fn wait(server: &TcpStream, client: &TcpStream, to_server: bool, to_client: bool) -> io::Result<()> {
+fn wait(
+    server: &TcpStream,
+    client: &TcpStream,
+    to_server: bool,
+    to_client: bool,
+) -> io::Result<()> {
     let flags = |out: bool, read: bool| {
         let mut flags = PollFlags::empty();
         flags.set(PollFlags::OUT, out);
@@ -358,7 +375,10 @@ mod tests {
         addresses
     }
 
-    fn server(address: &str, key: &str) -> WebSocket<tungstenite::stream::MaybeTlsStream<TcpStream>> {
+    fn server(
+        address: &str,
+        key: &str,
+    ) -> WebSocket<tungstenite::stream::MaybeTlsStream<TcpStream>> {
         let (mut socket, _) = tungstenite::connect(format!("ws://{address}/ws")).unwrap();
         let greeting = handshake::head(&format!("server:{key}"));
         // In pieces, as any stream.
@@ -449,14 +469,18 @@ mod tests {
             request.headers_mut().insert("origin", origin.parse().unwrap());
             tungstenite::connect(request).map(|(socket, _)| socket)
         };
-        assert!(ask("https://example.org").is_err() && ask("http://localhost.example.org").is_err());
+        assert!(
+            ask("https://example.org").is_err() && ask("http://localhost.example.org").is_err()
+        );
         let mut open: Vec<_> = (0..3).map(|_| ask("http://localhost:8000").unwrap()).collect();
         open[0].send(Message::Binary(vec![7; 64].into())).unwrap();
         let mut long = handshake::head("server:x");
         long[4..8].copy_from_slice(&i32::MAX.to_le_bytes());
         open[1].send(Message::Binary(long.into())).unwrap();
         open[2].send(Message::Text("server".into())).unwrap();
-        assert!(open[..2].iter_mut().all(|socket| !matches!(socket.read(), Ok(Message::Binary(_)))));
+        assert!(
+            open[..2].iter_mut().all(|socket| !matches!(socket.read(), Ok(Message::Binary(_))))
+        );
         TcpStream::connect(&clients).unwrap().write_all(&[9; 64]).unwrap();
         let mut page = server(&servers, "page");
         let stream = client(&clients, "page").unwrap();
@@ -466,10 +490,19 @@ mod tests {
 
     #[test]
     fn sites_of_this_machine_are_known_by_their_host() {
-        for site in ["http://localhost", "http://localhost:8000", "https://127.0.0.1:1", "http://[::1]:80"] {
+        for site in
+            ["http://localhost", "http://localhost:8000", "https://127.0.0.1:1", "http://[::1]:80"]
+        {
             assert!(is_local(site), "{site}");
         }
-        for site in ["null", "?", "localhost", "http://localhost.evil", "http://evil:80", "http://127.0.0.1.evil:1"] {
+        for site in [
+            "null",
+            "?",
+            "localhost",
+            "http://localhost.evil",
+            "http://evil:80",
+            "http://127.0.0.1.evil:1",
+        ] {
             assert!(!is_local(site), "{site}");
         }
     }

@@ -92,6 +92,12 @@ impl<H: Host> Server<H> {
         let end = loop {
             let rest = &arrived[done..];
             match wire::packet_size(rest, &self.limits) {
+                // An empty packet means nothing.
+                Some(size)
+                    if size == wire::LENGTH as u64 && rest.starts_with(&[0; wire::LENGTH]) =>
+                {
+                    done += wire::LENGTH;
+                }
                 Some(size) if size <= rest.len() as u64 => {
                     let (mut packet, _) = rest.split_at(size as usize);
                     let end = self.serve_next(&mut packet, output)?;

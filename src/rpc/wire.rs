@@ -109,7 +109,7 @@ codes! {
 pub struct Packet(Vec<u8>);
 
 /// Bytes of the length.
-const LENGTH: usize = 8;
+pub(crate) const LENGTH: usize = 8;
 
 impl Packet {
     /// A packet without a body.

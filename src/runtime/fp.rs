@@ -9,7 +9,9 @@ use std::marker::PhantomData;
 use register::{DEFAULT, STICKY, Word, read, write};
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "wasm32")))]
-compile_error!("reflex-runtime knows the floating-point control of x86-64, AArch64 and WebAssembly only");
+compile_error!(
+    "reflex-runtime knows the floating-point control of x86-64, AArch64 and WebAssembly only"
+);
 
 /// While it lives, this thread computes in the default environment.
 ///

@@ -157,9 +157,7 @@ impl Library {
         Library::load(|slots| unsafe { LoadedCode::from_bytes(bytes, slots) })
     }
 
-    fn load(
-        code: impl FnOnce(&[Slot]) -> Result<LoadedCode, Reason>,
-    ) -> Result<Library, Error> {
+    fn load(code: impl FnOnce(&[Slot]) -> Result<LoadedCode, Reason>) -> Result<Library, Error> {
         let context = Arc::<Context>::default();
         let code = code(&slots(&context)).map_err(Error::runtime_error)?;
         if code.is_of_the_system() {

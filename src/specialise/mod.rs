@@ -118,7 +118,9 @@ impl Specialiser {
                     // SAFETY: a system call on the calling thread only; a refusal leaves its
                     // priority, and that of the code generators it starts, as it was.
                     #[cfg(unix)]
-                    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
+                    unsafe {
+                        libc::setpriority(libc::PRIO_PROCESS, 0, 19)
+                    };
                     request.carry_out();
                 });
             }

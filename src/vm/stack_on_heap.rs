@@ -20,8 +20,9 @@ impl Stack {
     /// Allocates `slots` slots, at least one.
     pub fn reserve(slots: usize) -> Result<Stack, Error> {
         let slots = slots.max(1);
-        let layout = Layout::array::<TVMFFIAny>(slots)
-            .map_err(|_| Error::value_error(format!("a register stack of {slots} slots exceeds memory")))?;
+        let layout = Layout::array::<TVMFFIAny>(slots).map_err(|_| {
+            Error::value_error(format!("a register stack of {slots} slots exceeds memory"))
+        })?;
         // SAFETY: the layout has a size.
         let base = NonNull::new(unsafe { alloc_zeroed(layout) }.cast());
         let base = base.ok_or_else(|| {

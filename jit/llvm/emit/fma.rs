@@ -59,18 +59,26 @@ impl<'c> Emitter<'_, 'c> {
         let lanes = if ty == self.ir.context.f32_type() { 4 } else { 2 };
         let madd = |operands: [VectorValue<'c>; 3]| {
             let ty = [ty.vec_type(lanes).into()];
-            let call = self.ir.intrinsic("llvm.wasm.relaxed.madd", &ty, &operands.map(Into::into))?;
+            let call =
+                self.ir.intrinsic("llvm.wasm.relaxed.madd", &ty, &operands.map(Into::into))?;
             Ok(result_of(call)?.into_vector_value())
         };
-        let [BasicValueEnum::VectorValue(a), BasicValueEnum::VectorValue(b), BasicValueEnum::VectorValue(c)] =
-            args
+        let [
+            BasicValueEnum::VectorValue(a),
+            BasicValueEnum::VectorValue(b),
+            BasicValueEnum::VectorValue(c),
+        ] = args
         else {
             let vectors = args.map(|scalar| {
                 let (rest, first) = (ty.vec_type(lanes).get_poison(), self.ir.i32(0));
                 self.ir.builder.build_insert_element(rest, scalar, first, "")
             });
             let [a, b, c] = vectors;
-            return Ok(self.ir.builder.build_extract_element(madd([a?, b?, c?])?, self.ir.i32(0), "")?);
+            return Ok(self.ir.builder.build_extract_element(
+                madd([a?, b?, c?])?,
+                self.ir.i32(0),
+                "",
+            )?);
         };
         self.in_registers([a, b, c], [lanes, lanes], &madd)
     }

@@ -337,6 +337,36 @@ fn init() -> Vec<u8> {
 }
 
 #[test]
+fn requests_in_pieces_are_answered_when_they_are_complete() {
+    let limits = Limits::default();
+    // Empty packets mean nothing.
+    let mut bytes = [vec![0; 16], init(), vec![0; 8]].concat();
+    for name in ["nothing", "tvm.rpc.server.listdir"] {
+        let name = [Item::Text(name.as_bytes().to_vec())];
+        Packet::of(Code::GetCurrentStream, &name).send(&[], &mut bytes).unwrap();
+    }
+    Packet::new(Code::Shutdown).send(&[], &mut bytes).unwrap();
+    let (end, expected) = answer(&bytes, limits);
+    assert!(matches!(end, Ok(End::Shutdown)) && !expected.is_empty());
+    for size in 1..=bytes.len() {
+        let store = Store::new(Path::new("/nonexistent"), Path::new("/nonexistent"), limits);
+        let mut server = Server::new(TestHost(store), limits);
+        let (mut arrived, mut output, mut end) = (vec![], vec![], None);
+        for piece in bytes.chunks(size) {
+            assert!(end.is_none(), "it ends with the last piece");
+            arrived.extend_from_slice(piece);
+            end = server.receive(&mut arrived, &mut output).unwrap();
+        }
+        assert_eq!((end, arrived.len()), (Some(End::Shutdown), 0));
+        assert!(output == expected, "in pieces of {size}");
+    }
+    let mut long = u64::MAX.to_le_bytes().to_vec();
+    let store = Store::new(Path::new("/nonexistent"), Path::new("/nonexistent"), limits);
+    let refused = Server::new(TestHost(store), limits).receive(&mut long, &mut vec![]);
+    assert!(matches!(refused, Err(Fault::Stream(e)) if e.message().contains("packet bytes")));
+}
+
+#[test]
 fn hostile_bytes_never_panic_and_take_little_memory() {
     let limits = Limits { packet: 1 << 16, tensor_bytes: 1 << 16, ..Limits::default() };
     arbtest(|u| {

@@ -84,8 +84,11 @@ pub(crate) fn allocate(size: usize) -> NonNull<u8> {
         None
     };
     let block = reused.unwrap_or_else(|| allocate_block(block_size));
-    let prefix =
-        Prefix { block_size, padding: [0; _], header: TVMFFIObjectAllocHeader { delete_space: Some(delete_space) } };
+    let prefix = Prefix {
+        block_size,
+        padding: [0; _],
+        header: TVMFFIObjectAllocHeader { delete_space: Some(delete_space) },
+    };
     // SAFETY: the block has at least PREFIX + size bytes and is aligned to 16.
     unsafe {
         block.cast::<Prefix>().write(prefix);

@@ -169,7 +169,9 @@ impl LoadedCode {
     pub(super) fn data(&self, name: &str) -> Option<&[u8]> {
         let range = self.sections.get(name)?;
         // SAFETY: the section is within the bytes; data that is asked for does not change.
-        Some(unsafe { std::slice::from_raw_parts(self.start.add(range.start).as_ptr(), range.len()) })
+        Some(unsafe {
+            std::slice::from_raw_parts(self.start.add(range.start).as_ptr(), range.len())
+        })
     }
 
     /// Sections are memory of this module.
