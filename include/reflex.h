@@ -245,6 +245,11 @@ typedef struct ReflexEngine ReflexEngine;
 typedef struct ReflexProgram ReflexProgram;
 
 /**
+ * A client's session at this process, over any connection.
+ */
+typedef struct ReflexServer ReflexServer;
+
+/**
  * One thread's running state of a program.
  */
 typedef struct ReflexSession ReflexSession;
@@ -932,6 +937,65 @@ enum ReflexStatus reflex_memory(struct ReflexMemory *out);
  *     reflex_set_memory_limit(UINT64_MAX);
  */
 void reflex_set_memory_limit(uint64_t bytes);
+
+/**
+ * Starts a client's session of TVM's RPC protocol 0.8.0 over a connection of the caller's, such as a
+ * WebSocket. Files of the session lie in `folder`. `allow_code` opens libraries that the client uploads, which
+ * runs machine code of its choice.
+ *
+ * Example:
+ *     ReflexServer *server;
+ *     CHECK_OK(reflex_server_new(engine, "/tmp/reflex-server", false, &server));
+ *     reflex_server_free(server);
+ *
+ * Requires:
+ * Pointers are null or valid.
+ */
+enum ReflexStatus reflex_server_new(const struct ReflexEngine *engine,
+                                    const char *folder,
+                                    bool allow_code,
+                                    struct ReflexServer **out);
+
+/**
+ * Takes bytes of the client, in pieces of any size, and answers the requests that are complete with them.
+ * `answers` are bytes for the client, valid until the next call; after an error they may still say why. `open`
+ * is false once the client has ended the session, and after an error there is none.
+ *
+ * Example:
+ *     ReflexServer *server;
+ *     CHECK_OK(reflex_server_new(engine, "/tmp/reflex-server", false, &server));
+ *     const uint8_t shutdown[] = {4, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0};
+ *     const void *answers;
+ *     size_t size;
+ *     bool open;
+ *     CHECK_OK(reflex_server_receive(server, shutdown, 8, &answers, &size, &open));
+ *     CHECK(open && size == 0);
+ *     CHECK_OK(reflex_server_receive(server, shutdown + 8, 4, &answers, &size, &open));
+ *     CHECK(!open);
+ *     reflex_server_free(server);
+ *
+ * Requires:
+ * Pointers are null or valid; nothing else uses the server meanwhile.
+ */
+enum ReflexStatus reflex_server_receive(struct ReflexServer *server,
+                                        const void *data,
+                                        size_t size,
+                                        const void **answers,
+                                        size_t *answers_size,
+                                        bool *open);
+
+/**
+ * Ends a session's server.
+ *
+ * Example:
+ *     ReflexServer *server;
+ *     CHECK_OK(reflex_server_new(engine, "/tmp/reflex-server", false, &server));
+ *     reflex_server_free(server);
+ *
+ * Requires:
+ * `server` is null or came from `reflex_server_new`, and is used no more.
+ */
+void reflex_server_free(struct ReflexServer *server);
 
 /**
  * Opens a session; `mode` is a `ReflexMode`.

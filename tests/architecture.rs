@@ -250,7 +250,7 @@ const LAYOUTS: [Layout; 23] = [
         layers: &[
             "dtype exported_symbols file_bytes fp page split_mix timing",
             "abi amx",
-            "aligned_bytes alloc error function host late_file object shape string type_info types value",
+            "aligned_bytes alloc error function host late_file no_host object shape string type_info types value",
             "array bundle closure device map module storage threads",
             "tensor",
             "dlpack text",
@@ -264,7 +264,8 @@ const LAYOUTS: [Layout; 23] = [
     Layout {
         dir: "src/vm",
         layers: &[
-            "bytecode devices instrument mode output_buffers run_error stack",
+            "bytecode devices instrument membarrier mode native_stack no_membarrier no_native_stack output_buffers \
+             run_error stack stack_on_heap",
             "abi executable profile",
             "kernel serialize text watched",
             // A session's state, its frames and what runs in them.
@@ -367,7 +368,7 @@ const LAYOUTS: [Layout; 23] = [
             "content fault limits names",
             "handshake secure store wire",
             "handles",
-            "client serve tracker",
+            "client proxy serve tracker",
         ],
         // A client's session, its values and its functions.
         circle: 4,

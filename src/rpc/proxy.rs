@@ -27,9 +27,9 @@ use crate::handshake::{self, Greeting};
 const PATH: &str = "/ws";
 /// The longest that a greeting may take.
 const GREETING: Duration = Duration::from_secs(10);
-/// How long a client waits for a server of its key: a page that has served one connects anew.
+/// The longest that a client waits for a server of its key: a page that has served one connects anew.
 const WAIT: Duration = Duration::from_secs(10);
-/// How often a server that waits is asked whether it is still there.
+/// The time between questions whether a server that waits is still there.
 const ALIVE: Duration = Duration::from_millis(200);
 /// Most servers that wait, and most connections that have not greeted yet or are paired.
 const MOST_SERVERS: usize = 64;

@@ -17,6 +17,7 @@ mod elf_file;
 mod image;
 #[cfg(unix)]
 mod link;
+mod loading;
 #[cfg(unix)]
 mod machine;
 #[cfg(unix)]
@@ -45,6 +46,8 @@ use crate::registry;
 use code::LoadedCode;
 #[cfg(target_arch = "wasm32")]
 pub use code::fused_relaxed_madd as has_fused_relaxed_madd;
+pub use loading::BundleAccess;
+use loading::{Reason, Slot};
 
 /// Before the name of a kernel's packed entry.
 pub const PACKED_PREFIX: &str = "__tvm_ffi_";
@@ -78,30 +81,12 @@ struct Inner {
     bundle: Option<LoadedBundle>,
 }
 
-/// Why a library cannot be loaded.
-type Reason = String;
-
-/// A pointer variable of libraries that the loader fills.
-struct Slot {
-    name: String,
-    value: *mut c_void,
-}
-
 #[derive(Debug)]
 struct LoadedBundle {
     address: NonNull<u8>,
     size: usize,
     access: BundleAccess,
     tree: Bundle,
-}
-
-/// The access that programs have to the bytes of a bundle.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum BundleAccess {
-    /// They can be written: pages that are become copies of this process.
-    CopyOnWrite,
-    /// They can be read only.
-    Read,
 }
 
 // SAFETY: the bundle is only read, and the library stays loaded.

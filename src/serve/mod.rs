@@ -58,6 +58,22 @@ pub struct Connection {
 
 impl Connection {
     /// A session that begins.
+    ///
+    /// ```
+    /// # use reflex::serve::{Connection, Limits, ServeOptions};
+    /// # use reflex::{Engine, Mode};
+    /// let folder = tempfile::tempdir().unwrap();
+    /// let connection = Connection::new(ServeOptions {
+    ///     engine: Engine::new()?,
+    ///     mode: Mode::Tiered,
+    ///     folder: folder.path().join("files"),
+    ///     contents: folder.path().join("contents"),
+    ///     models: None,
+    ///     allow_code: false,
+    ///     limits: Limits::default(),
+    /// });
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn new(options: ServeOptions) -> Connection {
         let limits = options.limits;
         Connection { server: Server::new(host::ModelHost::new(options), limits), arrived: vec![] }

@@ -11,35 +11,13 @@
 
 use inkwell::values::{BasicValueEnum, InstructionOpcode, VectorValue};
 use inkwell::{FloatPredicate, IntPredicate};
-use reflex_tir::codegen::{Arch, CpuTarget};
 
 use crate::emit::Emitter;
+use crate::emit::instructions::Fma;
 use crate::emit::ir::{element_of, result_of};
 use crate::error::Result;
 
 type Basic<'c> = BasicValueEnum<'c>;
-
-/// What a fused multiply-add is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fma {
-    /// An instruction, which LLVM chooses.
-    Instruction,
-    /// `relaxed_madd` of WebAssembly, on hosts where it rounds once.
-    Relaxed,
-    /// A sequence for float32; the C library's function for float64.
-    Sequence,
-}
-
-impl Fma {
-    /// That of a CPU.
-    pub fn of(target: &CpuTarget) -> Fma {
-        match target.arch() {
-            Some(Arch::Wasm32) if target.has_fma() => Fma::Relaxed,
-            Some(Arch::Wasm32) => Fma::Sequence,
-            _ => Fma::Instruction,
-        }
-    }
-}
 
 impl<'c> Emitter<'_, 'c> {
     /// `a * b + c`, rounded once.

@@ -2,7 +2,6 @@
 
 use reflex_tir::codegen::{Arch, CpuTarget};
 
-use crate::emit::fma::Fma;
 use crate::emit::int8_instructions::Int8Dots;
 
 /// Those of one CPU.
@@ -43,6 +42,28 @@ impl Instructions {
         let pointer_bytes = target.arch().unwrap_or(Arch::HOST).pointer_bytes();
         let fma = Fma::of(target);
         Instructions { int8_dots, fma, byte_lookups, x86_vector_bytes, pointer_bytes }
+    }
+}
+
+/// The form of fused multiply-adds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fma {
+    /// An instruction, which LLVM chooses.
+    Instruction,
+    /// `relaxed_madd` of WebAssembly, on hosts where it rounds once.
+    Relaxed,
+    /// A sequence for float32; the C library's function for float64.
+    Sequence,
+}
+
+impl Fma {
+    /// That of a CPU.
+    pub fn of(target: &CpuTarget) -> Fma {
+        match target.arch() {
+            Some(Arch::Wasm32) if target.has_fma() => Fma::Relaxed,
+            Some(Arch::Wasm32) => Fma::Sequence,
+            _ => Fma::Instruction,
+        }
     }
 }
 

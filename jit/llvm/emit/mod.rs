@@ -12,7 +12,7 @@ mod byte_lookup;
 mod call;
 mod convert;
 pub(crate) mod expr;
-pub mod fma;
+mod fma;
 pub mod in_flight;
 pub mod instructions;
 mod int8_dot;

@@ -10,7 +10,8 @@ use std::ptr::NonNull;
 
 use super::elf_file::Definition;
 use super::image::{Image, Loaded};
-use super::{BundleAccess, Reason, Slot, system};
+use super::loading::{BundleAccess, Reason, Slot};
+use super::system;
 
 /// A library's memory.
 #[derive(Debug)]

@@ -11,7 +11,8 @@ use ::object::pod::{self, Pod};
 use ::object::read::elf::{FileHeader, GnuHashTable, HashTable};
 use ::object::{LittleEndian, ReadRef, U16, U64};
 
-use super::{Reason, machine};
+use super::loading::Reason;
+use super::machine;
 use crate::page;
 
 type Endian = LittleEndian;

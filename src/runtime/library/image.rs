@@ -17,8 +17,9 @@ use ::object::ReadCache;
 
 use super::elf_file::{Definition, ElfFile, Headers};
 use super::link::{Linker, Needed};
+use super::loading::{Reason, Slot};
 use super::memory::Memory;
-use super::{Reason, Slot, system};
+use super::system;
 
 /// A loaded library. Its finalisers run when this is dropped.
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use std::ffi::{CString, c_void};
 use std::ops::Range;
 use std::path::Path;
 
-use super::Reason;
 use super::elf_file::{Address, ElfFile, Functions, Relocation, Symbol};
+use super::loading::Reason;
 use super::machine;
 use super::memory::Memory;
 use super::system;

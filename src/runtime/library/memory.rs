@@ -8,8 +8,8 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 
-use super::Reason;
 use super::elf_file::{Segment, page, pages};
+use super::loading::Reason;
 
 /// Mapped segments; they are unmapped when this is dropped.
 #[derive(Debug)]

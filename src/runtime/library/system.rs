@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::NonNull;
 
-use super::Reason;
+use super::loading::Reason;
 
 /// An open library of the system's loader; it is closed when this is dropped.
 #[derive(Debug)]

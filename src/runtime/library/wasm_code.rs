@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
-use super::{BundleAccess, Reason, Slot};
+use super::loading::{BundleAccess, Reason, Slot};
 use crate::aligned_bytes::AlignedBytes;
 use crate::exports;
 
