@@ -5,6 +5,7 @@ mod compiling;
 
 use reflex_runtime::library::Library;
 use reflex_runtime::threads::THREAD_LIMIT;
+use reflex_tir::codegen::Arch;
 use reflex_tir::level::Level;
 
 use crate::artifact::{loader, relay};
@@ -131,6 +132,11 @@ impl EngineBuilder {
         {
             let message =
                 format!("{low} and {high} are of two architectures; a library is for one");
+            return Err(Error::input(message));
+        }
+        if levels.len() > 1 && levels.first().is_some_and(|level| level.arch() == Arch::Wasm32) {
+            let message = "an artifact for WebAssembly has one level: a host refuses all of a module with \
+                           instructions that it does not know";
             return Err(Error::input(message));
         }
         #[cfg(feature = "compiler")]

@@ -18,7 +18,7 @@ use std::process::{Child, Command, Stdio};
 use elsewhere::{MODELS, all_are_outputs, builder, engine, made, modules, rules};
 use programs::skip;
 use reflex::remote::{Endpoint, Server};
-use reflex::{Level, Mode};
+use reflex::{Engine, Level, Mode};
 
 /// Node.js for a level, with the program `bits`.
 fn node(level: Level, bits: &Path) -> Command {
@@ -37,6 +37,28 @@ fn same_bits(models: &[PathBuf], levels: &[Level]) {
     for level in levels {
         elsewhere::same_bits(models, &[*level], "wasm", [(*level, node(*level, bits.as_ref()))]);
     }
+}
+
+#[test]
+fn artifacts_are_for_one_level_and_are_not_run_here() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let refused = |result: reflex::Result<()>| result.expect_err("refused").to_string();
+    let of_two = builder().levels(Level::WASM32).build().map(drop);
+    assert!(refused(of_two).contains("an artifact for WebAssembly has one level"));
+    let program = engine(&[Level::Wasm]).load("examples/softmax.py").expect("compiles");
+    let why = refused(program.save(folder.path().join("softmax.so")).map(drop));
+    assert!(why.contains("an artifact for WebAssembly has a name that ends in .wasm"), "{why}");
+    let here = engine(&[Level::V3]).load("examples/softmax.py").expect("compiles");
+    let why = refused(here.save(folder.path().join("softmax.wasm")).map(drop));
+    assert!(why.contains("an artifact for x86-64 has a name that ends in .so"), "{why}");
+    let module = folder.path().join("module.wasm");
+    std::fs::write(&module, b"\0asm\x01\0\0\0 and more").expect("writes");
+    let why = refused(Engine::new().expect("an engine").load(module.as_path()).map(drop));
+    assert!(why.contains("a module for WebAssembly, and this process is one for"), "{why}");
+    let models = rules(folder.path());
+    let half = models.iter().find(|path| path.ends_with("gemm_f16.py")).expect("a model");
+    let why = refused(engine(&[Level::Wasm]).load(half.as_path()).map(drop));
+    assert!(why.contains("float16 needs a CPU with F16C or NEON"), "{why}");
 }
 
 #[test]

@@ -86,8 +86,11 @@ impl Headers {
     /// Reads the headers of a file of `size` bytes.
     pub(super) fn parse<'r>(data: impl ReadRef<'r>, size: u64) -> Result<Headers, Reason> {
         let not_a_library = |why: &dyn std::fmt::Display| format!("not a shared library: {why}");
-        let header = FileHeader64::<Endian>::parse(data).map_err(|e| not_a_library(&e))?;
         let own = machine::name(machine::MACHINE);
+        if data.read_bytes_at(0, 4) == Ok(b"\0asm") {
+            return Err(format!("a module for WebAssembly, and this process is one for {own}"));
+        }
+        let header = FileHeader64::<Endian>::parse(data).map_err(|e| not_a_library(&e))?;
         if !header.is_little_endian() || header.e_type.get(LE) != elf::ET_DYN {
             return Err(not_a_library(&format!("it is no ELF library for {own}")));
         }
