@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::alloc::huge_pages::{self, Part};
+use crate::alloc::huge_pages::Part;
 
 /// One cache line of bytes; a vector of these starts on a 64-byte boundary.
 #[derive(Clone, Copy)]
@@ -27,7 +27,7 @@ impl AlignedBytes {
     /// A copy of `bytes`.
     pub fn copy_of(bytes: &[u8]) -> AlignedBytes {
         let len = bytes.len();
-        if let Some(mut part) = huge(len) {
+        if let Some(mut part) = Part::of_large(len) {
             part.bytes_mut().copy_from_slice(bytes);
             return AlignedBytes { lines: Lines::Huge(part), len };
         }
@@ -48,13 +48,8 @@ impl AlignedBytes {
     /// `len` bytes of 0.
     pub fn zeroed(len: usize) -> AlignedBytes {
         let heap = || Lines::Heap(vec![Line([0; 64]); len.div_ceil(size_of::<Line>())]);
-        AlignedBytes { lines: huge(len).map_or_else(heap, Lines::Huge), len }
+        AlignedBytes { lines: Part::of_large(len).map_or_else(heap, Lines::Huge), len }
     }
-}
-
-/// Memory in huge pages, for what is large enough.
-fn huge(len: usize) -> Option<Part> {
-    (len >= huge_pages::LEAST).then(|| Part::zeroed(len))?
 }
 
 impl fmt::Debug for AlignedBytes {

@@ -73,8 +73,13 @@ impl Chunk {
 }
 
 impl Part {
+    /// `len` bytes of zero, where these are enough and the system has them.
+    pub(crate) fn of_large(len: usize) -> Option<Part> {
+        (len >= LEAST).then(|| Part::zeroed(len))?
+    }
+
     /// `len` bytes of zero, if the system has them.
-    pub(crate) fn zeroed(len: usize) -> Option<Part> {
+    fn zeroed(len: usize) -> Option<Part> {
         if len > CHUNK / 2 {
             return Chunk::new(len)?.carve(len);
         }
