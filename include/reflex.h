@@ -940,8 +940,8 @@ void reflex_set_memory_limit(uint64_t bytes);
 
 /**
  * Starts a client's session of TVM's RPC protocol 0.8.0 over a connection of the caller's, such as a
- * WebSocket. Files of the session lie in `folder`. `allow_code` opens libraries that the client uploads, which
- * runs machine code of its choice.
+ * WebSocket. Files of the session lie in `files` and `contents` in `folder`, which are deleted with the
+ * server. `allow_code` opens libraries that the client uploads, which runs machine code of its choice.
  *
  * Example:
  *     ReflexServer *server;

@@ -1,6 +1,9 @@
 //! A session's server of TVM's RPC, over a connection of the host's own.
 
 use std::ffi::{c_char, c_void};
+#[cfg(feature = "serve")]
+use std::path::Path;
+use std::path::PathBuf;
 
 use super::program::ReflexEngine;
 use super::{ReflexStatus, give, quiet, slice, status, text};
@@ -11,26 +14,38 @@ pub struct ReflexServer {
     #[cfg(feature = "serve")]
     connection: crate::serve::Connection,
     answers: Vec<u8>,
+    /// Folders of this session, which go with it.
+    folders: [PathBuf; 2],
+}
+
+impl Drop for ReflexServer {
+    fn drop(&mut self) {
+        for folder in &self.folders {
+            // What cannot be deleted stays; nobody is there to be told.
+            drop(std::fs::remove_dir_all(folder));
+        }
+    }
 }
 
 impl ReflexServer {
     #[cfg(feature = "serve")]
     fn new(engine: &ReflexEngine, folder: &str, allow_code: bool) -> Result<ReflexServer> {
         use crate::serve::{Connection, Limits, ServeOptions};
-        let folder = std::path::Path::new(folder);
+        let folders = ["files", "contents"].map(|name| Path::new(folder).join(name));
+        for folder in &folders {
+            std::fs::create_dir_all(folder).map_err(|e| Error::io(folder, &e))?;
+        }
+        let [files, contents] = folders.clone();
         let options = ServeOptions {
             engine: engine.0.clone(),
             mode: crate::options::Mode::Tiered,
-            folder: folder.join("files"),
-            contents: folder.join("contents"),
+            folder: files,
+            contents,
             models: None,
             allow_code,
             limits: Limits::default(),
         };
-        for folder in [&options.folder, &options.contents] {
-            std::fs::create_dir_all(folder).map_err(|e| Error::io(folder, &e))?;
-        }
-        Ok(ReflexServer { connection: Connection::new(options), answers: vec![] })
+        Ok(ReflexServer { connection: Connection::new(options), answers: vec![], folders })
     }
 
     #[cfg(not(feature = "serve"))]
@@ -49,8 +64,8 @@ impl ReflexServer {
 }
 
 /// Starts a client's session of TVM's RPC protocol 0.8.0 over a connection of the caller's, such as a
-/// WebSocket. Files of the session lie in `folder`. `allow_code` opens libraries that the client uploads, which
-/// runs machine code of its choice.
+/// WebSocket. Files of the session lie in `files` and `contents` in `folder`, which are deleted with the
+/// server. `allow_code` opens libraries that the client uploads, which runs machine code of its choice.
 ///
 /// ```c
 /// ReflexServer *server;
