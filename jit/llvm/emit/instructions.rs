@@ -60,8 +60,8 @@ impl Fma {
     /// That of a CPU.
     pub fn of(target: &CpuTarget) -> Fma {
         match target.arch() {
-            Some(Arch::Wasm32) if target.has_fma() => Fma::Relaxed,
-            Some(Arch::Wasm32) => Fma::Sequence,
+            _ if !target.has_fma() => Fma::Sequence,
+            Some(Arch::Wasm32) => Fma::Relaxed,
             _ => Fma::Instruction,
         }
     }

@@ -81,5 +81,5 @@ fn masks_gathers_and_roundings() {
 fn float16_without_its_instructions_is_refused() {
     let [_, bare] = targets();
     let error = reflex_llvm::compile(&mixed(DType::F16), &bare, OptLevel::O3).unwrap_err();
-    assert_eq!(error.to_string(), "float16 needs a CPU with F16C");
+    assert_eq!(error.to_string(), "float16 needs a CPU with F16C or NEON");
 }
