@@ -33,6 +33,11 @@ use crate::schedule::winograd::transform::TransformKernel;
 /// Fewest tiles of a strip: so often is a weight used once it is loaded.
 const MIN_TILES: i64 = 12;
 
+/// A whole feature map of more than so many second-level caches is not kept by the next cache, and strips that are at
+/// most such a part of it are.
+const WHOLE: i64 = 16;
+const STRIPS: i64 = 16;
+
 /// The number of tiles that is assumed where it is symbolic.
 const UNKNOWN_TILES: i64 = UNKNOWN_EXTENT / 4;
 
@@ -152,7 +157,8 @@ impl<'a> StripGroup<'a> {
 
     /// Rows of tiles in a strip: so few that its buffers stay in the cache, enough for the weights
     /// to be worth loading for each strip. A symbolic number of rows is divided into single rows;
-    /// they may be short, so weights have to be small.
+    /// they may be short, so weights have to be small. Where even the fewest rows are too many for the cache, they are
+    /// taken if the whole feature map is many times as much: the next cache has them, and memory has not.
     fn height(&self, nest: &Nest<'_>) -> Option<i64> {
         let cache = nest.cpu().l2_bytes as i64;
         let beside = |stage: &Stage| {
@@ -171,18 +177,22 @@ impl<'a> StripGroup<'a> {
         let tile_rows = self.axis().extent.as_int();
         let tiles_known = rows.iter().all(|a| a.extent.as_int().is_some());
         let tiles = all(&rows) / tile_rows.unwrap_or(UNKNOWN_TILES);
-        let fits = |height: &i64| {
-            let bytes = row_bytes.saturating_mul(*height);
+        let bytes = |height: i64| row_bytes.saturating_mul(height);
+        let is_worth = |height: &i64| {
             let most = match tiles_known {
-                true => (cache / 2).max(2 * bytes),
+                true => (cache / 2).max(2 * bytes(*height)),
                 false => cache / 8,
             };
             tile_rows.is_none_or(|n| n % height == 0)
                 && height * tiles >= MIN_TILES
-                && bytes <= cache / 2
                 && weights <= most
         };
-        (1..=tile_rows.map_or(1, |n| n / 2)).find(fits)
+        let mut heights = (1..=tile_rows.map_or(1, |n| n / 2)).filter(is_worth);
+        let fewest = heights.next()?;
+        let is_much_less = tile_rows.is_some_and(|all| {
+            bytes(all) > WHOLE * cache && bytes(fewest) <= bytes(all) / STRIPS
+        });
+        (bytes(fewest) <= cache / 2 || is_much_less).then_some(fewest)
     }
 
     /// Multiply-adds of a strip.
