@@ -189,9 +189,8 @@ impl<'a> StripGroup<'a> {
         };
         let mut heights = (1..=tile_rows.map_or(1, |n| n / 2)).filter(is_worth);
         let fewest = heights.next()?;
-        let is_much_less = tile_rows.is_some_and(|all| {
-            bytes(all) > WHOLE * cache && bytes(fewest) <= bytes(all) / STRIPS
-        });
+        let is_much_less = tile_rows
+            .is_some_and(|all| bytes(all) > WHOLE * cache && bytes(fewest) <= bytes(all) / STRIPS);
         (bytes(fewest) <= cache / 2 || is_much_less).then_some(fewest)
     }
 
