@@ -164,13 +164,14 @@ fn arch_of_triple(triple: &str) -> Option<Arch> {
     let arch = Arch::ALL.into_iter().find(|known| {
         known.triple().strip_prefix(arch).is_some_and(|rest| rest.starts_with('-'))
     })?;
-    let system = rest.split_once('-').map_or(rest, |(_, system)| system);
+    let behind_vendor = rest.split_once('-').map(|(_, system)| system);
     let known: &[&str] = match arch {
         Arch::X86_64 | Arch::Aarch64 => &["linux-gnu"],
         // With the name of the format, as TVM writes it, or the system that the runtime is built for.
         Arch::Wasm32 => &["unknown", "unknown-wasm", "wasi", "wasip1"],
     };
-    known.contains(&system).then_some(arch)
+    let is_known = known.contains(&rest) || behind_vendor.is_some_and(|it| known.contains(&it));
+    is_known.then_some(arch)
 }
 
 /// LLVM's name for a level: the CPU whose features it is named after.

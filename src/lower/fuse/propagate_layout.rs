@@ -3,8 +3,8 @@
 //! A tensor `[n, c, h, w]` that only operators without a stake in the layout touch is stored as
 //! `[n, c / b, h, w, b]` (nChw16c in oneDNN): a vector then holds `b` channels of one position, so
 //! convolutions, pools and sums run in whole vectors whatever the width of the feature map, and
-//! nothing is copied to make windows contiguous. One block size serves a body. The conversion at
-//! the border is part of the kernels there: a convolution reads any layout, and one whose result
+//! nothing is copied to make windows contiguous. Blocks are whole vectors, or halves where channels fill no
+//! whole ones. The conversion at the border is part of the kernels there: a convolution reads any layout, and one whose result
 //! must be plain rearranges it as it stores.
 //!
 //! Decisions: docs/decisions/0030-blocked-layout.md, docs/decisions/0103-integer-convolutions.md
@@ -33,25 +33,24 @@ pub struct Goal {
 /// The layouts chosen for a body.
 #[derive(Debug, Default)]
 pub struct Layouts {
-    block: i64,
-    values: HashSet<Value>,
-    sums: HashSet<usize>,
+    values: HashMap<Value, i64>,
+    sums: HashMap<usize, i64>,
 }
 
 impl Layouts {
     /// The block of a value that is stored in blocks.
     pub fn of(&self, value: Value) -> Option<i64> {
-        self.values.contains(&value).then_some(self.block)
+        self.values.get(&value).copied()
     }
 
     /// The block of the sums that the convolution at a binding computes.
     pub fn sums(&self, at: usize) -> Option<i64> {
-        self.sums.contains(&at).then_some(self.block)
+        self.sums.get(&at).copied()
     }
 
     /// The values stored in blocks.
     pub fn values(&self) -> impl Iterator<Item = Value> + '_ {
-        self.values.iter().copied()
+        self.values.keys().copied()
     }
 }
 
@@ -76,31 +75,36 @@ pub fn choose(
     if goal.device == DeviceKind::Gpu {
         return Layouts::default();
     }
-    let cx = LayoutPass { func, body, consts, goal, rounded };
-    let Some(block) = cx.block() else { return Layouts::default() };
-    let mut values = cx.candidates(block);
-    loop {
-        let before = values.len();
-        let kept = cx.kept(&values, block);
-        values.retain(|v, _| kept.contains(v));
-        if values.len() == before {
-            break;
+    let mut cx = LayoutPass { func, body, consts, goal, rounded, blocks: &[] };
+    cx.blocks = cx.block_sizes();
+    let mut layouts = Layouts::default();
+    for &block in cx.blocks {
+        let mut values = cx.candidates(block);
+        values.retain(|v, _| !layouts.values.contains_key(v));
+        loop {
+            let before = values.len();
+            let kept = cx.kept(&values, block);
+            values.retain(|v, _| kept.contains(v));
+            if values.len() == before {
+                break;
+            }
         }
+        layouts.values.extend(values.into_keys().map(|v| (v, block)));
     }
-    let values: HashSet<Value> = values.into_keys().collect();
-    let mut sums = HashSet::new();
     for (at, binding) in body.bindings.iter().enumerate() {
-        if let Node::Op { op, args } = &binding.node
+        let Node::Op { op, args } = &binding.node else { continue };
+        let output = binding.outputs[0];
+        let own = layouts.of(output);
+        let block = own.or_else(|| cx.blocks.iter().copied().find(|b| cx.suits(output, *b)));
+        if let Some(block) = block
             && cx.convolution(op, args)
-            && cx.suits(binding.outputs[0], block)
-            && (values.contains(&binding.outputs[0])
-                || values.contains(&args[0])
-                || cx.takes_tiles(op, args, block))
+            && cx.suits(output, block)
+            && (own.is_some() || layouts.of(args[0]).is_some() || cx.takes_tiles(op, args, block))
         {
-            sums.insert(at);
+            layouts.sums.insert(at, block);
         }
     }
-    Layouts { block, values, sums }
+    layouts
 }
 
 struct LayoutPass<'a> {
@@ -109,6 +113,8 @@ struct LayoutPass<'a> {
     consts: &'a HashMap<Value, Const>,
     goal: Goal,
     rounded: &'a HashSet<Value>,
+    /// Sizes of blocks, the largest first.
+    blocks: &'static [i64],
 }
 
 impl<'a> LayoutPass<'a> {
@@ -139,8 +145,8 @@ impl<'a> LayoutPass<'a> {
         })
     }
 
-    /// Whole vectors, or halves where a quarter of the convolutions or more have such channels.
-    fn block(&self) -> Option<i64> {
+    /// Whole vectors, and halves too where a quarter of the convolutions or more have such channels.
+    fn block_sizes(&self) -> &'static [i64] {
         let (mut whole, mut half) = (0, 0);
         for (at, op, args) in self.ops() {
             let output = self.body.bindings[at].outputs[0];
@@ -153,9 +159,9 @@ impl<'a> LayoutPass<'a> {
             }
         }
         match (whole, half) {
-            (0, 0) => None,
-            (w, h) if h * 3 >= w => Some(8),
-            _ => Some(LAYOUT_LANES),
+            (0, 0) => &[],
+            (w, h) if h * 3 >= w => &[LAYOUT_LANES, LAYOUT_LANES / 2],
+            _ => &[LAYOUT_LANES],
         }
     }
 
@@ -293,7 +299,8 @@ impl<'a> LayoutPass<'a> {
             }
             // Few results leave lanes idle; long rows of plain feature maps do not.
             Op::Conv(_) | Op::ConvInteger(_)
-                if !self.convolution(op, args) || !self.suits(output, block) =>
+                if !self.convolution(op, args)
+                    || !self.blocks.iter().any(|block| self.suits(output, *block)) =>
             {
                 false
             }
