@@ -2,7 +2,7 @@
 
 /// Every variable and what it sets; `tests/environment.rs` compares the list with the sources and with
 /// docs/deploying.md.
-const VARIABLES: [(&str, &str); 16] = [
+const VARIABLES: [(&str, &str); 17] = [
     ("REFLEX_AMX", "`off`: do without AMX's tile registers"),
     ("REFLEX_CACHE", "folder of the kernel cache, or `off`"),
     ("REFLEX_CODEGEN", "path of reflex-codegen"),
@@ -14,9 +14,10 @@ const VARIABLES: [(&str, &str); 16] = [
     ("REFLEX_LOG", "what is logged on standard error, such as `info` or `reflex=debug`"),
     ("REFLEX_PTXAS", "path of ptxas, which makes cubins when a program for a GPU is saved"),
     ("REFLEX_TIER", "default tier policy, as --tier has it"),
+    ("REFLEX_WASM_LD", "path of wasm-ld, which links artifacts for WebAssembly"),
     ("HOME", "its .cache has the kernel cache, if the other variables name no folder"),
     ("JITDUMPDIR", "folder of the files that REFLEX_JIT_SYMBOLS=jitdump makes"),
-    ("PATH", "where reflex-codegen and ptxas are looked for last"),
+    ("PATH", "where reflex-codegen, ptxas and wasm-ld are looked for last"),
     ("TMPDIR", "folder of temporary files (/tmp)"),
     ("XDG_CACHE_HOME", "folder of the user's caches, that of kernels among them"),
 ];
