@@ -196,7 +196,16 @@ impl Comparison<'_> {
     }
 
     fn fields(&mut self, x: &Node, y: &Node, path: PathId) {
-        let (left, right) = (compared(self.a, x), compared(self.b, y));
+        let (left, mut right) = (compared(self.a, x), compared(self.b, y));
+        // The order is that of the first node: a binding of a function has another one.
+        let known = |it: &Compared<'_>| match it {
+            Compared::Known(name, _) => Some(*name),
+            Compared::Unknown(..) => None,
+        };
+        right.sort_by_key(|it| {
+            let place = |name| left.iter().position(|first| known(first) == Some(name));
+            known(it).and_then(place).unwrap_or(usize::MAX)
+        });
         for (p, q) in left.iter().zip(&right) {
             let (name, p, q) = match (p, q) {
                 (Compared::Known(name, p), Compared::Known(_, q)) => (*name, *p, *q),
@@ -280,5 +289,37 @@ fn plain(value: &Value) -> String {
         Value::Bool(truth) => truth.to_string(),
         Value::Int(number) => number.to_string(),
         Value::Float(number) => format!("{number:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::load;
+
+    /// A binding of a variable, whose type is a number, to a node of a type.
+    fn binding(value: &str, ty: i64) -> Graph {
+        let text = format!(
+            r#"{{"root_index": 5, "nodes": [
+                {{"type": "None"}}, {{"type": "ffi.String", "data": "f"}}, {{"type": "int", "data": {ty}}},
+                {{"type": "ir.Var", "data": {{"span": 0, "ty": 2, "name": 1}}}},
+                {{"type": "{value}", "data": {{"span": 0, "ty": 0}}}},
+                {{"type": "relax.expr.VarBinding", "data": {{"span": 0, "var": 3, "value": 4}}}}]}}"#
+        );
+        load(&text).unwrap()
+    }
+
+    /// The variable comes first where the first node binds a function, and the value elsewhere.
+    #[test]
+    fn fields_are_compared_in_the_order_of_the_first_node() {
+        let path = |a: (&str, i64), b: (&str, i64)| {
+            let found = first_mismatch(&binding(a.0, a.1), &binding(b.0, b.1));
+            found.map(|mismatch| mismatch.path.to_string())
+        };
+        let (function, call) = ("relax.expr.Function", "ir.Call");
+        assert_eq!(path((function, 1), (call, 2)).unwrap(), "<root>.var.ty");
+        assert_eq!(path((call, 1), (function, 2)).unwrap(), "<root>.value");
+        assert_eq!(path((function, 1), (call, 1)).unwrap(), "<root>.value");
+        assert_eq!(path((function, 1), (function, 1)), None);
     }
 }
