@@ -111,7 +111,7 @@ impl Program {
     ///
     /// ```
     /// let error = reflex::Program::check_save_path("softmax.dll").unwrap_err();
-    /// assert_eq!(error.to_string(), "softmax.dll: an artifact's name ends in .so");
+    /// assert_eq!(error.to_string(), "softmax.dll: an artifact's name ends in .so or .wasm");
     /// ```
     pub fn check_save_path(path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
