@@ -9,8 +9,14 @@ export { ConsoleStdout, File, OpenFile, PreopenDirectory, WASI };
 const text = new TextDecoder();
 const utf8 = new TextEncoder();
 
+let fused;
+
 /** Whether relaxed SIMD is here, with multiply-adds that round once: WebAssembly leaves that to the host. */
 export function hasFusedRelaxedMadd() {
+  return (fused ??= askFusedRelaxedMadd());
+}
+
+function askFusedRelaxedMadd() {
   // (func (export "f") (param T T) (result T)): the first lane of relaxed_madd(p0, p0, p1).
   const module = (type, splat, madd, extract) => Uint8Array.of(
     0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, // magic, version

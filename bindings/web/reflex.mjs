@@ -346,7 +346,10 @@ function serveOnce(engine, socket, key, allowCode, onClient) {
       error === undefined ? resolve(client) : reject(error);
     };
     const greeted = (bytes) => {
-      head = Uint8Array.of(...head, ...bytes);
+      const both = new Uint8Array(head.length + bytes.length);
+      both.set(head);
+      both.set(bytes, head.length);
+      head = both;
       const view = new DataView(head.buffer);
       if (head.length >= 4 && view.getInt32(0, true) !== RPC_MAGIC) {
         throw new Error(`the proxy refuses: ${REFUSALS[view.getInt32(0, true) - RPC_MAGIC] ?? 'it speaks another protocol'}`);

@@ -558,19 +558,19 @@ pub const TENSOR_DIMS: usize = TENSOR_OWNER + 48;
 /// Offset of the data pointer in a `DLTensor`.
 pub const DLTENSOR_DATA: usize = 0;
 /// Offset of the device in a `DLTensor`.
-pub const DLTENSOR_DEVICE: usize = 8;
+pub const DLTENSOR_DEVICE: usize = DLTensorLayout::OF_MACHINE_CODE.device;
 /// Offset of the rank in a `DLTensor`.
-pub const DLTENSOR_NDIM: usize = 16;
+pub const DLTENSOR_NDIM: usize = DLTensorLayout::OF_MACHINE_CODE.ndim;
 /// Offset of the element type in a `DLTensor`.
-pub const DLTENSOR_DTYPE: usize = 20;
+pub const DLTENSOR_DTYPE: usize = DLTensorLayout::OF_MACHINE_CODE.dtype;
 /// Offset of the shape pointer in a `DLTensor`.
-pub const DLTENSOR_SHAPE: usize = 24;
+pub const DLTENSOR_SHAPE: usize = DLTensorLayout::OF_MACHINE_CODE.shape;
 /// Offset of the strides pointer in a `DLTensor`.
-pub const DLTENSOR_STRIDES: usize = 32;
+pub const DLTENSOR_STRIDES: usize = DLTensorLayout::OF_MACHINE_CODE.strides;
 /// Offset of the byte offset in a `DLTensor`.
-pub const DLTENSOR_BYTE_OFFSET: usize = 40;
+pub const DLTENSOR_BYTE_OFFSET: usize = DLTensorLayout::OF_MACHINE_CODE.byte_offset;
 /// Bytes of a `DLTensor`.
-pub const DLTENSOR_SIZE: usize = 48;
+pub const DLTENSOR_SIZE: usize = DLTensorLayout::OF_MACHINE_CODE.size;
 
 /// Offsets in a `DLTensor` where pointers have some number of bytes: 8 where tiers run, and 4 in WebAssembly.
 #[derive(Clone, Copy, Debug)]
@@ -594,6 +594,8 @@ pub struct DLTensorLayout {
 impl DLTensorLayout {
     /// That of this process.
     pub const HOST: DLTensorLayout = DLTensorLayout::of(size_of::<usize>());
+    /// That of the systems that have tiers of machine code.
+    const OF_MACHINE_CODE: DLTensorLayout = DLTensorLayout::of(8);
 
     /// That for pointers of so many bytes.
     pub const fn of(pointer: usize) -> DLTensorLayout {
