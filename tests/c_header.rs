@@ -85,7 +85,7 @@ fn config() -> Config {
             ]
             .map(String::from)
             .to_vec(),
-            exclude: ["TVMFFIObject", "DLPackVersion"].map(String::from).to_vec(),
+            exclude: ["TVMFFIObject", "DLPackVersion", "DLTensorLayout"].map(String::from).to_vec(),
             rename: names.map(|(from, to)| (from.to_owned(), to.to_owned())).into_iter().collect(),
             item_types: vec![
                 ItemType::Enums,
