@@ -230,11 +230,6 @@ typedef enum ReflexText {
 } ReflexText;
 
 /**
- * Offsets in a `DLTensor` where pointers have some number of bytes: 8 where tiers run, and 4 in WebAssembly.
- */
-typedef struct DLTensorLayout DLTensorLayout;
-
-/**
  * Stops a session's run from another thread.
  */
 typedef struct ReflexCanceller ReflexCanceller;
