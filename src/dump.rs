@@ -152,7 +152,7 @@ pub(crate) fn ptx(
     let code = |kernel: &PrimFunc| {
         let request = Request {
             protocol: PROTOCOL,
-            funcs: vec![pipeline::lower_for_gpu(kernel, gpu)],
+            funcs: vec![pipeline::lower_for_ptx(kernel, gpu)],
             target: Target::Gpu(gpu.clone()),
             opt: options.pipeline.opt_level(),
             want_asm: false,

@@ -11,6 +11,7 @@ mod noise;
 #[allow(dead_code, reason = "the examples use the rest")]
 mod programs;
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -37,6 +38,30 @@ fn same_bits(models: &[PathBuf], levels: &[Level]) {
     for level in levels {
         elsewhere::same_bits(models, &[*level], "wasm", [(*level, node(*level, bits.as_ref()))]);
     }
+}
+
+/// Kernels' C functions stand once for objects here and once for the host of a module. The module's code has some of them as
+/// instructions, and one more for products of 128 bits.
+#[test]
+fn modules_may_import_the_functions_that_objects_may() {
+    let listed = |text: &'static str| -> BTreeSet<&str> {
+        let (_, list) = text.rsplit_once("\nfunctions! {").expect("a list");
+        let (list, _) = list.split_once("\n}").expect("its end");
+        let before =
+            list.match_indices('(').filter_map(|(at, _)| list[..at].rsplit([' ', '\n']).next());
+        before
+            .filter(|name| name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_'))
+            .collect()
+    };
+    let mut module = listed(include_str!("../src/runtime/library/wasm_code.rs"));
+    let mut object = listed(include_str!("../jit/codemem/imports.rs"));
+    assert!(module.remove("__multi3") && object.remove("bcmp"));
+    for name in
+        ["ceil", "copysign", "fabs", "floor", "nearbyint", "rint", "roundeven", "sqrt", "trunc"]
+    {
+        assert!(object.remove(name) && object.remove(format!("{name}f").as_str()), "{name}");
+    }
+    assert_eq!(module, object);
 }
 
 #[test]

@@ -39,6 +39,16 @@ pub(crate) fn aligned(exec: &Executable, imports: usize) -> Result<Executable> {
     align::align_tensors(exec, start).map_err(|e| Error::new(ErrorKind::Model, e.to_string()))
 }
 
+/// Refuses a name that does not end as those of artifacts for `arch` do.
+pub(crate) fn check_name(path: &Path, arch: Arch) -> Result<()> {
+    let expected = if arch == Arch::Wasm32 { "wasm" } else { "so" };
+    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(expected)) {
+        return Ok(());
+    }
+    let text = format!("an artifact for {arch} has a name that ends in .{expected}");
+    Err(Error::input(text).at(path.display()))
+}
+
 /// The contents of an artifact.
 pub(crate) struct Contents<'a> {
     /// The architecture of its kernels.

@@ -67,7 +67,6 @@ pub fn run(args: &CompileArgs) -> Result<ExitCode> {
     if let Some(dialect) = args.emit.or(args.engine.dialect()) {
         return emit(args, dialect);
     }
-    Program::check_save_path(&args.output)?;
     let builder = args.engine.settled_builder()?.device(&target(args.engine.device()));
     let builder = args.shapes.iter().cloned().fold(builder, EngineBuilder::shapes);
     let builder = match args.cubins.as_deref() {
@@ -76,6 +75,7 @@ pub fn run(args: &CompileArgs) -> Result<ExitCode> {
         Some(archs) => builder.cubins(archs.split(',')),
     };
     let engine = builder.build()?;
+    engine.check_save_path(&args.output)?;
     warn_of_cache(&engine, &args.model);
     note_kernels(&engine, &args.model);
     if args.engine.device().contains("cuda") && args.cubins.is_none() && !Program::has_ptxas()? {

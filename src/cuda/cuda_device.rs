@@ -57,7 +57,9 @@ impl Device for &'static Gpu {
     }
 
     fn handle_of(&self, stream: Stream) -> Result<u64, Error> {
-        Ok(self.stream(stream)?.raw().addr() as u64)
+        let state = self.stream(stream)?;
+        state.share();
+        Ok(state.raw().addr() as u64)
     }
 
     fn destroy_stream(&self, stream: Stream) {
@@ -67,6 +69,7 @@ impl Device for &'static Gpu {
             return;
         }
         self.pool.adopt(stream);
+        state.end_event();
         // SAFETY: the stream is in no table any more, so this is its last use.
         let _ = unsafe { cu!(cuStreamDestroy_v2(state.raw())) };
     }
@@ -89,6 +92,14 @@ impl Device for &'static Gpu {
         // SAFETY: events are destroyed through `destroy_event` alone, which takes them by value.
         unsafe { cu!(cuStreamWaitEvent(state.raw(), raw_event(event), 0)) }
             .map_err(|why| self.stream_error(why, &state))
+    }
+
+    fn order(&self, stream: Stream, leads: Stream) -> Result<(), Error> {
+        Gpu::order(self, stream, leads)
+    }
+
+    fn order_later(&self, stream: Stream, leads: Stream) -> Result<(), Error> {
+        Gpu::order_later(self, stream, leads)
     }
 
     fn destroy_event(&self, event: Event) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::sys::{self, CUcontext, CUdevice_attribute as Attribute, CUevent};
 use parking_lot::Mutex;
@@ -15,7 +15,7 @@ use reflex_runtime::error::Error;
 use crate::call::{Failure, cu};
 use crate::pool::Pool;
 use crate::staging::Staging;
-use crate::streams::{StreamState, Streams};
+use crate::streams::{InUse, StreamState, Streams};
 
 /// The devices that are open, by number. They are never closed: the primary context is shared with
 /// the rest of the process.
@@ -142,11 +142,38 @@ impl Gpu {
         Ok(StreamState::new(raw))
     }
 
-    /// A stream's state, or an error for one that is not of this device.
-    pub(crate) fn stream(&self, stream: Stream) -> Result<std::sync::Arc<StreamState>, Error> {
+    /// A stream to enqueue work on, or an error for one that is not of this device.
+    pub(crate) fn stream(&self, stream: Stream) -> Result<InUse, Error> {
+        let state = self.known_stream(stream)?;
+        let wait = |leads: Stream| match self.streams.get(leads) {
+            Some(leads) => {
+                // SAFETY: the context is retained for ever.
+                unsafe { cu!(cuCtxSetCurrent(self.context.0)) }?;
+                state.wait_for(&leads)
+            }
+            // A stream that has ended has no work left.
+            None => Ok(()),
+        };
+        state.settle(wait).map_err(|why| self.stream_error(why, &state))?;
+        Ok(InUse(state))
+    }
+
+    fn known_stream(&self, stream: Stream) -> Result<Arc<StreamState>, Error> {
         self.streams.get(stream).ok_or_else(|| {
             Error::value_error(format!("{}: there is no stream {:#x}", self.id, stream.0))
         })
+    }
+
+    /// Makes a stream wait for what another one has before it now.
+    pub(crate) fn order(&self, stream: Stream, leads: Stream) -> Result<(), Error> {
+        let (waits, leads) = (self.stream(stream)?, self.known_stream(leads)?);
+        self.enter()?;
+        waits.wait_for(&leads).map_err(|why| self.stream_error(why, &waits))
+    }
+
+    /// The same before the next use of the stream, where all uses are known here.
+    pub(crate) fn order_later(&self, stream: Stream, leads: Stream) -> Result<(), Error> {
+        if self.known_stream(stream)?.owe(leads) { Ok(()) } else { self.order(stream, leads) }
     }
 
     /// Waits for a stream's work.

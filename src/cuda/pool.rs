@@ -16,7 +16,7 @@ use reflex_runtime::device::batch::Arena;
 use reflex_runtime::error::Error;
 
 use crate::call::{Failure, cu};
-use crate::gpu::{Gpu, new_event};
+use crate::gpu::Gpu;
 
 /// Smallest block, and alignment of all, bytes.
 const SMALLEST: usize = 256;
@@ -33,8 +33,8 @@ pub(crate) struct Pool(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    /// Blocks in use, by address.
-    live: BTreeMap<u64, Live>,
+    /// All blocks, by address.
+    blocks: BTreeMap<u64, Known>,
     /// Free blocks, by stream and size. Streams are few.
     free: Vec<(Stream, BTreeMap<usize, Vec<u64>>)>,
     counts: Statistics,
@@ -42,16 +42,17 @@ struct State {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Live {
+struct Known {
     bytes: usize,
+    /// The stream of a block in use; `NONE` for a free one.
     stream: Stream,
 }
 
 impl Default for Pool {
     fn default() -> Pool {
         let counts = Statistics { live: 0, peak_live: 0, resident: 0, peak_resident: 0 };
-        let (live, free) = (BTreeMap::new(), vec![]);
-        Pool(Mutex::new(State { live, free, counts, limit: usize::MAX }))
+        let (blocks, free) = (BTreeMap::new(), vec![]);
+        Pool(Mutex::new(State { blocks, free, counts, limit: usize::MAX }))
     }
 }
 
@@ -74,8 +75,9 @@ impl Pool {
     /// The stream of the block in use that holds an address.
     pub(crate) fn stream_of(&self, address: u64) -> Option<Stream> {
         let state = self.0.lock();
-        let (start, live) = state.live.range(..=address).next_back()?;
-        (address - start <= live.bytes as u64).then_some(live.stream)
+        let (start, block) = state.blocks.range(..=address).next_back()?;
+        let holds = block.stream != NONE && address - start <= block.bytes as u64;
+        holds.then_some(block.stream)
     }
 
     /// A block in the order of a stream, for that stream or an arena.
@@ -107,7 +109,7 @@ impl Pool {
         let counts = &mut state.counts;
         counts.live += size;
         counts.peak_live = counts.peak_live.max(counts.live);
-        state.live.insert(address, Live { bytes: size, stream: owner });
+        state.blocks.insert(address, Known { bytes: size, stream: owner });
         let data = NonNull::new(std::ptr::without_provenance_mut(address as usize));
         let data = data.ok_or_else(|| Error::new("MemoryError", "the driver's block is null"))?;
         Ok(Block { data, size, capacity: size })
@@ -116,7 +118,9 @@ impl Pool {
     /// Makes a block free for its stream.
     pub(crate) fn release(&self, address: u64) {
         let mut state = self.0.lock();
-        let Some(Live { bytes, stream }) = state.live.remove(&address) else { return };
+        let in_use = state.blocks.get_mut(&address).filter(|block| block.stream != NONE);
+        let Some(block) = in_use else { return };
+        let (bytes, stream) = (block.bytes, std::mem::replace(&mut block.stream, NONE));
         state.counts.live -= bytes;
         state.free_of(stream).entry(bytes).or_default().push(address);
     }
@@ -130,8 +134,8 @@ impl Pool {
             }
         }
         // A user of these on another stream makes the default one wait.
-        for live in state.live.values_mut().filter(|live| live.stream == ended) {
-            live.stream = Stream::DEFAULT;
+        for block in state.blocks.values_mut().filter(|block| block.stream == ended) {
+            block.stream = Stream::DEFAULT;
         }
     }
 
@@ -207,15 +211,7 @@ impl State {
         let Some(other) = others.next().map(|(of, _)| *of) else {
             return Ok(None);
         };
-        let (leads, waits) = (gpu.stream(other)?, gpu.stream(stream)?);
-        let event = new_event(&leads).map_err(|why| gpu.stream_error(why, &leads))?;
-        // SAFETY: the event was just recorded, and is used no more after the wait is enqueued.
-        let ordered = unsafe {
-            let ordered = cu!(cuStreamWaitEvent(waits.raw(), event, 0));
-            let _ = cu!(cuEventDestroy_v2(event));
-            ordered
-        };
-        ordered.map_err(|why| gpu.stream_error(why, &waits))?;
+        gpu.order(stream, other)?;
         Ok(self.take(other, size))
     }
 
@@ -227,6 +223,7 @@ impl State {
                 for address in addresses {
                     // SAFETY: the block is free, and no stream has work that uses it.
                     unsafe { cu!(cuMemFree_v2(address)) }.map_err(|why| gpu.error(why))?;
+                    self.blocks.remove(&address);
                     self.counts.resident -= bytes;
                 }
             }

@@ -1,6 +1,6 @@
 //! Engines: what compiles models, beyond opening programs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use reflex_graph::Module;
@@ -13,10 +13,11 @@ use reflex_lower::pipeline::{self, WithoutCode};
 use reflex_onnx::CustomNode;
 use reflex_runtime::file_bytes::FileAccess;
 use reflex_source::Dialect;
-use reflex_tir::codegen::Codegen;
+use reflex_tir::codegen::{Arch, Codegen};
 use reflex_vm::executable::Executable;
 
 use super::{Engine, EngineBuilder};
+use crate::artifact::writer;
 use crate::compiler::Compiler;
 use crate::dump;
 use crate::error::{Error, Result};
@@ -274,6 +275,18 @@ impl EngineBuilder {
 
 /// Compiling models, and showing how.
 impl Engine {
+    /// Refuses a path that [`Program::save`] would refuse for this engine's programs, before a model is compiled.
+    ///
+    /// ```
+    /// let error = reflex::Engine::new()?.check_save_path("softmax.dll").unwrap_err();
+    /// assert!(error.to_string().ends_with("has a name that ends in .so"), "{error}");
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn check_save_path(&self, path: impl AsRef<Path>) -> Result<()> {
+        let level = self.compiler.target.levels.first();
+        writer::check_name(path.as_ref(), level.map_or(Arch::HOST, |level| level.arch()))
+    }
+
     /// The same engine with another pipeline.
     pub(crate) fn with_pipeline(&self, pipeline: Pipeline) -> Engine {
         let mut engine = self.clone();

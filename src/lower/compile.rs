@@ -28,7 +28,7 @@ use crate::kernel_source::KernelSource;
 use crate::parallel::in_parallel;
 use crate::passes::sequence::RuntimeModules;
 use crate::pipeline::{
-    Cpu, DeviceTarget, Observer, Options, WithoutCode, lower_for_gpu, run_bytecode, run_kernel,
+    Cpu, DeviceTarget, Observer, Options, WithoutCode, lower_for_ptx, run_bytecode, run_kernel,
     run_passes,
 };
 
@@ -257,7 +257,7 @@ fn device_code(
     options: &Options,
     tools: &Toolchain<'_>,
 ) -> Result<DeviceFunction, LowerError> {
-    let func = lower_for_gpu(kernel, gpu);
+    let func = lower_for_ptx(kernel, gpu);
     let request = Request {
         protocol: PROTOCOL,
         funcs: vec![func],

@@ -147,6 +147,12 @@ pub fn lower_for_gpu(kernel: &PrimFunc, gpu: &GpuTarget) -> PrimFunc {
     passes.fold(kernel.clone(), |func, (_, pass)| pass(&func, &target))
 }
 
+/// A kernel as code for a GPU is generated of it.
+pub fn lower_for_ptx(kernel: &PrimFunc, gpu: &GpuTarget) -> PrimFunc {
+    let lowered = lower_for_gpu(kernel, gpu);
+    lower::DEVICE_PASSES.iter().fold(lowered, |func, (_, pass)| pass(&func))
+}
+
 /// Lowers a kernel for a GPU. A fault in the result is a bug of the passes.
 fn lower_launches(func: &PrimFunc, target: &Target) -> PrimFunc {
     let lowered = lower::lower_gpu(func);

@@ -1,6 +1,5 @@
 //! Programs whose kernels this process compiled: they are saved, listed and shown.
 
-use std::ffi::OsStr;
 use std::path::Path;
 
 use reflex_runtime::module::{Imports, Module};
@@ -16,7 +15,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::kernels::device::{DeviceCodes, ptxas};
 use crate::kernels::objects::ByCpu;
 use crate::kernels::tiered::KernelState;
-use crate::model_source::ModelFormat;
 use crate::options::CubinOptions;
 
 impl Program {
@@ -36,7 +34,6 @@ impl Program {
     /// # Ok::<(), reflex::Error>(())
     /// ```
     pub fn save(&self, path: impl AsRef<Path>) -> Result<u64> {
-        Program::check_save_path(&path)?;
         let resources = self.loaded.resources();
         if let Some(tiered) = &resources.tiered {
             tiered.wait_for_all();
@@ -54,12 +51,7 @@ impl Program {
         let exec = verified(writer::aligned(self.loaded.executable(), imports.len())?)?;
         let imported = ImportedFunctions(&resources.imports);
         let arch = kernels.first().and_then(|(cpu, _)| cpu.target.arch()).unwrap_or(Arch::HOST);
-        let expected = if arch == Arch::Wasm32 { "wasm" } else { "so" };
-        let is_expected = |extension: &OsStr| extension.eq_ignore_ascii_case(expected);
-        if !path.as_ref().extension().is_some_and(is_expected) {
-            let text = format!("an artifact for {arch} has a name that ends in .{expected}");
-            return Err(Error::input(text).at(path.as_ref().display()));
-        }
+        writer::check_name(path.as_ref(), arch)?;
         let saved_code = match resources.device_code {
             // Machine code of VM functions is this process's.
             None if arch != Arch::HOST => None,
@@ -105,20 +97,6 @@ impl Program {
         let metadata = Metadata::new(kernels.unwrap_or_default(), program.resources());
         let companion = Some(CompanionProgram::new(program.executable(), &metadata)?);
         Ok(Some(DeviceSection { codes, companion }))
-    }
-
-    /// Refuses a path that [`Program::save`] would refuse, before the model is compiled.
-    ///
-    /// ```
-    /// let error = reflex::Program::check_save_path("softmax.dll").unwrap_err();
-    /// assert_eq!(error.to_string(), "softmax.dll: an artifact's name ends in .so or .wasm");
-    /// ```
-    pub fn check_save_path(path: impl AsRef<Path>) -> Result<()> {
-        let path = path.as_ref();
-        match ModelFormat::of_path(path) {
-            Ok(ModelFormat::Library) => Ok(()),
-            _ => Err(Error::input("an artifact's name ends in .so or .wasm").at(path.display())),
-        }
     }
 
     /// Whether [`Program::save`] finds `ptxas`, which makes cubins of a program for a GPU; an error where

@@ -184,6 +184,19 @@ pub trait Device: Send + Sync {
     /// Ends an event. Streams that wait for it still do.
     fn destroy_event(&self, event: Event);
 
+    /// Makes a stream wait for what another one of this device has before it now.
+    fn order(&self, stream: Stream, leads: Stream) -> Result<(), Error> {
+        let event = self.record(leads)?;
+        let waits = self.wait(stream, &event);
+        self.destroy_event(event);
+        waits
+    }
+
+    /// The same, at the latest before the stream is used again.
+    fn order_later(&self, stream: Stream, leads: Stream) -> Result<(), Error> {
+        self.order(stream, leads)
+    }
+
     /// Enqueues a copy from the host. The source may change as soon as this returns.
     ///
     /// # Safety

@@ -86,7 +86,7 @@ impl SessionStream {
 
     /// Makes the streams of the arguments wait for the run: their memory may be used again then.
     pub(super) fn leave(&self, placed: PlacedArgs) -> Result<(), Raised> {
-        let wait = |guest: &Stream| follow(self.device, *guest, self.device, self.stream);
+        let wait = |guest: &Stream| self.device.order_later(*guest, self.stream);
         placed.guests.iter().try_for_each(wait)
     }
 }

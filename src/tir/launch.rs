@@ -26,6 +26,8 @@ pub struct Launch<'f> {
     pub threads: Vec<&'f For>,
     /// The statement of one thread.
     pub body: &'f Stmt,
+    /// Conditions of the host's under which it is launched.
+    pub given: Vec<&'f Expr>,
 }
 
 impl<'f> Launch<'f> {
@@ -35,7 +37,8 @@ impl<'f> Launch<'f> {
         if !matches!(level(stmt), Some(ThreadLevel::Block | ThreadLevel::Thread)) {
             return None;
         }
-        let mut launch = Launch { blocks: vec![], shared: vec![], threads: vec![], body: stmt };
+        let mut launch =
+            Launch { blocks: vec![], shared: vec![], threads: vec![], body: stmt, given: vec![] };
         loop {
             match launch.body {
                 Stmt::For(l) => match level(launch.body) {
@@ -63,14 +66,22 @@ impl<'f> Launch<'f> {
 
     /// The launches of a function, in program order.
     pub fn all(func: &'f PrimFunc) -> Vec<Launch<'f>> {
-        fn walk<'f>(stmt: &'f Stmt, found: &mut Vec<Launch<'f>>) {
-            match Launch::of(stmt) {
-                Some(launch) => found.push(launch),
-                None => stmt.children().into_iter().for_each(|s| walk(s, found)),
+        fn walk<'f>(stmt: &'f Stmt, given: &mut Vec<&'f Expr>, found: &mut Vec<Launch<'f>>) {
+            if let Some(launch) = Launch::of(stmt) {
+                found.push(Launch { given: given.clone(), ..launch });
+                return;
             }
+            if let Stmt::If { cond, then, otherwise } = stmt {
+                given.push(cond);
+                walk(then, given, found);
+                given.pop();
+                otherwise.iter().for_each(|s| walk(s, given, found));
+                return;
+            }
+            stmt.children().into_iter().for_each(|s| walk(s, given, found));
         }
         let mut found = vec![];
-        walk(&func.body, &mut found);
+        walk(&func.body, &mut vec![], &mut found);
         found
     }
 

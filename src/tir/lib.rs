@@ -66,6 +66,7 @@ mod func;
 pub mod fuzzgen;
 pub mod half_float;
 mod host;
+pub mod index_width;
 pub mod launch;
 pub mod level;
 pub mod lower;

@@ -17,9 +17,12 @@ impl<'c> Emitter<'_, 'c> {
             ExprKind::Var { var, .. } => self.vars.get(var).copied().ok_or_else(|| {
                 CodegenError::new(format!("variable {} is unbound", self.func.vars[*var].name))
             }),
-            ExprKind::Binary { op, a, b } => self.binary_expr(*op, a, b),
+            ExprKind::Binary { op, a, b } => self.binary_expr(expr, *op, a, b),
             ExprKind::Compare { op, a, b } => {
                 let (x, y) = self.pair(a, b)?;
+                if let Some([x, y]) = self.narrowed(&[a, b], [x, y])? {
+                    return Ok(LaneValue::of(self.compare(*op, x, y, DType::I32)?));
+                }
                 Ok(LaneValue::of(self.compare(*op, x, y, a.dtype())?))
             }
             ExprKind::And(a, b) => self.logic(InstructionOpcode::And, a, b),
@@ -126,9 +129,16 @@ impl<'c> Emitter<'_, 'c> {
         ))
     }
 
-    fn binary_expr(&mut self, op: BinOp, a: &Expr, b: &Expr) -> Result<LaneValue<'c>> {
+    fn binary_expr(&mut self, e: &Expr, op: BinOp, a: &Expr, b: &Expr) -> Result<LaneValue<'c>> {
         let dtype = a.dtype();
         let (x, y) = (self.expr(a)?, self.expr(b)?);
+        if let (LaneValue::Uniform(x), LaneValue::Uniform(y)) = (x, y)
+            && let Some([x, y]) = self.narrowed(&[e, a, b], [x, y])?
+        {
+            let short = self.binary(op, x, y, DType::I32)?;
+            let wide = self.ir.context.i64_type();
+            return Ok(LaneValue::of(self.ir.convert(InstructionOpcode::SExt, short, wide)?));
+        }
         if dtype == DType::I64 {
             let kept = match op {
                 BinOp::Add => self.ir.add_index(InstructionOpcode::Add, x, y)?,
@@ -151,6 +161,22 @@ impl<'c> Emitter<'_, 'c> {
             return Ok(LaneValue::of(self.float_limit(op, operands[0], operands[1], limit)?));
         }
         Ok(LaneValue::of(self.binary(op, operands[0], operands[1], dtype)?))
+    }
+
+    /// Two int64 values in 32 bits, where these expressions of int64, theirs among them, all fit.
+    fn narrowed(
+        &self,
+        exprs: &[&Expr],
+        values: [BasicValueEnum<'c>; 2],
+    ) -> Result<Option<[BasicValueEnum<'c>; 2]>> {
+        let Some(widths) = &self.widths else { return Ok(None) };
+        let scalar = values.iter().all(|value| value.is_int_value());
+        if !scalar || !exprs.iter().all(|e| e.dtype() == DType::I64 && widths.fits(e)) {
+            return Ok(None);
+        }
+        let short =
+            |value| self.ir.convert(InstructionOpcode::Trunc, value, self.ir.context.i32_type());
+        Ok(Some([short(values[0])?, short(values[1])?]))
     }
 
     fn logic(&mut self, op: InstructionOpcode, a: &Expr, b: &Expr) -> Result<LaneValue<'c>> {

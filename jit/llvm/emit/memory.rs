@@ -9,6 +9,7 @@ use inkwell::values::{
     BasicValue, BasicValueEnum, InstructionOpcode, IntValue, PointerValue, VectorValue,
 };
 use reflex_tir::arith::Analyzer;
+use reflex_tir::index_width::flat_index;
 use reflex_tir::{BinOp, Buffer, DType, Expr, ExprKind, Stmt};
 
 use crate::emit::ir::{const_vector, result_of, vector_of};
@@ -153,6 +154,10 @@ impl<'c> Emitter<'_, 'c> {
         if shape.len() != indices.len() {
             let (name, n) = (&self.func.buffers[buffer].name, indices.len());
             return Err(CodegenError::new(format!("{n} indices into {name}")));
+        }
+        if self.widths.is_some() && indices.len() > 1 {
+            let flat = flat_index(self.func, buffer, indices);
+            return self.expr(&flat);
         }
         if indices.iter().any(has_remainder) {
             // `64 * (x // 64) + x % 64` is `x` again, and `x` may be a ramp.

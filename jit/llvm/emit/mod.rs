@@ -32,6 +32,7 @@ use inkwell::context::Context;
 use inkwell::module::Module;
 use inkwell::types::{BasicType, BasicTypeEnum};
 use inkwell::values::{FunctionValue, PointerValue, VectorValue};
+use reflex_tir::index_width::IndexWidths;
 use reflex_tir::{Buffer, DType, Expr, PrimFunc, Var};
 
 use crate::emit::in_flight::{CopyWaits, InFlight};
@@ -102,6 +103,8 @@ pub struct Emitter<'a, 'c> {
     pub synchronous: bool,
     /// Whether tensor cores of warpgroups read shared memory.
     pub async_proxy: bool,
+    /// The indices that are computed in 32 bits, on a GPU.
+    pub widths: Option<IndexWidths>,
     /// Holds the allocas; ends in a branch to the body once finished.
     pub entry: BasicBlock<'c>,
 }
@@ -137,6 +140,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
             copy_waits: CopyWaits::default(),
             synchronous: false,
             async_proxy: false,
+            widths: None,
             entry,
         }
     }

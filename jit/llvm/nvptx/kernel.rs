@@ -8,6 +8,7 @@ use inkwell::values::{
     BasicMetadataValueEnum, BasicValueEnum, FunctionValue, IntValue, PointerValue,
 };
 use reflex_tir::codegen::{DeviceKernel, OptLevel};
+use reflex_tir::index_width::IndexWidths;
 use reflex_tir::launch::Launch;
 use reflex_tir::thread::{BarrierScope, ThreadAxis, ThreadLevel};
 use reflex_tir::{Buffer, Expr, For, ForKind, PrimFunc};
@@ -61,6 +62,7 @@ pub fn build<'c>(
     e.synchronous = opt == OptLevel::O0;
     e.copy_waits = copy_waits(func, launch);
     e.async_proxy = has_warpgroups(launch);
+    e.widths = Some(IndexWidths::of(func, launch));
     let shared_bytes = e.shared_memory(&launch.shared)?;
     let (mut grid, mut block) = (std::array::from_fn(|_| Expr::i64(1)), [1; 3]);
     for l in launch.blocks.iter().chain(&launch.threads) {

@@ -12,6 +12,7 @@ use gpu::{REVERSED, corpus, gpus, kernel};
 use reflex_llvm::nvptx::compile;
 use reflex_tir::PrimFunc;
 use reflex_tir::codegen::{DeviceCode, GpuTarget, OptLevel};
+use reflex_tir::lower::narrow_indices;
 use reflex_tir::script::parse;
 
 fn code(func: &PrimFunc) -> DeviceCode {
@@ -61,6 +62,49 @@ fn vectors_are_wide_accesses_where_they_are_aligned() {
     assert!(!odd.ptx.contains(".v4"), "{}", odd.ptx);
     let half = copy("t % T.int64(15) * T.int64(4) + v + T.int64(2)");
     assert!(instructions(&half).contains(&"st.global.v2.f32"), "{}", half.ptx);
+}
+
+/// The arithmetic of 64 bits but for addresses, which take sums and products of 32 bits.
+fn wide(ptx: &str) -> Vec<&str> {
+    let names = ptx.lines().filter_map(|line| line.trim().split_whitespace().next());
+    let is_wide = |name: &&str| {
+        let (operation, _) = name.split_once('.').unwrap_or((name, ""));
+        let counts = ["div", "rem", "mul", "mad", "setp", "min", "max", "shr"].contains(&operation);
+        counts && (name.ends_with("64")) && !name.contains(".wide.")
+    };
+    names.filter(is_wide).collect()
+}
+
+#[test]
+fn indices_are_computed_in_32_bits() {
+    let dims = |dims: [i64; 4]| dims.map(|n| format!("T.int64({n})")).join(", ");
+    let at = "(b * T.int64(256) + t)";
+    let text = format!(
+        "@T.prim_func(s_tir=True)
+def transpose(x: T.Buffer(({}), \"float32\"), y: T.Buffer(({}), \"float32\")):
+    for b in T.thread_binding(T.int64(329), thread=\"blockIdx.x\"):
+        for t in T.thread_binding(T.int64(256), thread=\"threadIdx.x\"):
+            if b * T.int64(256) + t < T.int64(84000):
+                y[{at} // T.int64(10500), {at} // T.int64(150) % T.int64(70), {at} // T.int64(50) % T.int64(3), {at} % T.int64(50)] = \
+x[{at} // T.int64(10500), {at} // T.int64(50) % T.int64(3), {at} % T.int64(50), {at} // T.int64(150) % T.int64(70)]",
+        dims([8, 3, 50, 70]),
+        dims([8, 70, 3, 50]),
+    );
+    let known = code(&parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}")));
+    assert_eq!(wide(&known.ptx), Vec::<&str>::new(), "{}", known.ptx);
+
+    let file = include_str!("../../../tests/filetests/tir/gpu_narrow_indices.py");
+    let (_, text) = file.split_once("\n\n").expect("a function");
+    let (text, _) = text.split_once("# ----").expect("its end");
+    let versions = narrow_indices(&parse(text).unwrap_or_else(|e| panic!("{e}\n{text}")));
+    let code = code(&versions);
+    let parts: Vec<&str> = code.ptx.split(".visible .entry").skip(1).collect();
+    let [narrow, all] = parts[..] else { panic!("two versions:\n{}", code.ptx) };
+    assert_eq!(wide(narrow), Vec::<&str>::new(), "{narrow}");
+    assert!(
+        wide(all).iter().any(|name| name.starts_with("div") || name.starts_with("rem")),
+        "{all}"
+    );
 }
 
 #[test]

@@ -16,8 +16,12 @@ use reflex_runtime::dtype::DType;
 use reflex_runtime::error::Error;
 use reflex_runtime::tensor::transfer::host_copy_of;
 use reflex_runtime::value::{Any, AnyView};
+use smallvec::{SmallVec, smallvec};
 
 use super::host_plan::{Extent, HostCheck, HostLaunch, HostParam, HostPlan, HostStep, StepIndex};
+
+/// Slots, buffers and parameters that a call has without an allocation.
+const FEW: usize = 16;
 
 /// A GPU function that is ready to be called.
 #[derive(Debug)]
@@ -30,12 +34,12 @@ pub(super) struct HostEntry {
 /// The state of a call.
 struct Frame<'a> {
     entry: &'a HostEntry,
-    slots: Vec<i64>,
+    slots: SmallVec<[i64; FEW]>,
     /// Addresses of buffers by number.
-    buffers: Vec<u64>,
+    buffers: SmallVec<[u64; FEW]>,
     stream: Stream,
     /// Parameters of the launch at hand.
-    words: Vec<u64>,
+    words: SmallVec<[u64; FEW]>,
 }
 
 impl HostEntry {
@@ -56,10 +60,10 @@ impl HostEntry {
         }
         let mut frame = Frame {
             entry: self,
-            slots: vec![0; self.plan.slots as usize],
-            buffers: vec![0; self.plan.buffers as usize],
+            slots: smallvec![0; self.plan.slots as usize],
+            buffers: smallvec![0; self.plan.buffers as usize],
             stream: device::current_stream(self.device),
-            words: vec![],
+            words: SmallVec::new(),
         };
         for (at, (param, arg)) in self.plan.params.iter().zip(args).enumerate() {
             frame.bind(at, param, arg)?;

@@ -156,8 +156,8 @@ pub fn follow(
     leader: &dyn Device,
     leads: Stream,
 ) -> Result<(), Error> {
-    if device.id() == leader.id() && stream == leads {
-        return Ok(());
+    if device.id() == leader.id() {
+        return if stream == leads { Ok(()) } else { device.order(stream, leads) };
     }
     let event = leader.record(leads)?;
     let waits = device.wait(stream, &event);

@@ -18,6 +18,7 @@ mod convert_ssa;
 mod lower_blocks;
 mod lower_math;
 mod lower_mma;
+mod narrow_indices;
 mod partition_loops;
 mod place_barriers;
 mod plan_allocations;
@@ -30,6 +31,7 @@ pub use convert_ssa::convert_ssa;
 pub use lower_blocks::lower_blocks;
 pub use lower_math::{lower_bf16_dots, lower_math};
 pub use lower_mma::lower_mma;
+pub use narrow_indices::narrow_indices;
 pub use partition_loops::partition_loops;
 pub use place_barriers::place_barriers;
 pub use plan_allocations::plan_allocations;
@@ -59,6 +61,9 @@ pub const GPU_PASSES: &[Pass] = &[
     ("unify_thread_bindings", unify_thread_bindings),
     ("simplify", simplify),
 ];
+
+/// The passes before code generation for a GPU, behind those.
+pub const DEVICE_PASSES: &[Pass] = &[("narrow_indices", narrow_indices)];
 
 /// The passes that make a CPU run what is lowered for a GPU.
 pub const SERIAL_PASSES: &[Pass] =

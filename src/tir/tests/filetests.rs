@@ -126,7 +126,9 @@ fn run(name: &str, o: &mut Operands<'_>) -> Result<(), ScheduleError> {
         }
         "pass" => {
             let wanted = o.word();
-            let all = [lower::PASSES, lower::GPU_PASSES, lower::SERIAL_PASSES].concat();
+            let all =
+                [lower::PASSES, lower::GPU_PASSES, lower::DEVICE_PASSES, lower::SERIAL_PASSES]
+                    .concat();
             let (_, pass) = all.iter().find(|(n, _)| *n == wanted).expect("a pass");
             o.schedule = Schedule::new(pass(o.schedule.func()));
         }

@@ -45,6 +45,13 @@ pub fn corpus() -> Vec<PrimFunc> {
     }
     let power = format!("y[{at}] = T.pow(x[{at}], x[t])");
     all.push(reflex_tir::lower::lower_gpu(&kernel("float32", "float32", &power)));
+    // Indices that fit in 32 bits among numbers that do not.
+    let wide = format!(
+        "y[{at}] = ({at}) * T.int64(300000000000) // (t + T.int64(7)) \
+         + ({at}) * T.int64(3) % T.int64(5) * T.int64(100000000000) \
+         - T.Select(({at}) * T.int64(3000000000) < T.int64(90000000000), ({at}) // T.int64(3), x[t])"
+    );
+    all.push(kernel("int64", "int64", &wide));
     let dtypes = [
         DType::F32,
         DType::F64,
