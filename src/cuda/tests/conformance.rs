@@ -61,6 +61,7 @@ fn suite(id: DLDevice) {
     fills_and_copies_within(device);
     memory_is_counted_reused_and_limited(device);
     streams_are_ordered_by_events(device);
+    streams_follow_each_other(device);
     tensors_move(id);
 }
 
@@ -133,6 +134,45 @@ fn streams_are_ordered_by_events(device: &'static dyn Device) {
     device.synchronize(one).unwrap();
     device.destroy_stream(one);
     device.destroy_stream(two);
+}
+
+fn streams_follow_each_other(device: &'static dyn Device) {
+    let [one, two] = [0, 1].map(|_| device.create_stream().unwrap());
+    let (a, b) = {
+        let _scope = StreamScope::enter(device.id(), one);
+        let allocate = || OwnedBlock::new(device.allocator(), 4096).unwrap();
+        (allocate(), allocate())
+    };
+    for round in 0..8_u8 {
+        let mut back = [[0_u8; 4096]; 2];
+        let order = if round % 2 == 0 {
+            [(0, one, &a), (1, two, &b)]
+        } else {
+            [(1, two, &b), (0, one, &a)]
+        };
+        // SAFETY: both blocks have 4096 bytes; `two` reads `a` after what `one` wrote, and `one` writes it again after that.
+        unsafe {
+            device.fill(one, a.data().as_ptr(), round, 4096).unwrap();
+            device.order(two, one).unwrap();
+            device.order(two, one).unwrap();
+            device.copy(two, b.data().as_ptr(), a.data().as_ptr(), 4096).unwrap();
+            device.order_later(one, two).unwrap();
+            device.order_later(one, two).unwrap();
+            device.fill(one, a.data().as_ptr(), 100 + round, 4096).unwrap();
+            for (at, stream, block) in order {
+                device
+                    .copy_to_host(stream, back[at].as_mut_ptr(), block.data().as_ptr(), 4096)
+                    .unwrap();
+            }
+        }
+        assert!(back[0].iter().all(|byte| *byte == 100 + round), "round {round}");
+        assert!(back[1].iter().all(|byte| *byte == round), "round {round}");
+    }
+    // What is to come before its next use does not keep a stream from ending, in either order.
+    device.order_later(one, two).unwrap();
+    device.destroy_stream(two);
+    device.synchronize(one).unwrap();
+    device.destroy_stream(one);
 }
 
 fn tensors_move(id: DLDevice) {
