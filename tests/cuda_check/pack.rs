@@ -73,7 +73,7 @@ const NORM: &str = include_str!("programs/norm.py");
 const CONV: &str = include_str!("programs/conv.py");
 
 /// Shapes of each class of schedules: whole tiles, tails, and one row; of known extents, and of any.
-const SHAPES: [Shape; 23] = [
+const SHAPES: [Shape; 26] = [
     shape("matmul_ragged", MATMUL, &[("x", &[33, 17]), ("w", &[17, 65])], &[], true),
     shape("softmax_small", SOFTMAX, &[("x", &[5, 70])], &[], true),
     shape("reduce_small", REDUCE, &[("x", &[19, 37])], &[], true),
@@ -149,6 +149,27 @@ const SHAPES: [Shape; 23] = [
         "bfloat16",
         &[("x", &[8192, 8192]), ("w", &[8192, 8192])],
         &cube(8192),
+        false,
+    ),
+    shape(
+        "gemv_small",
+        MATMUL,
+        &[("x", &[3, 130]), ("w", &[130, 66])],
+        &[("m", 3), ("k", 130), ("n", 66)],
+        true,
+    ),
+    halves(
+        "gemv_bf16",
+        "bfloat16",
+        &[("x", &[1, 4096]), ("w", &[4096, 4096])],
+        &[("m", 1), ("k", 4096), ("n", 4096)],
+        false,
+    ),
+    halves(
+        "gemv_f16_rows",
+        "float16",
+        &[("x", &[8, 4096]), ("w", &[4096, 11008])],
+        &[("m", 8), ("k", 4096), ("n", 11008)],
         false,
     ),
 ];

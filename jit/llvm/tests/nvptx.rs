@@ -8,7 +8,7 @@ mod skip;
 
 use std::process::Command;
 
-use gpu::{REVERSED, corpus, gpus, kernel};
+use gpu::{REVERSED, ROWS, corpus, gpus, kernel, lowered};
 use reflex_llvm::nvptx::compile;
 use reflex_tir::PrimFunc;
 use reflex_tir::codegen::{DeviceCode, GpuTarget, OptLevel};
@@ -132,7 +132,8 @@ def none(x: T.Buffer((T.int64(1),), \"float32\")):
 
 #[test]
 fn the_assembler_takes_every_kernel_and_spills_nothing() {
-    let corpus = corpus();
+    let mut corpus = corpus();
+    corpus.extend(ROWS.map(lowered));
     let sources: Vec<(String, String)> = gpus()
         .iter()
         .flat_map(|gpu| {

@@ -28,8 +28,8 @@ fn exact(scheduled: &Scheduled) -> bool {
 }
 
 /// The rules that do not.
-const REASSOCIATED: [&str; 5] =
-    ["rows", "row reduction", "split reduction", "gemm, split-k", "gemm, tensor cores"];
+const REASSOCIATED: [&str; 6] =
+    ["rows", "row reduction", "split reduction", "gemv", "gemm, split-k", "gemm, tensor cores"];
 
 /// Runs a kernel by loops, or by threads in an order.
 fn run(
@@ -138,11 +138,44 @@ fn stages_of_rows_share_a_launch() {
 fn long_reductions_to_few_results_are_split() {
     let product =
         |m: i64, n: i64, k: i64| rules(Op::MatMul, vec![noise(&[m, k], 3), noise(&[k, n], 4)]);
-    assert_eq!(product(1, 40, 128), ["split reduction"]);
+    assert_eq!(product(1, 30, 128), ["split reduction"]);
     assert_eq!(product(3, 33, 70), ["split reduction"]);
     assert_eq!(product(33, 40, 130), ["gemm, split-k"]);
     let columns = Op::Reduce { kind: ReduceKind::Max, axes: vec![0], keep_dims: false };
     assert_eq!(rules(columns, vec![noise(&[100, 50], 3)]), ["split reduction"]);
+}
+
+#[test]
+fn few_rows_read_weights_once() {
+    let types = [DType::F32, DType::F16, DType::BF16];
+    let typed = |values: Literal, dtype| match dtype {
+        DType::F32 => values,
+        dtype => halves(&values, dtype),
+    };
+    // Weights contiguous along columns, and along steps: whole vectors, tails, several rows, and parts.
+    for (n, [rows, columns, steps]) in
+        [[1, 64, 128], [3, 65, 66], [8, 40, 112], [1, 16, 2100]].into_iter().enumerate()
+    {
+        let dtype = types[n % types.len()];
+        let args = [noise(&[rows, steps], 3), noise(&[steps, columns], 4)];
+        let taken = rules(Op::MatMul, args.map(|values| typed(values, dtype)).to_vec());
+        assert_eq!(taken[0], "gemv", "{rows}, {columns}, {steps}");
+        let dtype = types[(n + 1) % types.len()];
+        let args = [noise(&[columns, steps], 3), noise(&[steps, rows], 4)];
+        let taken = rules(Op::MatMul, args.map(|values| typed(values, dtype)).to_vec());
+        assert_eq!(taken[0], "gemv", "{rows}, {columns}, {steps}");
+    }
+    let args = [noise(&[3, 1, 70], 3), noise(&[3, 70, 64], 4)];
+    assert_eq!(rules(Op::MatMul, args.to_vec()), ["gemv"], "a batch");
+}
+
+#[test]
+fn columns_enough_for_a_thread_each_keep_the_order_of_sums() {
+    let args = vec![noise(&[109, 1, 33], 3), noise(&[109, 33, 129], 4)];
+    let case = Case { name: "columns".into(), op: Op::MatMul, args };
+    let scheduled =
+        check_on(&gpu(), &case, &case.legalized(&[]), &[Some(ThreadOrder::Reverse), None]);
+    assert_eq!(scheduled.decisions[0].rule, "gemv, in order");
 }
 
 #[test]

@@ -18,24 +18,5 @@ class Module:
 # ----
 fused_mat_mul_add_max
   step  binary: inlined into its readers
-  step  matmul, binary_1: fuse_adjacent i0 of matmul, i0 of binary_1
-  step  matmul, binary_1: store_at matmul i0 Shared
-  step  matmul, binary_1: split k0 by 4 -> k0_0, k0_1
-  step  matmul, binary_1: split k0_0 by 32 -> k0_0_0, k0_0_1
-  step  matmul, binary_1: rfactor matmul k0_0_1 -> matmul_rf
-  step  matmul, binary_1: set_scope t2_rf Shared
-  step  matmul, binary_1: reorder k0_0_1 of matmul_rf, k0_0_0, k0_1
-  step  matmul, binary_1: cache_write_at matmul_rf k0_0_0 Local -> t2_rf_local
-  step  matmul, binary_1: decompose_reduction matmul_rf k0_0_0 -> matmul_rf_init
-  step  matmul, binary_1: bind k0_0_1 of matmul_rf_init to threadIdx.x
-  step  matmul, binary_1: tree_reduce matmul k0_0_1 of matmul -> matmul_half
-  step  matmul, binary_1: bind k0_0_1 of matmul_half to threadIdx.x
-  step  matmul, binary_1: tree_reduce matmul k0_0_1 of matmul -> matmul_half_1
-  step  matmul, binary_1: bind k0_0_1 of matmul_half_1 to threadIdx.x
-  step  matmul, binary_1: tree_reduce matmul k0_0_1 of matmul -> matmul_half_2
-  step  matmul, binary_1: bind k0_0_1 of matmul_half_2 to threadIdx.x
-  step  matmul, binary_1: tree_reduce matmul k0_0_1 of matmul -> matmul_half_3
-  step  matmul, binary_1: bind k0_0_1 of matmul_half_3 to threadIdx.x
-  step  matmul, binary_1: tree_reduce matmul k0_0_1 of matmul
-  step  matmul, binary_1: bind i0 to blockIdx.x
-  stage matmul: row reduction; not transpose: no place for an epilogue; not map: no place for an epilogue; not gemm, tensor cores: both operands change along the rows of results; not gemm, split-k: both operands change along the rows of results; not gemm: both operands change along the rows of results
+  step  matmul: 1 rows, 256 threads share 1 columns of weights contiguous along steps, 2 loads of 4 at once
+  stage matmul: gemv; not transpose: no place for an epilogue; not map: no place for an epilogue; not gemv, in order: too few columns for a thread each

@@ -85,3 +85,15 @@ pub fn corpus() -> Vec<PrimFunc> {
     }
     all
 }
+
+/// Products with two rows and with one, as rules schedule and passes lower them.
+pub const ROWS: [&str; 2] = [
+    include_str!("../../../../tests/filetests/lower/gpu_gemv_across_lowered.py"),
+    include_str!("../../../../tests/filetests/lower/gpu_gemv_along_lowered.py"),
+];
+
+/// The kernel in a file.
+pub fn lowered(file: &str) -> PrimFunc {
+    let text = &file[file.find("@T.prim_func").expect("a kernel")..];
+    parse(text).unwrap_or_else(|e| panic!("{e}\n{text}"))
+}

@@ -1,7 +1,7 @@
 //! Runs PTX in the interpreter, on values of every kind.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-use reflex_ptx::{Arch, Device, LaunchOptions, Limits, Module, Order, Params};
+use reflex_ptx::{Arch, Counters, Device, LaunchOptions, Limits, Module, Order, Params};
 use reflex_tir::codegen::DeviceCode;
 use reflex_tir::eval::EvalTensor;
 use reflex_tir::{DType, PrimFunc};
@@ -70,6 +70,17 @@ pub fn try_interpreted(
     args: &[EvalTensor],
     order: Order,
 ) -> Result<EvalTensor, String> {
+    Ok(counted(func, code, args, order)?.0)
+}
+
+/// The result and the counters of each launch, or what the interpreter finds wrong.
+pub fn counted(
+    func: &PrimFunc,
+    code: &DeviceCode,
+    args: &[EvalTensor],
+    order: Order,
+) -> Result<(EvalTensor, Vec<Counters>), String> {
+    let mut counters = vec![];
     let module = Module::parse(&code.ptx).unwrap_or_else(|e| panic!("{e}\n{}", code.ptx));
     let mut device = Device::new(Limits::default());
     let addresses: Vec<u64> = args
@@ -101,11 +112,11 @@ pub fn try_interpreted(
             &params.bytes,
             &options,
         );
-        launched.map_err(|fault| fault.to_string())?;
+        counters.push(launched.map_err(|fault| fault.to_string())?);
     }
     let last = args.last().expect("an output");
     let bytes = device.read(*addresses.last().expect("an output"), last.bytes.len());
-    Ok(EvalTensor { bytes: bytes.expect("inside"), ..last.clone() })
+    Ok((EvalTensor { bytes: bytes.expect("inside"), ..last.clone() }, counters))
 }
 
 /// Values for every parameter, and an empty output.

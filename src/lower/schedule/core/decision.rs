@@ -69,6 +69,12 @@ pub enum Refusal {
     /// Enough tiles for the device, or a short reduction.
     #[error("enough tiles")]
     EnoughTiles,
+    /// Both operands have more rows than a rule for few has registers for.
+    #[error("many rows")]
+    ManyRows,
+    /// Columns are too few for a thread each.
+    #[error("too few columns for a thread each")]
+    FewColumns,
     /// Every reduction axis has extent 1.
     #[error("nothing to reduce")]
     NothingToReduce,

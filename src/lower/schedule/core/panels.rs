@@ -77,7 +77,7 @@ pub fn split_panels(
 }
 
 /// The constant that `var` is divided by somewhere in `e`.
-fn divisor(e: &Expr, var: Var) -> Option<i64> {
+pub fn divisor(e: &Expr, var: Var) -> Option<i64> {
     let mut found = None;
     e.visit(&mut |e| {
         if let ExprKind::Binary { op: BinOp::FloorDiv | BinOp::FloorMod, a, b } = e.kind()
@@ -90,7 +90,7 @@ fn divisor(e: &Expr, var: Var) -> Option<i64> {
 }
 
 /// `e` with `var // width` and `var % width` replaced by variables.
-fn undivided(e: &Expr, var: Var, width: i64, panel: Var, lane: Var) -> Expr {
+pub fn undivided(e: &Expr, var: Var, width: i64, panel: Var, lane: Var) -> Expr {
     match e.kind() {
         ExprKind::Binary { op, a, b } if a.as_var() == Some(var) && b.as_int() == Some(width) => {
             match op {

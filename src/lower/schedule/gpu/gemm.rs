@@ -32,9 +32,8 @@ use crate::schedule::core::affine::{linear, mentions};
 use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::stage::{Axis, Stage};
-use crate::schedule::gpu::grid::{
-    DoubleBuffered, Grid, THREADS, blocks, count, decoded, guarded, threads,
-};
+use crate::schedule::gpu::grid::{DoubleBuffered, Grid, count, decoded, guarded, threads};
+use crate::schedule::gpu::split_k::sum_parts;
 use crate::schedule::gpu::work::Work;
 
 /// Steps of the reduction between two barriers.
@@ -124,28 +123,8 @@ pub fn gemm_split_k(nest: &mut Nest<'_>, work: &Work) -> Result<Stmt, Refusal> {
         product.launch_parts(nest, &shared, std::slice::from_ref(&part), &steps, &|at, result| {
             (partial, place(at), result)
         });
-    // A thread for each result adds its parts in order.
-    let results = m * n;
-    let acc = nest.local("sum", DType::F32, &[]);
-    let sums = blocks(nest, ((results + THREADS - 1) / THREADS).into(), &[], |nest, b| {
-        threads(nest, [1, THREADS], &mut |nest, _, tx| {
-            let at = b.clone() * THREADS + tx;
-            let (row, column) = (at.clone().floordiv(n), at.clone().floormod(n));
-            let position = Position { row, column };
-            let sum = nest.repeat(ForKind::Serial, "p", parts, |_, p| {
-                let index = vec![p, position.row.clone(), position.column.clone()];
-                let part = Expr::load(partial, index, DType::F32);
-                Stmt::store(acc, vec![], Expr::load(acc, vec![], DType::F32) + part)
-            });
-            let start = Stmt::store(acc, vec![], Expr::float(0.0, DType::F32));
-            let result = Expr::load(acc, vec![], DType::F32);
-            let places = product.places(&position);
-            let (buffer, indices, value) = work.store(result);
-            let place = |e: &Expr| e.substitute(&|v| places.get(&v).cloned());
-            let store = Stmt::store(buffer, indices.iter().map(place).collect(), place(&value));
-            let body = Stmt::Seq(vec![start, sum, store]);
-            guarded(at.lt(results), Stmt::Allocate { buffer: acc, body: Box::new(body) })
-        })
+    let sums = sum_parts(nest, work, partial, &|at| {
+        product.places(&Position { row: at[0].clone(), column: at[1].clone() })
     });
     Ok(Stmt::Seq(vec![of_parts, sums]))
 }

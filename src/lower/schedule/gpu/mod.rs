@@ -5,6 +5,8 @@
 //! | `rows` | reductions along rows and what reads them at the same row, in one launch | reassociated |
 //! | `map` | stages without a reduction whose rows are whole vectors | exactly the naive ones |
 //! | `transpose` | moves from one contiguous axis to another | exactly the naive ones |
+//! | `gemv, in order` | products of float32 or 16-bit weights and up to eight rows, with a thread for each column | exactly the naive ones |
+//! | `gemv` | those with fewer columns, or weights contiguous along steps | reassociated |
 //! | `gemm, tensor cores` | contractions of 16-bit floats with rows and columns | those of tensor cores |
 //! | `gemm` | contractions of float32 with rows and columns | exactly the naive ones |
 //! | `gemm, split-k` | those with few tiles and a long reduction | reassociated |
@@ -22,12 +24,14 @@
 
 mod fallback;
 mod gemm;
+mod gemv;
 mod grid;
 mod map;
 mod pipelined;
 mod row_blocks;
 mod row_reduction;
 mod rows;
+mod split_k;
 mod split_reduction;
 mod tensor_core;
 mod transpose;
@@ -43,6 +47,7 @@ use crate::schedule::core::nest::Nest;
 use crate::schedule::core::stage::{Item, Stage, touched_outside};
 use crate::schedule::gpu::fallback::{fallback, independent_loops};
 use crate::schedule::gpu::gemm::{gemm, gemm_split_k};
+use crate::schedule::gpu::gemv::{gemv, gemv_in_order};
 use crate::schedule::gpu::grid::one_thread;
 use crate::schedule::gpu::map::map;
 use crate::schedule::gpu::row_reduction::row_reduction;
@@ -131,9 +136,11 @@ fn launch(
 /// A rule for a stage.
 type Rule = fn(&mut Nest<'_>, &Work) -> Result<Stmt, Refusal>;
 
-const RULES: [(&str, Rule); 8] = [
+const RULES: [(&str, Rule); 10] = [
     ("transpose", transpose),
     ("map", map),
+    ("gemv, in order", gemv_in_order),
+    ("gemv", gemv),
     ("gemm, tensor cores", tensor_core),
     ("gemm, split-k", gemm_split_k),
     ("gemm", gemm),
