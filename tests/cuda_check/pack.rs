@@ -71,9 +71,10 @@ const SOFTMAX: &str = include_str!("../../examples/softmax.py");
 const REDUCE: &str = include_str!("programs/reduce.py");
 const NORM: &str = include_str!("programs/norm.py");
 const CONV: &str = include_str!("programs/conv.py");
+const ATTENTION: &str = include_str!("programs/attention.py");
 
 /// Shapes of each class of schedules: whole tiles, tails, and one row; of known extents, and of any.
-const SHAPES: [Shape; 26] = [
+const SHAPES: [Shape; 31] = [
     shape("matmul_ragged", MATMUL, &[("x", &[33, 17]), ("w", &[17, 65])], &[], true),
     shape("softmax_small", SOFTMAX, &[("x", &[5, 70])], &[], true),
     shape("reduce_small", REDUCE, &[("x", &[19, 37])], &[], true),
@@ -172,6 +173,11 @@ const SHAPES: [Shape; 26] = [
         &[("m", 8), ("k", 4096), ("n", 11008)],
         false,
     ),
+    attention("attention_small", "float32", &SMALL, true),
+    attention("attention_f32", "float32", &LONG, false),
+    attention("attention_f16_small", "float16", &SMALL, true),
+    attention("attention_bf16", "bfloat16", &LONG, false),
+    attention("attention_row", "bfloat16", &ROW, false),
 ];
 
 const fn cube(n: i64) -> [(&'static str, i64); 3] {
@@ -197,6 +203,34 @@ const fn halves(
     is_small: bool,
 ) -> Shape {
     Shape { dtype, rows: Some(32), ..shape(name, MATMUL, inputs, known, is_small) }
+}
+
+/// Queries, keys and values of an attention by heads, and the extents.
+struct Heads {
+    inputs: [(&'static str, &'static [i64]); 3],
+    known: [(&'static str, i64); 4],
+}
+
+const SMALL: Heads = Heads {
+    inputs: [("q", &[2, 34, 16]), ("k", &[2, 70, 16]), ("v", &[2, 70, 16])],
+    known: [("h", 2), ("m", 34), ("n", 70), ("d", 16)],
+};
+const LONG: Heads = Heads {
+    inputs: [("q", &[16, 512, 64]), ("k", &[16, 512, 64]), ("v", &[16, 512, 64])],
+    known: [("h", 16), ("m", 512), ("n", 512), ("d", 64)],
+};
+const ROW: Heads = Heads {
+    inputs: [("q", &[32, 1, 128]), ("k", &[32, 4096, 128]), ("v", &[32, 4096, 128])],
+    known: [("h", 32), ("m", 1), ("n", 4096), ("d", 128)],
+};
+
+const fn attention(
+    name: &'static str,
+    dtype: &'static str,
+    heads: &'static Heads,
+    is_small: bool,
+) -> Shape {
+    Shape { dtype, ..shape(name, ATTENTION, &heads.inputs, &heads.known, is_small) }
 }
 
 impl Shape {

@@ -33,12 +33,13 @@ const BLOCK_ROWS: i64 = 24;
 const MAX_BLOCK_ROWS: i64 = 32;
 
 /// Two contractions around row-wise stages.
-struct AttentionChain {
-    stages: Vec<Stage>,
+pub struct AttentionChain {
+    /// The stages in order; the last one may be the epilogue.
+    pub stages: Vec<Stage>,
     /// Buffers that only the chain writes and reads.
     inner: HashSet<Buffer>,
     /// Leading axes that all stages share; the last one is the row.
-    depth: usize,
+    pub depth: usize,
 }
 
 /// The nest of the chain that begins with the contraction at `at`, and the number of its items.
@@ -98,7 +99,8 @@ struct RowBlock<'a> {
 }
 
 impl AttentionChain {
-    fn of(
+    /// The chain that begins with the contraction at `at`, if there is one.
+    pub fn of(
         nest: &Nest<'_>,
         items: &[Item],
         at: usize,

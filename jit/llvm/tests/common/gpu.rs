@@ -86,10 +86,12 @@ pub fn corpus() -> Vec<PrimFunc> {
     all
 }
 
-/// Products with two rows and with one, as rules schedule and passes lower them.
-pub const ROWS: [&str; 2] = [
+/// Products with two rows and with one, and attention in float32 and float16, as rules schedule and passes lower them.
+pub const ROWS: [&str; 4] = [
     include_str!("../../../../tests/filetests/lower/gpu_gemv_across_lowered.py"),
     include_str!("../../../../tests/filetests/lower/gpu_gemv_along_lowered.py"),
+    include_str!("../../../../tests/filetests/lower/gpu_attention_f32_lowered.py"),
+    include_str!("../../../../tests/filetests/lower/gpu_attention_halves_lowered.py"),
 ];
 
 /// The kernel in a file.

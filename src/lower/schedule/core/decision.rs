@@ -75,6 +75,15 @@ pub enum Refusal {
     /// Columns are too few for a thread each.
     #[error("too few columns for a thread each")]
     FewColumns,
+    /// Stages between two contractions that are no softmax of rows.
+    #[error("no softmax between the products")]
+    NoSoftmax,
+    /// Rows of queries, keys or values that are longer than registers are for.
+    #[error("rows too long for registers")]
+    TooWide,
+    /// Tiles that do not fit the device's shared memory.
+    #[error("too much shared memory")]
+    SharedMemory,
     /// Every reduction axis has extent 1.
     #[error("nothing to reduce")]
     NothingToReduce,

@@ -2,6 +2,8 @@
 //!
 //! | rule | stages | results |
 //! |---|---|---|
+//! | `attention` | two contractions around a softmax, in one launch with online softmax | reassociated |
+//! | `attention, tensor cores` | those of 16-bit floats with more than eight rows | those of tensor cores |
 //! | `rows` | reductions along rows and what reads them at the same row, in one launch | reassociated |
 //! | `map` | stages without a reduction whose rows are whole vectors | exactly the naive ones |
 //! | `transpose` | moves from one contiguous axis to another | exactly the naive ones |
@@ -22,6 +24,7 @@
 //!
 //! Decision: docs/decisions/0051-gpu-rules.md
 
+mod attention;
 mod fallback;
 mod gemm;
 mod gemv;
@@ -45,6 +48,7 @@ use crate::schedule::core::decision::{Decision, Refusal};
 use crate::schedule::core::epilogue::epilogue_of;
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::stage::{Item, Stage, touched_outside};
+use crate::schedule::gpu::attention::attention;
 use crate::schedule::gpu::fallback::{fallback, independent_loops};
 use crate::schedule::gpu::gemm::{gemm, gemm_split_k};
 use crate::schedule::gpu::gemv::{gemv, gemv_in_order};
@@ -78,7 +82,12 @@ fn launches(
 ) -> Stmt {
     let (mut items, mut list, mut at) = (items.to_vec(), vec![], 0);
     while at < items.len() {
-        if let Some((stmt, count)) = rows(nest, &items, at, around, decisions) {
+        let shared = match items[at] {
+            Item::Stage(_) => attention(nest, &items, at, around, decisions)
+                .or_else(|| rows(nest, &items, at, around, decisions)),
+            Item::Loop { .. } | Item::Opaque(_) => None,
+        };
+        if let Some((stmt, count)) = shared {
             list.push(stmt);
             at += count;
             continue;
