@@ -319,7 +319,8 @@ impl FusePass {
         all_args: &[Value],
         literal: &dyn Fn(Value) -> Option<Literal>,
     ) -> Option<Packing> {
-        if self.device == DeviceKind::Gpu {
+        // Products of integers are instructions of CPUs.
+        if self.device == DeviceKind::Gpu && !matches!(op, Op::MatMul) {
             return None;
         }
         let ty = |v: &Value| func.values[*v].ty.as_tensor().cloned();

@@ -5,7 +5,9 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Case, assert_close, noise, run, target, tensor_type};
+use common::{
+    Case, assert_close, noise, run, target, tensor_type, to_literal, to_tensor, tolerance,
+};
 use reflex_graph::builder::FuncBuilder;
 use reflex_graph::{
     Activations, BlockQuantized, CodeMeaning, DepthAxis, FuncData, Literal, Module, NBits, Node,
@@ -16,7 +18,11 @@ use reflex_lower::packing::pack::pack;
 use reflex_lower::packing::panels::Packing;
 use reflex_lower::pipeline::{NoObserver, Options, run_graph};
 use reflex_lower::precision::Precision;
-use reflex_lower::schedule::schedule_explained;
+use reflex_lower::schedule::{schedule_explained, schedule_for};
+use reflex_tir::codegen::{GpuTarget, Target};
+use reflex_tir::eval::{EvalArg, ThreadOrder, eval_threads};
+use reflex_tir::lower::{lower_gpu, serialise};
+use reflex_tir::verify::verify_gpu;
 use reflex_tir::{DType, Expr};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -205,6 +211,50 @@ fn one_row_streams_codes_in_vectors() {
     assert!(text.contains(steps), "{text}");
     assert!(text.contains("by 4 vectors: unroll k2\n"), "each code at bits of its own: {text}");
     assert!(!text.contains("columns packed into panels"), "nothing is copied: {text}");
+}
+
+/// On a GPU few rows read words of codes, 16 bytes at a time; more rows make tiles of them.
+#[test]
+fn gpus_read_codes() {
+    let gpu = GpuTarget::known()[0].clone();
+    let row = |[k, n, block, bits]: [usize; 4], zeros, m: i64| {
+        let w = weights(k, n, block, bits, zeros, DType::F32);
+        let name = format!("{m} x {k} x {n}, {bits} bits in {block}, {zeros:?}");
+        Case { name, op: Op::MatMul, args: vec![noise(&[m, k as i64], 9), w] }
+    };
+    let mut list = vec![
+        row([128, 40, 32, 4], Zeros::One, 1),
+        row([128, 40, 32, 4], Zeros::Codes, 3),
+        row([96, 70, 16, 8], Zeros::Numbers, 1),
+        row([1152, 24, 32, 8], Zeros::One, 1),
+        row([256, 36, 64, 2], Zeros::Codes, 2),
+        row([64, 80, 32, 4], Zeros::Table, 1),
+    ];
+    let few = list.len();
+    list.extend(cases().into_iter().step_by(3));
+    for (n, case) in list.iter().enumerate() {
+        let want = case.expected();
+        let plain = run(&case.legalized(&[]).func, &case.args, &want);
+        let packing = packing(case);
+        let packed = pack(&packing, &case.args[1..2]).expect("packs");
+        let args = [case.args[0].clone(), packed];
+        let scheduled = schedule_for(&case.legalized(&[packing]).func, &Target::Gpu(gpu.clone()));
+        let lowered = lower_gpu(&scheduled.func);
+        assert_eq!(verify_gpu(&lowered, &gpu), Ok(()), "{scheduled}");
+        let got = run(&serialise(&lowered), &args, &want);
+        // Sums in another order, of elements of this size.
+        let elements = case.args[1].to_f32().expect("floats");
+        let largest = elements.iter().fold(1.0, |most: f32, x| most.max(x.abs()));
+        assert_close(&case.name, &got, &plain, tolerance(&want) * f64::from(largest));
+        if n < few {
+            assert_eq!(scheduled.decisions[0].rule, "gemv", "{}: {scheduled}", case.name);
+            let mut threads: Vec<EvalArg> =
+                args.iter().chain(&want).map(|l| EvalArg::Tensor(to_tensor(l))).collect();
+            eval_threads(&lowered, &mut threads, ThreadOrder::Reverse).expect("no race");
+            let found = to_literal(threads[2].tensor());
+            assert!(found.bytes() == got[0].bytes(), "{}", case.name);
+        }
+    }
 }
 
 #[test]
