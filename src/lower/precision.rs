@@ -1,7 +1,7 @@
 //! The precision of float32 contractions: an option of a compilation that every stage reads.
 
 /// Name of the kernel attribute that allows split-bf16, with so many products ([`Precision::F32Fast`]).
-pub const BF16X3_ATTR: &str = "reflex.split_bf16_products";
+pub const SPLIT_BF16_ATTR: &str = "reflex.split_bf16_products";
 
 /// Name of the kernel attribute that lets tensor cores multiply operands of float32 rounded to bfloat16
 /// ([`Precision::Bf16`] on a GPU).
@@ -14,7 +14,7 @@ pub enum Precision {
     #[default]
     F32,
     /// Float32, or its bf16x3 emulation where the CPU has AMX tiles and that is faster
-    /// ([`crate::schedule`]).
+    /// ([`crate::schedule`]). On a GPU with products of warpgroups bf16x6, whose errors are float32's at most.
     F32Fast,
     /// Operands of matrix multiplications and of dense convolutions are rounded to bfloat16, and
     /// sums are in float32 ([`reflex_tir::Intrin::DotBf16`], or [`reflex_tir::tile::TileOp::DotBf16`]

@@ -1,14 +1,14 @@
 //! Conversions between element types, and between a value and its stored form.
 //!
 //! LLVM's own conversions are used only where they need no library call and have no mode:
-//! bfloat16 is rounded with integer operations (the x86 instruction flushes denormals), and
+//! bfloat16 is rounded with integer operations on a CPU (the x86 instruction flushes denormals), and
 //! float64 reaches 16 bits through a float32 rounded to odd, so it is rounded once.
 
 use inkwell::values::{BasicValueEnum, InstructionOpcode};
 use inkwell::{FloatPredicate, IntPredicate};
 use reflex_tir::DType;
 
-use crate::emit::ir::{element_of, result_of};
+use crate::emit::ir::{element_of, result_of, vector_of};
 use crate::emit::{Emitter, Unit};
 use crate::error::{CodegenError, Result};
 
@@ -108,6 +108,9 @@ impl<'c> Emitter<'_, 'c> {
 
     /// Nearest-even on the upper 16 bits; NaN becomes quiet instead of rounding to infinity.
     fn round_bf16(&self, value: Basic<'c>) -> Result<Basic<'c>> {
+        if self.unit == Unit::Gpu {
+            return self.converted_bf16(value);
+        }
         let (ir, i32t) = (&self.ir, self.ir.context.i32_type());
         let bits = ir.convert(InstructionOpcode::BitCast, value, i32t)?;
         let constant = |v: i64| ir.int_like(bits, i32t, v);
@@ -120,6 +123,39 @@ impl<'c> Emitter<'_, 'c> {
         let chosen = ir.select(nan, quiet, rounded)?;
         let kept = ir.binary(InstructionOpcode::And, chosen, constant(0xffff_0000))?;
         ir.convert(InstructionOpcode::BitCast, kept, self.ir.context.f32_type())
+    }
+
+    /// The same by a GPU's conversion, of two lanes at once.
+    fn converted_bf16(&self, value: Basic<'c>) -> Result<Basic<'c>> {
+        let (ir, c) = (&self.ir, self.ir.context);
+        let upper = |bits: Basic<'c>| {
+            let wide = ir.convert(InstructionOpcode::ZExt, bits, c.i32_type())?;
+            ir.binary(InstructionOpcode::Shl, wide, ir.int_like(wide, c.i32_type(), 16))
+        };
+        let BasicValueEnum::VectorValue(lanes) = value else {
+            let half = result_of(ir.intrinsic("llvm.nvvm.f2bf16.rn", &[], &[value.into()])?)?;
+            let bits = ir.convert(InstructionOpcode::BitCast, half, c.i16_type())?;
+            return ir.convert(InstructionOpcode::BitCast, upper(bits)?, c.f32_type());
+        };
+        let count = lanes.get_type().get_size();
+        let mut all = vector_of(c.i16_type().into(), count)?.get_undef();
+        for first in (0..count).step_by(2) {
+            let lane = |n: u32| ir.builder.build_extract_element(lanes, ir.i32(n as i32), "");
+            // The first operand becomes the upper half.
+            let (low, high) = (lane(first)?, lane((first + 1).min(count - 1))?);
+            let pair = ir.intrinsic("llvm.nvvm.ff2bf16x2.rn", &[], &[high.into(), low.into()])?;
+            let pair = ir.builder.build_bit_cast(
+                result_of(pair)?,
+                vector_of(c.i16_type().into(), 2)?,
+                "",
+            )?;
+            for n in first..(first + 2).min(count) {
+                let from = ir.i32((n - first) as i32);
+                let bits = ir.builder.build_extract_element(pair.into_vector_value(), from, "")?;
+                all = ir.builder.build_insert_element(all, bits, ir.i32(n as i32), "")?;
+            }
+        }
+        ir.convert(InstructionOpcode::BitCast, upper(all.into())?, c.f32_type())
     }
 
     fn float_to_float(&self, value: Basic<'c>, from: DType, to: DType) -> Result<Basic<'c>> {

@@ -95,6 +95,15 @@ fn pipelined_products_have_the_evaluators_bits() {
     }
 }
 
+/// Products of float32 by terms; where operands are infinite or tiny, sums in float32.
+#[test]
+fn products_of_terms_have_the_evaluators_bits() {
+    let instructions = ["wgmma.mma_async.sync.aligned.m64n64k16", "cvt.rn.bf16x2.f32"];
+    has_the_evaluators_bits(&lowered(TERMS, 0), 1..2, &instructions);
+    has_the_evaluators_bits(&lowered(TERMS, 1), 2..3, &instructions);
+}
+
+const TERMS: &str = include_str!("../../../tests/filetests/lower/gpu_terms_lowered.py");
 const WARPS: &str = include_str!("../../../tests/filetests/lower/gpu_tensor_core_lowered.py");
 const WARPGROUPS: &str = include_str!("../../../tests/filetests/lower/gpu_wgmma_lowered.py");
 

@@ -31,7 +31,7 @@ use crate::packing::choose::{block_packing, blocked_packings, packings, winograd
 use crate::packing::pack::pack;
 use crate::packing::panels::Packing;
 use crate::parallel::in_parallel;
-use crate::precision::{BF16_ATTR, BF16X3_ATTR, Precision};
+use crate::precision::{BF16_ATTR, SPLIT_BF16_ATTR, Precision};
 use merge::{GroupMember, MergedKernel, merge};
 use propagate_layout::{Goal, Layouts};
 
@@ -49,7 +49,8 @@ pub fn fuse_operators(
     let (precision, attribute) = match (precision, device) {
         (Precision::Bf16, DeviceKind::Gpu) => (Precision::F32, Some((BF16_ATTR, "1"))),
         (Precision::Int8, _) => (Precision::F32, None),
-        (Precision::F32Fast, _) => (precision, Some((BF16X3_ATTR, "3"))),
+        (Precision::F32Fast, DeviceKind::Gpu) => (precision, Some((SPLIT_BF16_ATTR, "6"))),
+        (Precision::F32Fast, _) => (precision, Some((SPLIT_BF16_ATTR, "3"))),
         _ => (precision, None),
     };
     let mut pass = FusePass {

@@ -21,6 +21,12 @@ pub enum Refusal {
     /// An element type that the rule has no kernel for.
     #[error("element type")]
     ElementType,
+    /// The precision does not allow it.
+    #[error("not in this precision")]
+    Precision,
+    /// Warpgroups do not multiply on this GPU.
+    #[error("no products of warpgroups")]
+    NoWarpgroups,
     /// A position that is not linear in the axes.
     #[error("position not linear in the axes")]
     NotAffine,

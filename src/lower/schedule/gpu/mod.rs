@@ -10,6 +10,7 @@
 //! | `gemv, in order` | products of float32 or 16-bit weights and up to eight rows, with a thread for each column | exactly the naive ones |
 //! | `gemv` | those with fewer columns, or weights contiguous along steps | reassociated |
 //! | `gemm, tensor cores` | contractions of 16-bit floats with rows and columns | those of tensor cores |
+//! | `gemm, terms` | long contractions of float32 in `f32-fast`, where the GPU has warpgroups | errors of float32's at most |
 //! | `gemm` | contractions of float32 with rows and columns | exactly the naive ones |
 //! | `gemm, split-k` | those with few tiles and a long reduction | reassociated |
 //! | `row reduction` | reductions of contiguous elements | reassociated |
@@ -37,6 +38,7 @@ mod rows;
 mod split_k;
 mod split_reduction;
 mod tensor_core;
+mod terms;
 mod transpose;
 mod work;
 
@@ -58,6 +60,7 @@ use crate::schedule::gpu::row_reduction::row_reduction;
 use crate::schedule::gpu::rows::rows;
 use crate::schedule::gpu::split_reduction::split_reduction;
 use crate::schedule::gpu::tensor_core::tensor_core;
+use crate::schedule::gpu::terms::terms;
 use crate::schedule::gpu::transpose::transpose;
 use crate::schedule::gpu::work::Work;
 use crate::schedule::inline::{inline_stages, store_transposed};
@@ -145,13 +148,14 @@ fn launch(
 /// A rule for a stage.
 type Rule = fn(&mut Nest<'_>, &Work) -> Result<Stmt, Refusal>;
 
-const RULES: [(&str, Rule); 10] = [
+const RULES: [(&str, Rule); 11] = [
     ("transpose", transpose),
     ("map", map),
     ("gemv, in order", gemv_in_order),
     ("gemv", gemv),
     ("gemm, tensor cores", tensor_core),
     ("gemm, split-k", gemm_split_k),
+    ("gemm, terms", terms),
     ("gemm", gemm),
     ("row reduction", row_reduction),
     ("split reduction", split_reduction),

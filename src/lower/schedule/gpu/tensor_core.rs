@@ -43,19 +43,19 @@ const VECTOR: i64 = 8;
 
 /// The tile of a block, rows and columns, and its teams along both.
 #[derive(Clone, Copy, Debug)]
-struct Tiling {
-    tile: [i64; 2],
+pub(super) struct Tiling {
+    pub(super) tile: [i64; 2],
     teams: [i64; 2],
-    team: Team,
+    pub(super) team: Team,
     /// Tiles of each operand in shared memory.
-    stages: usize,
+    pub(super) stages: usize,
 }
 
 const fn warps(tile: i64, teams: [i64; 2], stages: usize) -> Tiling {
     Tiling { tile: [tile; 2], teams, team: Team::Warp, stages }
 }
 
-const fn warpgroups(rows: i64, columns: i64, stages: usize) -> Tiling {
+pub(super) const fn warpgroups(rows: i64, columns: i64, stages: usize) -> Tiling {
     let team = Team::Warpgroup { columns };
     Tiling { tile: [rows, columns], teams: [rows / 64, 1], team, stages }
 }
@@ -66,12 +66,12 @@ const OF_WARPGROUPS: [Tiling; 3] =
     [warpgroups(128, 128, 3), warpgroups(64, 64, 4), warps(32, [2, 1], 3)];
 
 impl Tiling {
-    /// The largest tiles that are enough for a GPU; where that is not known, those of medium size.
     fn of(product: &Product<'_>, target: &Target) -> Tiling {
-        let all: &[Tiling] = match target {
-            Target::Gpu(gpu) if gpu.has_warpgroups() => &OF_WARPGROUPS,
-            _ => &OF_WARPS,
-        };
+        Tiling::among(product, if has_warpgroups(target) { &OF_WARPGROUPS } else { &OF_WARPS })
+    }
+
+    /// The largest tiles that are enough for a GPU; where that is not known, the last but one.
+    pub(super) fn among(product: &Product<'_>, all: &[Tiling]) -> Tiling {
         let known = |axes: &[Axis]| count(axes).as_int();
         let (Some(m), Some(n)) = (known(&product.rows), known(&product.columns)) else {
             return all[all.len() - 2];
@@ -84,7 +84,7 @@ impl Tiling {
     }
 
     /// Steps of the reduction between two barriers.
-    fn depth(self) -> i64 {
+    pub(super) fn depth(self) -> i64 {
         match self.team {
             Team::Warp => 32,
             Team::Warpgroup { .. } => PANEL,
@@ -92,26 +92,35 @@ impl Tiling {
     }
 
     /// Groups of steps of a reduction.
-    fn groups(self, product: &Product<'_>) -> Expr {
+    pub(super) fn groups(self, product: &Product<'_>) -> Expr {
         let steps = count(&product.stage.reduce);
         Analyzer::new().simplify(&steps.ceildiv(self.depth()))
     }
 
     /// The threads of a block: teams, and those of a team.
-    fn block(self) -> [i64; 2] {
+    pub(super) fn block(self) -> [i64; 2] {
         [self.teams[0] * self.teams[1], self.team.threads()]
     }
 
     /// Rows and columns of a team.
-    fn part(self) -> [i64; 2] {
+    pub(super) fn part(self) -> [i64; 2] {
         [self.tile[0] / self.teams[0], self.tile[1] / self.teams[1]]
     }
 
     /// Products of a team, along rows and columns.
-    fn products(self) -> [i64; 2] {
+    pub(super) fn products(self) -> [i64; 2] {
         let [rows, columns] = self.part();
         [rows / self.team.rows(), columns / self.team.columns()]
     }
+}
+
+fn is_half(e: &Expr) -> bool {
+    matches!(e.dtype(), DType::F16 | DType::BF16)
+}
+
+/// Whether warpgroups multiply on a target.
+pub(super) fn has_warpgroups(target: &Target) -> bool {
+    matches!(target, Target::Gpu(gpu) if gpu.has_warpgroups())
 }
 
 /// The launch of a contraction of 16-bit floats, or of what is rounded to them, with its epilogue where results are stored.
@@ -158,11 +167,11 @@ pub fn tensor_core(nest: &mut Nest<'_>, work: &Work) -> Result<Stmt, Refusal> {
 }
 
 /// An operand as tiles are filled from it.
-struct Source<'p> {
+pub(super) struct Source<'p> {
     operand: &'p Operand,
-    /// The element, of 16 bits.
+    /// The element, of 16 bits, or one of float32 whose terms are.
     value: Expr,
-    dtype: DType,
+    pub(super) dtype: DType,
     own: &'p [Axis],
     steps: &'p [Axis],
     /// Rows (or columns) of a tile, and its steps.
@@ -170,7 +179,7 @@ struct Source<'p> {
     depth: i64,
     team: Team,
     /// Elements of an access.
-    vector: i64,
+    pub(super) vector: i64,
     /// Whether accesses are copied to shared memory, not loaded to registers and stored.
     copied: bool,
 }
@@ -180,25 +189,49 @@ impl<'p> Source<'p> {
         product: &'p Product<'_>,
         operand: &'p Operand,
         own: &'p [Axis],
-        (tiling, side): (Tiling, usize),
+        at: (Tiling, usize),
         rounds: bool,
     ) -> Result<Source<'p>, Refusal> {
-        let is_half = |e: &Expr| matches!(e.dtype(), DType::F16 | DType::BF16);
         let (value, plain) = match operand.value.kind() {
             ExprKind::Cast { value, .. } if is_half(value) => (value.clone(), value.clone()),
             _ if rounds => (operand.value.clone().cast(DType::BF16), operand.value.clone()),
             _ => return Err(Refusal::ElementType),
         };
+        Ok(Source::plain(product, operand, own, at, (value, plain)))
+    }
+
+    /// An operand of float32 as it is loaded for its terms.
+    pub(super) fn of_terms(
+        product: &'p Product<'_>,
+        operand: &'p Operand,
+        own: &'p [Axis],
+        at: (Tiling, usize),
+    ) -> Result<Source<'p>, Refusal> {
+        let value = operand.value.clone();
+        match value.dtype() {
+            DType::F32 => Ok(Source::plain(product, operand, own, at, (value.clone(), value))),
+            _ => Err(Refusal::ElementType),
+        }
+    }
+
+    /// The operand whose elements are `value`, and are made of `plain`.
+    fn plain(
+        product: &'p Product<'_>,
+        operand: &'p Operand,
+        own: &'p [Axis],
+        (tiling, side): (Tiling, usize),
+        (value, plain): (Expr, Expr),
+    ) -> Source<'p> {
         let dtype = value.dtype();
         // Neighbours in memory are whole vectors where the axis along which they are is.
         let steps = &product.stage.reduce[..];
         let along = if operand.across { own } else { steps };
         let whole = |axis: &Axis| axis.extent.as_int().is_some_and(|n| n % VECTOR == 0);
-        let plain = matches!(plain.kind(), ExprKind::Load { .. });
-        let vector = if plain && along.last().is_some_and(whole) { VECTOR } else { 1 };
+        let is_load = |e: &Expr| matches!(e.kind(), ExprKind::Load { .. });
+        let vector = if is_load(&plain) && along.last().is_some_and(whole) { VECTOR } else { 1 };
         let (extent, depth, team) = (tiling.tile[side], tiling.depth(), tiling.team);
-        let copied = vector == VECTOR && matches!(value.kind(), ExprKind::Load { .. });
-        Ok(Source { operand, value, dtype, own, steps, extent, depth, team, vector, copied })
+        let copied = vector == VECTOR && is_half(&value) && is_load(&value);
+        Source { operand, value, dtype, own, steps, extent, depth, team, vector, copied }
     }
 
     /// Rows of a tile as the operand has them, and the elements of a row.
@@ -209,7 +242,7 @@ impl<'p> Source<'p> {
 
     /// The shape of a tile. A warp's rows are 16 bytes longer, so that the eight rows of a matrix lie in
     /// different banks; those of a warpgroup are cut in panels.
-    fn shape(&self) -> [i64; 2] {
+    pub(super) fn shape(&self) -> [i64; 2] {
         let [far, near] = self.rows();
         match self.team {
             Team::Warp => [far, near + VECTOR],
@@ -218,13 +251,13 @@ impl<'p> Source<'p> {
     }
 
     /// Row and element of the `n`-th access of a tile: that of its first element.
-    fn access(&self, n: &Expr) -> [Expr; 2] {
+    pub(super) fn access(&self, n: &Expr) -> [Expr; 2] {
         let row = self.rows()[1] / self.vector;
         [n.clone().floordiv(row), n.clone().floormod(row) * self.vector]
     }
 
     /// Where a tile keeps the element `lane` of the `n`-th access.
-    fn place(&self, n: &Expr, lane: Expr) -> Vec<Expr> {
+    pub(super) fn place(&self, n: &Expr, lane: Expr) -> Vec<Expr> {
         let [far, near] = self.rows();
         if self.team == Team::Warp {
             let [far, near] = self.access(n);
@@ -241,13 +274,17 @@ impl<'p> Source<'p> {
 
     /// The element at indices of the tile whose first row (or column) and step are given; 0 outside
     /// of the operand. `lane` is its number in its access.
-    fn element(&self, [far, near]: [Expr; 2], lane: &Expr, first: &Expr, step: &Expr) -> Expr {
+    pub(super) fn element(&self, [far, near]: [Expr; 2], lane: &Expr, first: &Expr, step: &Expr) -> Expr {
         let (across, along) = if self.operand.across { (near, far) } else { (far, near) };
-        let (across, along) = (first.clone() + across, step.clone() + along);
+        self.at((first.clone() + across, step.clone() + along), lane.clone())
+    }
+
+    /// The element `lane` behind a row (or column) and a step; 0 where there is none.
+    pub(super) fn at(&self, (across, along): (Expr, Expr), lane: impl Into<Expr>) -> Expr {
         let inside = across.clone().lt(count(self.own)).and(along.clone().lt(count(self.steps)));
         let (across, along) = match self.operand.across {
-            true => (across + lane.clone(), along),
-            false => (across, along + lane.clone()),
+            true => (across + lane.into(), along),
+            false => (across, along + lane.into()),
         };
         let mut places = decoded(self.own, &across);
         places.extend(decoded(self.steps, &along));
@@ -276,14 +313,14 @@ impl<'p> Source<'p> {
     }
 }
 
-struct Kernel<'p> {
-    work: &'p Work,
-    product: &'p Product<'p>,
-    tiling: Tiling,
-    sources: [Source<'p>; 2],
-    acc: Buffer,
+pub(super) struct Kernel<'p> {
+    pub(super) work: &'p Work,
+    pub(super) product: &'p Product<'p>,
+    pub(super) tiling: Tiling,
+    pub(super) sources: [Source<'p>; 2],
+    pub(super) acc: Buffer,
     /// A thread's share of tiles that are on their way, of operands that go through registers.
-    next: [Option<Buffer>; 2],
+    pub(super) next: [Option<Buffer>; 2],
 }
 
 impl Kernel<'_> {
@@ -309,7 +346,7 @@ impl Kernel<'_> {
                 self.load(nest, &thread, &firsts, &(group * depth))
             };
             let multiply =
-                |nest: &mut Nest<'_>, s: usize| self.multiply(nest, tiles[s], &origin, &tx);
+                |nest: &mut Nest<'_>, s: usize| self.multiply(nest, self.acc, tiles[s], &origin, &tx);
             let fill = |nest: &mut Nest<'_>, s: usize| self.fill(nest, tiles[s]);
             let stages = tiles.len();
             let parts =
@@ -325,14 +362,14 @@ impl Kernel<'_> {
     }
 
     /// The first row and column of a team in the tile.
-    fn origin(&self, team: &Expr) -> [Expr; 2] {
+    pub(super) fn origin(&self, team: &Expr) -> [Expr; 2] {
         let right = self.tiling.teams[1];
         let [rows, columns] = self.tiling.part();
         [team.clone().floordiv(right) * rows, team.clone().floormod(right) * columns]
     }
 
     /// Loops over the products of a team.
-    fn each(
+    pub(super) fn each(
         &self,
         nest: &mut Nest<'_>,
         body: &mut dyn FnMut(&mut Nest<'_>, Expr, Expr) -> Stmt,
@@ -345,7 +382,7 @@ impl Kernel<'_> {
 
     /// A thread's accesses of a tile: what `body` makes of the number of an access in the tile, that of its
     /// first element in the thread's share, and the lane.
-    fn accesses(
+    pub(super) fn accesses(
         &self,
         nest: &mut Nest<'_>,
         source: &Source<'_>,
@@ -430,10 +467,11 @@ impl Kernel<'_> {
         })
     }
 
-    /// Adds the product of two tiles.
-    fn multiply(
+    /// Adds the product of two tiles to a sum.
+    pub(super) fn multiply(
         &self,
         nest: &mut Nest<'_>,
+        sum: Buffer,
         tiles: [Buffer; 2],
         [row, column]: &[Expr; 2],
         lane: &Expr,
@@ -446,47 +484,69 @@ impl Kernel<'_> {
                 let [a, b] = &self.sources;
                 let a = a.of_tile(tiles[0], row.clone() + i * team.rows(), step.clone());
                 let b = b.of_tile(tiles[1], column.clone() + j * team.columns(), step.clone());
-                let mma = Mma { team, sum: self.acc, first, a, b, lane: lane.clone() };
+                let mma = Mma { team, sum, first, a, b, lane: lane.clone() };
                 Stmt::Tile(TileOp::Mma(Box::new(mma)))
             })
         })
     }
 
     /// Stores the team's results: two neighbours of a row at once, where rows are pairs.
-    fn store(
+    pub(super) fn store(
         &self,
         nest: &mut Nest<'_>,
-        [first_row, first_column]: &[Expr; 2],
-        [row, column]: &[Expr; 2],
+        firsts: &[Expr; 2],
+        origin: &[Expr; 2],
         lane: &Expr,
     ) -> Stmt {
-        let Product { rows, columns, .. } = self.product;
         let even = |axis: &Axis| axis.extent.as_int().is_some_and(|n| n % 2 == 0);
-        let pair = if columns.last().is_some_and(even) { 2 } else { 1 };
-        let team = self.tiling.team;
+        let pair = if self.product.columns.last().is_some_and(even) { 2 } else { 1 };
         self.each(nest, &mut |nest, i, j| {
-            nest.repeat(ForKind::Unrolled, "n", team.each() / pair, |nest, n| {
+            nest.repeat(ForKind::Unrolled, "n", self.tiling.team.each() / pair, |nest, n| {
                 let n = n * pair;
-                // As `mma::element`.
-                let of = |divisor: i64, modulus: i64| n.clone().floordiv(divisor).floormod(modulus);
-                let [down, right] = team.origin(lane);
-                let down = down + of(2, 2) * 8;
-                let right = right + n.clone().floordiv(4) * 8 + of(1, 2);
-                let row = first_row.clone() + row.clone() + i.clone() * team.rows() + down;
-                let column =
-                    first_column.clone() + column.clone() + j.clone() * team.columns() + right;
-                let cond = row.clone().lt(count(rows)).and(column.clone().lt(count(columns)));
-                let store = nest.lanes_of(pair, |_, lane| {
-                    let at = vec![i.clone(), j.clone(), n.clone() + lane.clone()];
-                    let result = Expr::load(self.acc, at, DType::F32);
-                    let at = Position { row, column: column + lane };
-                    let places = self.product.places(&at);
-                    let (buffer, indices, value) = self.work.store(result);
-                    let place = |e: &Expr| e.substitute(&|v| places.get(&v).cloned());
-                    Stmt::store(buffer, indices.iter().map(place).collect(), place(&value))
+                let at = self.position(firsts, origin, lane, [&i, &j, &n]);
+                let inside = self.is_inside(&at);
+                let store = nest.lanes_of(pair, |_, l| {
+                    let from = vec![i.clone(), j.clone(), n.clone() + l.clone()];
+                    let result = Expr::load(self.acc, from, DType::F32);
+                    self.store_result(&Position { column: at.column + l, row: at.row }, result)
                 });
-                guarded(cond, store)
+                guarded(inside, store)
             })
         })
+    }
+
+    /// The position of a thread's `n`-th result of the products `i` along rows and `j` along columns.
+    pub(super) fn position(
+        &self,
+        firsts: &[Expr; 2],
+        origin: &[Expr; 2],
+        lane: &Expr,
+        [i, j, n]: [&Expr; 3],
+    ) -> Position {
+        let team = self.tiling.team;
+        // As `mma::element`.
+        let of = |divisor: i64, modulus: i64| n.clone().floordiv(divisor).floormod(modulus);
+        let [down, right] = team.origin(lane);
+        let down = down + of(2, 2) * 8;
+        let right = right + n.clone().floordiv(4) * 8 + of(1, 2);
+        let at = |side: usize, product: Expr| firsts[side].clone() + origin[side].clone() + product;
+        Position {
+            row: at(0, i.clone() * team.rows()) + down,
+            column: at(1, j.clone() * team.columns()) + right,
+        }
+    }
+
+    /// Whether there is a result at a position.
+    pub(super) fn is_inside(&self, at: &Position) -> Expr {
+        let Product { rows, columns, .. } = self.product;
+        at.row.clone().lt(count(rows)).and(at.column.clone().lt(count(columns)))
+    }
+
+    /// Stores a result.
+    pub(super) fn store_result(&self, at: &Position, result: Expr) -> Stmt {
+        let places = self.product.places(at);
+        let (buffer, indices, value) = self.work.store(result);
+        let place = |e: &Expr| e.substitute(&|v| places.get(&v).cloned());
+        Stmt::store(buffer, indices.iter().map(place).collect(), place(&value))
     }
 }

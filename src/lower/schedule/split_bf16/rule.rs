@@ -21,7 +21,7 @@
 use reflex_tir::arith::Analyzer;
 use reflex_tir::{DType, Expr, Intrin, Stmt};
 
-use crate::precision::BF16X3_ATTR;
+use crate::precision::SPLIT_BF16_ATTR;
 use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::nest::{Nest, Parallel};
 use crate::schedule::core::stage::Stage;
@@ -102,7 +102,7 @@ pub fn split_bf16(
 
 /// Whether contractions of float32 may be split: in `f32-fast`, where there are AMX tiles.
 pub fn is_allowed(nest: &Nest<'_>) -> bool {
-    nest.has_amx_bf16() && nest.func.attrs.contains_key(BF16X3_ATTR)
+    nest.has_amx_bf16() && nest.func.attrs.contains_key(SPLIT_BF16_ATTR)
 }
 
 /// Whether split-bf16 takes a stage, at some extents at least.
