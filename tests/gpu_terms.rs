@@ -59,7 +59,8 @@ impl Case {
 
     fn program(&self, precision: Precision) -> Program {
         let Extents { batch, m, k, n } = self.of;
-        let ty = |rows, columns| format!("R.Tensor(({batch}, {rows}, {columns}), dtype=\"float32\")");
+        let ty =
+            |rows, columns| format!("R.Tensor(({batch}, {rows}, {columns}), dtype=\"float32\")");
         let (x, w, y) = (ty(m, k), ty(k, n), ty(m, n));
         let text = format!(
             "from tvm.script import ir as I
@@ -108,8 +109,7 @@ fn bits(values: &[f32]) -> Vec<u32> {
 #[test]
 fn errors_are_float32s_at_most() {
     // Signs that differ; sums without cancellation; sizes that differ by 2^20.
-    let changes: [fn(usize, f32) -> f32; 3] =
-        [|_, x| x, |_, x| x.abs(), |_, x| x * x * x * x * x];
+    let changes: [fn(usize, f32) -> f32; 3] = [|_, x| x, |_, x| x.abs(), |_, x| x * x * x * x * x];
     for (k, m) in [(256, 64), (1000, 70), (4096, 16)] {
         for (which, change) in changes.into_iter().enumerate() {
             let case = Case::new(Extents { batch: 2, m, k, n: 96 }, change);

@@ -6,12 +6,13 @@
 mod skip;
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use reflex::Engine;
+use reflex::{Engine, Precision};
 
 /// Why a kernel may have no PTX: float64's functions, and remainders, which C's library computes.
 const REFUSED: [&str; 2] = ["of float64 on a GPU", "no fmod of "];
@@ -78,20 +79,39 @@ fn every_kernel_of_the_node_cases_has_ptx() {
     });
 }
 
-/// Products of 16-bit floats on Hopper go on while threads copy: the assembler neither waits for each nor spills.
-#[test]
-fn products_of_warpgroups_are_not_serialised() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let engine = Engine::builder().schedule_for("cuda:sm_90a").build().expect("an engine");
-    for (number, (m, n, k, dtype)) in
-        [(2048, 2048, 2048, "bfloat16"), (2000, 2056, 1000, "float16"), (768, 704, 256, "bfloat16")]
-            .into_iter()
-            .enumerate()
-    {
-        let tensor =
-            |rows: i64, columns: i64| format!("R.Tensor(({rows}, {columns}), dtype=\"{dtype}\")");
-        let text = format!(
-            "from tvm.script import ir as I
+/// What the assembler says of a kernel.
+struct Facts {
+    registers: i64,
+    spilled: i64,
+    said: String,
+}
+
+/// Assembles a kernel's PTX, where there is an assembler; `None`, and a note, where there is none.
+fn assembled(folder: &Path, sm: &str, ptx: &str) -> Option<Facts> {
+    let ptxas = skip::variable("REFLEX_PTXAS")?;
+    let source = folder.join("kernel.ptx");
+    std::fs::write(&source, ptx).expect("writes");
+    let mut command = Command::new(&ptxas);
+    let output = command.arg(format!("-arch={sm}")).args(["-v", "-o", "/dev/null"]).arg(&source);
+    let output = output.output().expect("ptxas starts");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}\n{ptx}");
+    let before = |what: &str| -> Vec<i64> {
+        let words: Vec<&str> = said.split_whitespace().collect();
+        let at = words.windows(what.split(' ').count() + 1);
+        at.filter(|w| w[1..].join(" ").trim_end_matches(',') == what)
+            .filter_map(|w| w[0].parse().ok())
+            .collect()
+    };
+    let registers = before("registers").into_iter().max().expect("registers");
+    Some(Facts { registers, spilled: before("bytes spill stores").into_iter().sum(), said })
+}
+
+/// A product of matrices as a program.
+fn product([m, n, k]: [i64; 3], dtype: &str) -> String {
+    let ty = |rows: i64, columns: i64| format!("R.Tensor(({rows}, {columns}), dtype=\"{dtype}\")");
+    format!(
+        "from tvm.script import ir as I
 from tvm.script import relax as R
 
 @I.ir_module
@@ -101,22 +121,98 @@ class Module:
         y: {y} = R.matmul(x, w)
         return y
 ",
-            tensor(m, k),
-            tensor(k, n),
-            y = tensor(m, n)
-        );
-        let model = folder.path().join(format!("{number}.py"));
-        std::fs::write(&model, text).expect("writes");
+        ty(m, k),
+        ty(k, n),
+        y = ty(m, n)
+    )
+}
+
+/// Registers, spills and predictions of a kernel of each class: `tests/gpu_facts.txt` holds them, and the model of costs has
+/// no fewer registers. `REFLEX_BLESS=1` writes what is so.
+#[test]
+fn kernels_take_what_the_facts_say_and_spill_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut facts = String::new();
+    let square = |n: i64| [n; 3];
+    for sm in ["sm_80", "sm_90a"] {
+        let mut programs = vec![
+            ("softmax", Precision::F32, include_str!("../examples/softmax.py").to_owned()),
+            (
+                "reductions and a transpose",
+                Precision::F32,
+                include_str!("cuda_check/programs/reduce.py").to_owned(),
+            ),
+        ];
+        for (name, of, dtype) in [
+            ("large product of bfloat16", square(2048), "bfloat16"),
+            ("product of float16", [768, 704, 256], "float16"),
+            ("small product of bfloat16", [96, 96, 512], "bfloat16"),
+            ("large product of float32", square(2048), "float32"),
+            ("product of float32", square(1000), "float32"),
+            ("small product of float32", [700, 824, 1032], "float32"),
+        ] {
+            programs.push((name, Precision::F32, product(of, dtype)));
+        }
+        if sm == "sm_90a" {
+            for (name, of) in
+                [("large product by terms", square(2048)), ("product by terms", square(1000))]
+            {
+                programs.push((name, Precision::F32Fast, product(of, "float32")));
+            }
+        }
+        for (name, precision, text) in programs {
+            let engine = Engine::builder().schedule_for(&format!("cuda:{sm}")).precision(precision);
+            let engine = engine.build().expect("an engine");
+            let model = folder.path().join("model.py");
+            std::fs::write(&model, text).expect("writes");
+            for (kernel, ptx) in engine.ptx(&model, None).expect("PTX") {
+                let Some(found) = assembled(folder.path(), sm, &ptx) else { return };
+                assert_eq!(found.spilled, 0, "{sm}, {name}, {kernel}: {}", found.said);
+                let schedule = engine.dump_schedule(&model, &kernel).expect("a schedule");
+                let note = schedule.lines().find_map(|line| Some(line.split_once("; ")?.1));
+                let note = note.filter(|note| note.contains(" registers at most, "));
+                let most = note.and_then(|note| {
+                    let (_, rest) = note.split_once(" threads of ")?;
+                    rest.split_once(' ')?.0.parse::<i64>().ok()
+                });
+                if let Some(most) = most {
+                    assert!(found.registers <= most, "{sm}, {name}: {}", found.said);
+                }
+                let note = note.map_or(String::new(), |note| format!("; {note}"));
+                let registers = found.registers;
+                writeln!(facts, "{sm}, {name}, {kernel}: {registers} registers{note}")
+                    .expect("text");
+            }
+        }
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gpu_facts.txt");
+    if std::env::var_os("REFLEX_BLESS").is_some() {
+        std::fs::write(&path, &facts).expect("writes");
+    }
+    assert_eq!(facts, std::fs::read_to_string(&path).expect("readable"), "REFLEX_BLESS=1 accepts");
+}
+
+/// Products of 16-bit floats on Hopper go on while threads copy: the assembler neither waits for each nor spills.
+#[test]
+fn products_of_warpgroups_are_not_serialised() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (of, dtype, precision) in [
+        ([2048, 2048, 2048], "bfloat16", Precision::F32),
+        ([2000, 2056, 1000], "float16", Precision::F32),
+        ([768, 704, 256], "bfloat16", Precision::F32),
+        ([2048, 2048, 2048], "float32", Precision::F32Fast),
+        ([1000, 1000, 1000], "float32", Precision::F32Fast),
+    ] {
+        let engine = Engine::builder().schedule_for("cuda:sm_90a").precision(precision);
+        let engine = engine.build().expect("an engine");
+        let model = folder.path().join("model.py");
+        std::fs::write(&model, product(of, dtype)).expect("writes");
         let [(_, ptx)] = &engine.ptx(&model, None).expect("PTX")[..] else { panic!("one kernel") };
-        assert!(ptx.contains("wgmma.mma_async") && ptx.contains("cp.async.wait_group"), "{ptx}");
-        let Some(ptxas) = skip::variable("REFLEX_PTXAS") else { return };
-        let source = folder.path().join(format!("{number}.ptx"));
-        std::fs::write(&source, ptx).expect("writes");
-        let mut command = Command::new(&ptxas);
-        let output = command.args(["-arch=sm_90a", "-v", "-o", "/dev/null"]).arg(&source).output();
-        let output = output.expect("ptxas starts");
-        let said = String::from_utf8_lossy(&output.stderr);
-        let clean = said.contains("0 bytes spill stores") && !said.contains("serialized");
-        assert!(output.status.success() && clean, "{said}\n{ptx}");
+        let copies = ptx.contains("cp.async.wait_group") == (precision == Precision::F32);
+        assert!(ptx.contains("wgmma.mma_async") && copies, "{ptx}");
+        let Some(Facts { spilled, said, .. }) = assembled(folder.path(), "sm_90a", ptx) else {
+            return;
+        };
+        assert!(spilled == 0 && !said.contains("serialized"), "{said}\n{ptx}");
     }
 }

@@ -58,6 +58,11 @@ pub fn opencl_gpu() -> GpuTarget {
         shared_bytes: 32 << 10,
         registers: 64 << 10,
         l2_bytes: 4 << 20,
+        l2_bytes_per_cycle: 1024,
+        clock_mhz: 1000,
+        memory_gbps: 100,
+        fma_per_cycle: 64,
+        mma_per_cycle: 64,
     }
 }
 

@@ -160,6 +160,16 @@ pub struct GpuTarget {
     pub registers: u32,
     /// Level 2 cache, bytes.
     pub l2_bytes: u64,
+    /// Bytes that all multiprocessors read from it in a cycle.
+    pub l2_bytes_per_cycle: u32,
+    /// Cycles of a multiprocessor in a microsecond.
+    pub clock_mhz: u32,
+    /// Bytes of memory in a nanosecond.
+    pub memory_gbps: u32,
+    /// Multiply-adds of float32 of a multiprocessor in a cycle.
+    pub fma_per_cycle: u32,
+    /// Those of 16-bit floats of its tensor cores.
+    pub mma_per_cycle: u32,
 }
 
 impl GpuTarget {
@@ -173,16 +183,33 @@ impl GpuTarget {
         self.name == "cuda:sm_90a"
     }
 
-    /// The GPUs that are known, by the architecture's first product.
+    /// The GPUs that are known, by the architecture's first product: NVIDIA's A100 and H100, in their sockets. Figures are
+    /// those of the white papers of both.
     pub fn known() -> [GpuTarget; 2] {
-        let gpu = |name: &str, sms, shared_kib: u32, l2_mib: u64| GpuTarget {
-            name: name.to_owned(),
-            sms,
-            shared_bytes: shared_kib << 10,
+        let ampere = GpuTarget {
+            name: "cuda:sm_80".to_owned(),
+            sms: 108,
+            shared_bytes: 163 << 10,
             registers: 64 << 10,
-            l2_bytes: l2_mib << 20,
+            l2_bytes: 40 << 20,
+            l2_bytes_per_cycle: 5120,
+            clock_mhz: 1410,
+            memory_gbps: 1555,
+            fma_per_cycle: 64,
+            mma_per_cycle: 1024,
         };
-        [gpu("cuda:sm_80", 108, 163, 40), gpu("cuda:sm_90a", 132, 227, 50)]
+        let hopper = GpuTarget {
+            name: "cuda:sm_90a".to_owned(),
+            sms: 132,
+            shared_bytes: 227 << 10,
+            l2_bytes: 50 << 20,
+            clock_mhz: 1830,
+            memory_gbps: 3350,
+            fma_per_cycle: 128,
+            mma_per_cycle: 2048,
+            ..ampere.clone()
+        };
+        [ampere, hopper]
     }
 }
 

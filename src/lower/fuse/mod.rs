@@ -27,11 +27,13 @@ use crate::graph::edit::{constant_names, constants, release};
 use crate::graph::eliminate_dead_code;
 use crate::layout::blocked_shape;
 use crate::optimize_for::{DeviceKind, OptimizeFor};
-use crate::packing::choose::{block_packing, blocked_packings, packings, winograd_packings};
+use crate::packing::choose::{
+    block_packing, blocked_packings, gpu_packings, packings, winograd_packings,
+};
 use crate::packing::pack::pack;
 use crate::packing::panels::Packing;
 use crate::parallel::in_parallel;
-use crate::precision::{BF16_ATTR, SPLIT_BF16_ATTR, Precision};
+use crate::precision::{BF16_ATTR, Precision, SPLIT_BF16_ATTR};
 use merge::{GroupMember, MergedKernel, merge};
 use propagate_layout::{Goal, Layouts};
 
@@ -46,6 +48,7 @@ pub fn fuse_operators(
     has_trace: &dyn Fn(&str) -> bool,
 ) -> Result<(), LowerError> {
     // A GPU's rules round operands where they fill tiles: there are no pairs in memory.
+    let rounds = (precision, device) == (Precision::Bf16, DeviceKind::Gpu);
     let (precision, attribute) = match (precision, device) {
         (Precision::Bf16, DeviceKind::Gpu) => (Precision::F32, Some((BF16_ATTR, "1"))),
         (Precision::Int8, _) => (Precision::F32, None),
@@ -57,6 +60,7 @@ pub fn fuse_operators(
         precision,
         optimize_for,
         device,
+        rounds,
         max_operators,
         by_hash: HashMap::new(),
         names: module.funcs.values().map(|f| f.name().to_string()).collect(),
@@ -131,6 +135,8 @@ struct FusePass {
     precision: Precision,
     optimize_for: OptimizeFor,
     device: DeviceKind,
+    /// Whether a GPU rounds float32 for its tensor cores.
+    rounds: bool,
     max_operators: usize,
     by_hash: HashMap<blake3::Hash, FuncId>,
     names: HashSet<String>,
@@ -156,7 +162,7 @@ impl FusePass {
         }
         let mut calls = tir_calls::as_operators(module, func, body, has_trace);
         let (precision, optimize_for, device) = (self.precision, self.optimize_for, self.device);
-        let goal = Goal { precision, optimize_for, device };
+        let goal = Goal { precision, optimize_for, device, rounds: self.rounds };
         let mut layouts = propagate_layout::choose(func, body, consts, goal, &HashSet::new());
         let rounded = store_bf16::store_rounded(func, body, &layouts, &|func, op, args, sums| {
             self.packings(func, consts, op, args, args, Some(sums))
@@ -285,15 +291,15 @@ impl FusePass {
         all_args: &[Value],
         sums: Option<i64>,
     ) -> Vec<Packing> {
-        if self.device == DeviceKind::Gpu {
-            return vec![];
-        }
         let types: Option<Vec<_>> =
             args.iter().map(|v| func.values[*v].ty.as_tensor().cloned()).collect();
         // A constant that the same kernel reads twice keeps its own layout.
         let once = |n: usize| all_args.iter().filter(|v| **v == args[n]).count() == 1;
         let is_constant = |n: usize| consts.contains_key(&args[n]) && once(n);
         types.map_or(vec![], |types| match sums {
+            _ if self.device == DeviceKind::Gpu => {
+                gpu_packings(op, &types, &is_constant, self.rounds)
+            }
             Some(block) => {
                 let (shape, precision) = (func.symbolic_shape(args[0]), self.precision);
                 let tiled = match self.optimize_for {

@@ -7,9 +7,13 @@
 //! whole ones. The conversion at the border is part of the kernels there: a convolution reads any layout, and one whose result
 //! must be plain rearranges it as it stores.
 //!
-//! Decisions: docs/decisions/0030-blocked-layout.md, docs/decisions/0103-integer-convolutions.md
+//! On a GPU a block is all channels, so the layout is NHWC, and convolutions whose operands tensor cores multiply alone have
+//! a stake: their windows then are runs of channels, and tiles are filled 16 bytes at a time.
+//!
+//! Decisions: docs/decisions/0030-blocked-layout.md, docs/decisions/0103-integer-convolutions.md,
+//! docs/decisions/0107-nhwc-and-tile-costs.md
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use reflex_graph::{Body, Const, ConvAttrs, Func, GatherKind, Node, Op, PadMode, PoolKind, Value};
 use reflex_tir::{DType, Expr};
@@ -21,6 +25,8 @@ use crate::winograd::{winograd_phases_tile, winograd_tile};
 
 /// Feature maps of fewer channels stay plain.
 const MIN_CHANNELS: i64 = 16;
+/// Channels of 16 bytes that a GPU loads at once.
+const GPU_VECTOR: i64 = 8;
 
 /// The options that layouts depend on.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +34,8 @@ pub struct Goal {
     pub precision: Precision,
     pub optimize_for: OptimizeFor,
     pub device: DeviceKind,
+    /// Whether a GPU rounds operands of float32 for its tensor cores.
+    pub rounds: bool,
 }
 
 /// The layouts chosen for a body.
@@ -72,13 +80,10 @@ pub fn choose(
     goal: Goal,
     rounded: &HashSet<Value>,
 ) -> Layouts {
-    if goal.device == DeviceKind::Gpu {
-        return Layouts::default();
-    }
-    let mut cx = LayoutPass { func, body, consts, goal, rounded, blocks: &[] };
+    let mut cx = LayoutPass { func, body, consts, goal, rounded, blocks: vec![] };
     cx.blocks = cx.block_sizes();
     let mut layouts = Layouts::default();
-    for &block in cx.blocks {
+    for &block in &cx.blocks {
         let mut values = cx.candidates(block);
         values.retain(|v, _| !layouts.values.contains_key(v));
         loop {
@@ -90,6 +95,10 @@ pub fn choose(
             }
         }
         layouts.values.extend(values.into_keys().map(|v| (v, block)));
+    }
+    if goal.device == DeviceKind::Gpu {
+        // Sums are stored where results are.
+        return layouts;
     }
     for (at, binding) in body.bindings.iter().enumerate() {
         let Node::Op { op, args } = &binding.node else { continue };
@@ -114,7 +123,7 @@ struct LayoutPass<'a> {
     goal: Goal,
     rounded: &'a HashSet<Value>,
     /// Sizes of blocks, the largest first.
-    blocks: &'static [i64],
+    blocks: Vec<i64>,
 }
 
 impl<'a> LayoutPass<'a> {
@@ -146,7 +155,15 @@ impl<'a> LayoutPass<'a> {
     }
 
     /// Whole vectors, and halves too where a quarter of the convolutions or more have such channels.
-    fn block_sizes(&self) -> &'static [i64] {
+    fn block_sizes(&self) -> Vec<i64> {
+        if self.goal.device == DeviceKind::Gpu {
+            let sums = self.ops().filter(|(_, op, args)| self.convolution(op, args));
+            let channels = sums.filter_map(|(at, ..)| {
+                let channels = self.channels(self.body.bindings[at].outputs[0])?;
+                (channels % GPU_VECTOR == 0).then_some(channels)
+            });
+            return channels.collect::<BTreeSet<i64>>().into_iter().rev().collect();
+        }
         let (mut whole, mut half) = (0, 0);
         for (at, op, args) in self.ops() {
             let output = self.body.bindings[at].outputs[0];
@@ -159,15 +176,22 @@ impl<'a> LayoutPass<'a> {
             }
         }
         match (whole, half) {
-            (0, 0) => &[],
-            (w, h) if h * 3 >= w => &[LAYOUT_LANES, LAYOUT_LANES / 2],
-            _ => &[LAYOUT_LANES],
+            (0, 0) => vec![],
+            (w, h) if h * 3 >= w => vec![LAYOUT_LANES, LAYOUT_LANES / 2],
+            _ => vec![LAYOUT_LANES],
         }
     }
 
-    /// Whether it is a convolution that blocked layouts suit: dense, or depthwise of floats.
+    /// Whether it is a convolution that blocked layouts suit: dense, or depthwise of floats; on a GPU, one of tensor
+    /// cores.
     fn convolution(&self, op: &Op, args: &[Value]) -> bool {
         let suits = match op {
+            Op::Conv(attrs) if self.goal.device == DeviceKind::Gpu => {
+                let ty = self.func.values[args[0]].ty.as_tensor();
+                let halves = ty.is_some_and(|ty| ty.dtype.is_half());
+                attrs.groups == 1 && attrs.strides.len() == 2 && (halves || self.goal.rounds)
+            }
+            _ if self.goal.device == DeviceKind::Gpu => false,
             Op::Conv(attrs) => attrs.groups == 1 || self.depthwise(attrs, args),
             // Words of four channels do not cross blocks.
             Op::ConvInteger(attrs) => {
@@ -253,7 +277,11 @@ impl<'a> LayoutPass<'a> {
 
     /// Whether the results of a convolution fill vectors with their channels.
     fn suits(&self, output: Value, block: i64) -> bool {
-        self.channels(output).is_some_and(|c| c % block == 0 && c >= MIN_CHANNELS)
+        let fills = |c: i64| match self.goal.device {
+            DeviceKind::Cpu => c % block == 0,
+            DeviceKind::Gpu => c == block,
+        };
+        self.channels(output).is_some_and(|c| fills(c) && c >= MIN_CHANNELS)
     }
 
     /// Results whose producers could write blocks and whose consumers could read them.

@@ -151,6 +151,23 @@ pub fn blocked_packings(
     packing.map(|p| Packing { elements, ..p }).into_iter().collect()
 }
 
+/// The packings of a convolution that a GPU's tensor cores compute: results next to each other, so that a run of them is
+/// loaded at once. `rounds` says whether float32 is rounded for them.
+pub fn gpu_packings(
+    op: &Op,
+    types: &[TensorType],
+    is_constant: &dyn Fn(usize) -> bool,
+    rounds: bool,
+) -> Vec<Packing> {
+    let dense = matches!(op, Op::Conv(attrs) if attrs.groups == 1 && attrs.strides.len() == 2);
+    let floats = |ty: &TensorType| ty.dtype.is_half() || rounds && ty.dtype == DType::F32;
+    let channels = types.get(1).and_then(|ty| ty.shape.first()?.as_int()).unwrap_or(0);
+    if !dense || !types.iter().all(floats) || channels == 0 {
+        return vec![];
+    }
+    packing(1, MatrixView::NByRest, types, is_constant, &|_| channels).into_iter().collect()
+}
+
 /// The packings of a convolution with results in a blocked layout, where minimal filtering is worth
 /// it and its feature map fills blocks too, or is taken by phases. It multiplies in float32 in any
 /// precision: the transforms enlarge errors. `shape` is the shape of the feature map that this is
@@ -182,7 +199,7 @@ fn packing(
 ) -> Option<Packing> {
     let ty = types.get(operand)?;
     let shape = ty.const_shape()?;
-    let packed = matches!(ty.dtype, DType::F32 | DType::U8 | DType::I8);
+    let packed = matches!(ty.dtype, DType::F32 | DType::U8 | DType::I8) || ty.dtype.is_half();
     if !packed || !is_constant(operand) || shape.contains(&0) {
         return None;
     }

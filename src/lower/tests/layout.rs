@@ -9,7 +9,8 @@ use reflex_graph::{
     ReduceKind, TensorType, Unary, Value,
 };
 use reflex_lower::pipeline::{NoObserver, Options, run_graph};
-use reflex_tir::codegen::CpuTarget;
+use reflex_lower::precision::Precision;
+use reflex_tir::codegen::{CpuTarget, GpuTarget};
 use reflex_tir::{DType, Expr};
 
 /// xorshift64*
@@ -40,6 +41,8 @@ struct Net<'a, 'm> {
     b: FuncBuilder<'m>,
     r: &'a mut Random,
     images: Vec<Image>,
+    /// The type of weights.
+    dtype: DType,
 }
 
 impl Net<'_, '_> {
@@ -54,7 +57,11 @@ impl Net<'_, '_> {
         let noise = f32s(shape, seed);
         let scaled = noise.bytes().as_chunks().0.iter().map(|c| f32::from_le_bytes(*c) / size);
         let scaled: Vec<f32> = scaled.collect();
-        self.b.constant(Literal::from_f32(shape.to_vec(), &scaled))
+        let weights = self.b.constant(Literal::from_f32(shape.to_vec(), &scaled));
+        match self.dtype {
+            DType::F32 => weights,
+            other => self.op(Op::Cast(other), &[weights]),
+        }
     }
 
     fn conv(&mut self, x: Image, channels: i64, kernel: i64, groups: i64, bias: bool) -> Image {
@@ -154,7 +161,7 @@ fn network(seed: u64) -> Module {
     let n = Expr::var(b.sym("n"));
     let shape = vec![n, Expr::i64(3), Expr::i64(9), Expr::i64(7)];
     let x = b.param("x", TensorType::new(DType::F32, shape));
-    let mut net = Net { b, r: &mut random, images: vec![] };
+    let mut net = Net { b, r: &mut random, images: vec![], dtype: DType::F32 };
     let input = Image { value: x, channels: 3, height: 9 };
     let first = net.conv(input, 16, 3, 1, true);
     net.images.push(first);
@@ -175,7 +182,11 @@ fn network(seed: u64) -> Module {
 
 /// The number of values of the compiled module with five dimensions.
 fn in_blocks(module: &Module) -> usize {
-    let module = run_graph(module.clone(), &Options::new(CpuTarget::host()), &NoObserver).unwrap();
+    in_blocks_with(module, &Options::new(CpuTarget::host()))
+}
+
+fn in_blocks_with(module: &Module, options: &Options) -> usize {
+    let module = run_graph(module.clone(), options, &NoObserver).unwrap();
     let rank =
         |v: Value, f: &reflex_graph::Func| f.values[v].ty.as_tensor().map_or(0, |t| t.shape.len());
     let graphs = module.funcs.values().filter_map(|f| match f {
@@ -209,7 +220,7 @@ fn low_image(extents: [i64; 2], strides: [i64; 2], kernel: [i64; 2]) -> Module {
     let mut shape = vec![Expr::var(b.sym("n")), Expr::i64(3)];
     shape.extend(extents.map(Expr::i64));
     let x = b.param("x", TensorType::new(DType::F32, shape));
-    let mut net = Net { b, r: &mut random, images: vec![] };
+    let mut net = Net { b, r: &mut random, images: vec![], dtype: DType::F32 };
     let image = Image { value: x, channels: 3, height: extents[0] };
     let wide = net.conv(image, 64, 1, 1, true);
     let pads = kernel.map(|k| k / 2).to_vec();
@@ -241,6 +252,41 @@ fn windows_may_cover_the_image() {
         }
     }
     assert!(CpuTarget::host().vector_bytes < 32 || blocked > 30, "{blocked}");
+}
+
+/// Convolutions of 16-bit floats, or rounded to them: a sum with a bias, then two of it that meet.
+fn network_of_halves(dtype: DType) -> Module {
+    let mut random = Random(5);
+    let mut module = Module::default();
+    let mut b = FuncBuilder::new(&mut module, "main");
+    let shape = [1, 3, 5, 4].map(Expr::i64).to_vec();
+    let x = b.param("x", TensorType::new(dtype, shape));
+    let mut net = Net { b, r: &mut random, images: vec![], dtype };
+    let input = Image { value: x, channels: 3, height: 5 };
+    let first = net.conv(input, 16, 1, 1, true);
+    let value = net.op(Op::Unary(Unary::Tanh), &[first.value]);
+    let first = Image { value, ..first };
+    let left = net.conv(first, 24, 3, 1, true);
+    let right = net.conv(first, 24, 3, 1, false);
+    let right = net.pool(right);
+    net.b.finish(vec![left.value, right.value], vec!["left".into(), "right".into()]);
+    module
+}
+
+/// What they compute is in the workspace's `tests/gpu_convolutions.rs`: the evaluator takes minutes.
+#[test]
+fn a_gpu_keeps_feature_maps_of_tensor_cores_with_channels_last() {
+    for (dtype, precision) in [(DType::F16, Precision::F32), (DType::F32, Precision::Bf16)] {
+        for gpu in GpuTarget::known() {
+            let module = network_of_halves(dtype);
+            let mut options = Options::new(CpuTarget::host());
+            options.schedule_for = Some(gpu);
+            let halves = usize::from(dtype.is_half());
+            assert_eq!(in_blocks_with(&module, &options), halves, "{dtype} in precision f32");
+            options.precision = precision;
+            assert_eq!(in_blocks_with(&module, &options), 1, "{dtype}");
+        }
+    }
 }
 
 /// Networks of 8-bit integers: `x` of each image has codes, with a zero point of 7.
@@ -341,7 +387,7 @@ fn network_of_codes(seed: u64) -> Module {
     let n = Expr::var(b.sym("n"));
     let shape = vec![n, Expr::i64(3), Expr::i64(11), Expr::i64(11)];
     let x = b.param("x", TensorType::new(DType::U8, shape));
-    let mut net = Net { b, r: &mut random, images: vec![] };
+    let mut net = Net { b, r: &mut random, images: vec![], dtype: DType::F32 };
     let input = Image { value: x, channels: 3, height: 11 };
     let first = net.integer_conv(input, 16, 3, 1);
     net.images.push(first);

@@ -26,12 +26,15 @@
 //! Decision: docs/decisions/0052-gpu-tiles.md
 
 use reflex_tir::arith::Analyzer;
+use reflex_tir::codegen::{GpuTarget, Target};
+use reflex_tir::thread::WARP;
 use reflex_tir::{Buffer, DType, Expr, ExprKind, ForKind, Intrin, Scope, Stmt};
 
 use crate::schedule::core::affine::{linear, mentions};
 use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::stage::{Axis, Stage};
+use crate::schedule::gpu::cost::{Extents, TileCost, fastest};
 use crate::schedule::gpu::grid::{DoubleBuffered, Grid, count, decoded, guarded, threads};
 use crate::schedule::gpu::split_k::sum_parts;
 use crate::schedule::gpu::work::Work;
@@ -40,12 +43,14 @@ use crate::schedule::gpu::work::Work;
 const DEPTH: i64 = 16;
 /// Elements of a row that a thread loads at once.
 const VECTOR: i64 = 4;
+/// Bytes of an element.
+const FLOAT: i64 = 4;
 /// Steps of an unrolled loop.
 const UNROLLED: i64 = 4;
 /// The fewest rows or columns that are worth a tile.
 const LEAST: i64 = 16;
 /// Tiles that keep a GPU busy: one for each multiprocessor of the smallest that are common.
-pub(super) const ENOUGH_TILES: i64 = 108;
+const ENOUGH_TILES: i64 = 108;
 /// The most parts of a reduction, and steps that each has at least.
 const MOST_PARTS: i64 = 32;
 const LEAST_STEPS: i64 = 64;
@@ -57,16 +62,47 @@ struct Tiling {
     tile: i64,
     /// Results of a thread along rows, and along columns.
     each: i64,
+    /// Registers of a thread, at most.
+    registers: i64,
 }
 
 /// The largest first.
-const TILINGS: [Tiling; 3] =
-    [Tiling { tile: 128, each: 8 }, Tiling { tile: 64, each: 4 }, Tiling { tile: 32, each: 4 }];
+const TILINGS: [Tiling; 3] = [tiling(128, 8, 168), tiling(64, 4, 96), tiling(32, 4, 96)];
+
+const fn tiling(tile: i64, each: i64, registers: i64) -> Tiling {
+    Tiling { tile, each, registers }
+}
 
 impl Tiling {
     /// Threads along rows, and along columns.
     fn side(self) -> i64 {
         self.tile / self.each
+    }
+
+    /// What tiles take of a multiprocessor.
+    fn cost(self, gpu: &GpuTarget) -> TileCost {
+        let (side, tile) = (self.side(), self.tile);
+        let threads = side * side;
+        // Registers are what limits it, whoever shares what is read.
+        let reads = threads * 2 * self.each;
+        let bytes = |elements: i64| elements * DEPTH * FLOAT;
+        // For a step multiply-adds and loads of vectors; for each element that a thread moves one to load or store and one
+        // for its place.
+        let step = self.each * self.each + 2 * self.each / VECTOR;
+        let moved = 2 * 2 * tile / threads;
+        TileCost {
+            tile: [tile; 2],
+            depth: DEPTH,
+            stages: 2,
+            threads,
+            registers: self.registers,
+            shared_bytes: 2 * 2 * (tile + VECTOR) * DEPTH * FLOAT,
+            rate: i64::from(gpu.fma_per_cycle),
+            passes: 1,
+            instructions: threads * DEPTH * (step + moved) / WARP,
+            traffic: bytes(2 * tile + reads),
+            element: FLOAT,
+        }
     }
 
     /// Tiles of so many results.
@@ -84,10 +120,14 @@ impl Tiling {
 /// The launch of a contraction, with its epilogue where results are stored.
 pub fn gemm(nest: &mut Nest<'_>, work: &Work) -> Result<Stmt, Refusal> {
     let product = Product::of(nest, &work.stage)?;
-    let tiling = product.tiling();
-    let Tiling { tile, each } = tiling;
+    let tiling = product.tiling(nest.target);
+    let Tiling { tile, each, .. } = tiling;
+    let note = match nest.target {
+        Target::Gpu(gpu) => tiling.cost(gpu).note(gpu, product.extents()),
+        Target::Cpu(_) => String::new(),
+    };
     nest.steps.push(format!(
-        "{}: tiles of {tile} x {tile} in shared memory, {DEPTH} steps at once, {each} x {each} results a thread",
+        "{}: tiles of {tile} x {tile} in shared memory, {DEPTH} steps at once, {each} x {each} results a thread; {note}",
         work.stage.name
     ));
     let tiles = Tiles::new(nest, tiling);
@@ -235,17 +275,21 @@ impl<'s> Product<'s> {
         Ok(Product { stage, a, b, rows, columns, batch })
     }
 
-    /// The largest tiles that are enough for a GPU.
-    fn tiling(&self) -> Tiling {
-        let known = |axes: &[Axis]| count(axes).as_int();
-        let (Some(m), Some(n)) = (known(&self.rows), known(&self.columns)) else {
+    /// The tiles that take the least time.
+    fn tiling(&self, target: &Target) -> Tiling {
+        let (Some(extents), Target::Gpu(gpu)) = (self.extents(), target) else {
             return TILINGS[1];
         };
-        let batch = known(&self.batch).unwrap_or(1);
-        let enough = |t: &&Tiling| batch * t.tiles(m, n) >= ENOUGH_TILES;
         // Indices of elements that are loaded one by one take registers, of which the largest tiles leave few.
         let whole = self.a.vector > 1 && self.b.vector > 1;
-        TILINGS[usize::from(!whole)..].iter().find(enough).copied().unwrap_or(TILINGS[2])
+        *fastest(gpu, extents, &TILINGS[usize::from(!whole)..], &|t| t.cost(gpu))
+    }
+
+    /// Its extents, where they are known.
+    pub(super) fn extents(&self) -> Option<Extents> {
+        let known = |axes: &[Axis]| count(axes).as_int();
+        let (m, n) = (known(&self.rows)?, known(&self.columns)?);
+        Some(Extents { batch: known(&self.batch)?, m, n, k: known(&self.stage.reduce)? })
     }
 
     fn launch(
@@ -289,7 +333,7 @@ impl<'s> Product<'s> {
         steps: &Steps,
         store: Store<'_>,
     ) -> Stmt {
-        let Tiling { tile, each } = tiles.tiling;
+        let Tiling { tile, each, .. } = tiles.tiling;
         let side = tiles.tiling.side();
         let (first_row, first_column) = (y.clone() * tile, x.clone() * tile);
         threads(nest, [side, side], &mut |nest, ty, tx| {
@@ -513,7 +557,7 @@ fn square(nest: &mut Nest<'_>, each: i64, body: &mut dyn FnMut(Expr, Expr) -> St
 }
 
 /// Whether neighbours along the last of an operand's own axes are neighbours in memory.
-fn unit_step(nest: &Nest<'_>, operand: &Expr, own: &[Axis]) -> bool {
+pub(super) fn unit_step(nest: &Nest<'_>, operand: &Expr, own: &[Axis]) -> bool {
     let Some(last) = own.last() else { return false };
     let mut found = false;
     operand.visit(&mut |e| {

@@ -23,9 +23,10 @@
 //! index is an epilogue: the thread that has the result computes it. Loops around stages run on the
 //! host. Rules bind loops; barriers and what one thread does are the business of lowering.
 //!
-//! Decision: docs/decisions/0051-gpu-rules.md
+//! Decisions: docs/decisions/0051-gpu-rules.md, docs/decisions/0107-nhwc-and-tile-costs.md
 
 mod attention;
+mod cost;
 mod fallback;
 mod gemm;
 mod gemv;
@@ -46,6 +47,7 @@ use std::collections::HashSet;
 
 use reflex_tir::{Buffer, Stmt};
 
+use crate::schedule::blocked_layout::split_channel_blocks;
 use crate::schedule::core::decision::{Decision, Refusal};
 use crate::schedule::core::epilogue::epilogue_of;
 use crate::schedule::core::nest::Nest;
@@ -71,6 +73,7 @@ pub fn gpu_kernel(
     items: &mut Vec<Item>,
     decisions: &mut Vec<Decision>,
 ) -> Stmt {
+    *items = split_channel_blocks(nest, std::mem::take(items));
     inline_stages(nest, items, &HashSet::new());
     store_transposed(nest, items);
     launches(nest, items, &HashSet::new(), decisions)

@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Copies from global memory are on their way while tensor cores multiply (software pipelining), and a warpgroup's
-//! products go on while its threads begin others. Operands that are more than a load go through registers. Tiles lie as the operand's memory does, so that both
+//! products go on while its threads begin others. Operands that are more than a load, or one with padding around it, go through registers. Tiles lie as the operand's memory does, so that both
 //! sides of a copy are 16 bytes; `ldmatrix` and `wgmma` transpose. A warp's have padded rows, a
 //! warpgroup's are panels with swizzled rows (`reflex_tir::mma`). Sums are those of the device's tensor cores. Operands of float32 are rounded to bfloat16 on the way
 //! where the kernel's precision says so.
@@ -23,23 +23,44 @@
 //! Decisions: docs/decisions/0082-tensor-cores.md, docs/decisions/0085-warpgroups.md
 
 use reflex_tir::arith::Analyzer;
-use reflex_tir::codegen::Target;
+use reflex_tir::codegen::{GpuTarget, Target};
 use reflex_tir::mma::{PANEL, SIDE, Team};
-use reflex_tir::thread::ASYNC_COPY;
+use reflex_tir::thread::{ASYNC_COPY, WARP};
 use reflex_tir::tile::{Mma, MmaOperand, StridedRows, TileOp, swizzled_in_row};
-use reflex_tir::{Buffer, DType, Expr, ExprKind, ForKind, Scope, Stmt};
+use reflex_tir::{Buffer, DType, Expr, ExprKind, ForKind, Intrin, Scope, Stmt};
 
 use crate::precision::BF16_ATTR;
+use crate::schedule::core::affine::mentions;
 use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::stage::Axis;
-use crate::schedule::gpu::gemm::{ENOUGH_TILES, Operand, Position, Product};
+use crate::schedule::gpu::cost::{TileCost, fastest};
+use crate::schedule::gpu::gemm::{Operand, Position, Product, unit_step};
 use crate::schedule::gpu::grid::{Grid, count, decoded, guarded, threads};
 use crate::schedule::gpu::pipelined::{Pipelined, stages_of};
 use crate::schedule::gpu::work::Work;
 
 /// Elements of 16 bytes, the widest access.
 const VECTOR: i64 = 8;
+
+/// Bytes of a 16-bit float.
+const HALF: i64 = 2;
+
+/// Operands in global memory, and as they are multiplied.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operands {
+    /// Bytes of an element.
+    pub(super) element: i64,
+    /// Terms of an element, of 16 bits each.
+    pub(super) terms: i64,
+    /// Products of terms for each product.
+    pub(super) passes: i64,
+    /// Instructions that fill tiles with eight elements.
+    pub(super) instructions: i64,
+}
+
+/// Operands of 16 bits that are multiplied as they are.
+const PLAIN: Operands = Operands { element: HALF, terms: 1, passes: 1, instructions: 2 };
 
 /// The tile of a block, rows and columns, and its teams along both.
 #[derive(Clone, Copy, Debug)]
@@ -49,38 +70,88 @@ pub(super) struct Tiling {
     pub(super) team: Team,
     /// Tiles of each operand in shared memory.
     pub(super) stages: usize,
+    /// Registers of a thread, at most.
+    registers: i64,
 }
 
-const fn warps(tile: i64, teams: [i64; 2], stages: usize) -> Tiling {
-    Tiling { tile: [tile; 2], teams, team: Team::Warp, stages }
+const fn warps(tile: i64, teams: [i64; 2], stages: usize, registers: i64) -> Tiling {
+    Tiling { tile: [tile; 2], teams, team: Team::Warp, stages, registers }
 }
 
-pub(super) const fn warpgroups(rows: i64, columns: i64, stages: usize) -> Tiling {
-    let team = Team::Warpgroup { columns };
-    Tiling { tile: [rows, columns], teams: [rows / 64, 1], team, stages }
+pub(super) const fn warpgroups(tile: [i64; 2], stages: usize, registers: i64) -> Tiling {
+    let team = Team::Warpgroup { columns: tile[1] };
+    Tiling { tile, teams: [tile[0] / 64, 1], team, stages, registers }
 }
 
 /// The largest first; for contractions of unknown extents, the last but one.
-const OF_WARPS: [Tiling; 3] = [warps(128, [2, 4], 3), warps(64, [2, 2], 3), warps(32, [2, 1], 3)];
+const OF_WARPS: [Tiling; 3] =
+    [warps(128, [2, 4], 3, 168), warps(64, [2, 2], 3, 96), warps(32, [2, 1], 3, 64)];
 const OF_WARPGROUPS: [Tiling; 3] =
-    [warpgroups(128, 128, 3), warpgroups(64, 64, 4), warps(32, [2, 1], 3)];
+    [warpgroups([128, 128], 3, 128), warpgroups([64, 64], 4, 96), warps(32, [2, 1], 3, 64)];
 
 impl Tiling {
     fn of(product: &Product<'_>, target: &Target) -> Tiling {
-        Tiling::among(product, if has_warpgroups(target) { &OF_WARPGROUPS } else { &OF_WARPS })
+        let all = if has_warpgroups(target) { &OF_WARPGROUPS } else { &OF_WARPS };
+        Tiling::among(product, target, all, PLAIN)
     }
 
-    /// The largest tiles that are enough for a GPU; where that is not known, the last but one.
-    pub(super) fn among(product: &Product<'_>, all: &[Tiling]) -> Tiling {
-        let known = |axes: &[Axis]| count(axes).as_int();
-        let (Some(m), Some(n)) = (known(&product.rows), known(&product.columns)) else {
-            return all[all.len() - 2];
+    /// The tiles that take the least time; where extents are not known, the last but one.
+    pub(super) fn among(
+        product: &Product<'_>,
+        target: &Target,
+        all: &[Tiling],
+        operands: Operands,
+    ) -> Tiling {
+        match (product.extents(), target) {
+            (Some(extents), Target::Gpu(gpu)) => {
+                *fastest(gpu, extents, all, &|t| t.cost(gpu, operands))
+            }
+            _ => all[all.len() - 2],
+        }
+    }
+
+    /// [`TileCost::note`] of tiles.
+    pub(super) fn note(
+        &self,
+        product: &Product<'_>,
+        target: &Target,
+        operands: Operands,
+    ) -> String {
+        match target {
+            Target::Gpu(gpu) => self.cost(gpu, operands).note(gpu, product.extents()),
+            Target::Cpu(_) => String::new(),
+        }
+    }
+
+    /// What tiles take of a multiprocessor.
+    fn cost(&self, gpu: &GpuTarget, operands: Operands) -> TileCost {
+        let Operands { element, terms, passes, instructions } = operands;
+        let ([rows, columns], depth) = (self.part(), self.depth());
+        let [teams, threads] = self.block();
+        // A warp keeps what it has read; warpgroups read both operands of each product.
+        let reads = match self.team {
+            Team::Warp => rows + columns,
+            Team::Warpgroup { columns } => {
+                let [down, right] = self.products();
+                down * right * (self.team.rows() + columns) * passes
+            }
         };
-        let batch = known(&product.batch).unwrap_or(1);
-        let tiles = |n: i64, tile: i64| (n + tile - 1) / tile;
-        let enough =
-            |t: &&Tiling| batch * tiles(m, t.tile[0]) * tiles(n, t.tile[1]) >= ENOUGH_TILES;
-        *all.iter().find(enough).unwrap_or(&all[all.len() - 1])
+        let elements = (self.tile[0] + self.tile[1]) * depth;
+        let filled = (self.tile[0] + self.tile[1]) * terms;
+        let bytes = |elements: i64| elements * depth * HALF;
+        TileCost {
+            tile: self.tile,
+            depth,
+            stages: self.stages as i64,
+            threads: teams * threads,
+            registers: self.registers,
+            shared_bytes: bytes(filled) * self.stages as i64,
+            rate: i64::from(gpu.mma_per_cycle),
+            passes,
+            instructions: elements / VECTOR * instructions / WARP,
+            traffic: bytes(filled + teams * reads),
+            element,
+        }
     }
 
     /// Steps of the reduction between two barriers.
@@ -114,6 +185,31 @@ impl Tiling {
     }
 }
 
+/// The work with the reduced axis last along which elements of an operand are neighbours in memory, so that those are
+/// loaded at once: the channels of a convolution's window. Sums of tensor cores are in another order anyway.
+fn along_memory(nest: &Nest<'_>, work: &Work) -> Work {
+    let mut stage = work.stage.clone();
+    let along = |axis: &Axis| unit_step(nest, &stage.value, std::slice::from_ref(axis));
+    let last = stage.reduce.len().saturating_sub(1);
+    if let Some(at) = stage.reduce.iter().rposition(along) {
+        stage.reduce[at..=last].rotate_left(1);
+    }
+    Work { stage, epilogue: work.epilogue.clone() }
+}
+
+/// A load, or one where a condition holds and elsewhere 0, such as padding: the condition and the load.
+fn guarded_load(e: &Expr) -> Option<(Option<&Expr>, &Expr)> {
+    match e.kind() {
+        ExprKind::Load { .. } => Some((None, e)),
+        ExprKind::Call { op: Intrin::IfThenElse, args, .. }
+            if args[2] == Expr::float(0.0, e.dtype()) =>
+        {
+            matches!(args[1].kind(), ExprKind::Load { .. }).then_some((Some(&args[0]), &args[1]))
+        }
+        _ => None,
+    }
+}
+
 fn is_half(e: &Expr) -> bool {
     matches!(e.dtype(), DType::F16 | DType::BF16)
 }
@@ -125,6 +221,7 @@ pub(super) fn has_warpgroups(target: &Target) -> bool {
 
 /// The launch of a contraction of 16-bit floats, or of what is rounded to them, with its epilogue where results are stored.
 pub fn tensor_core(nest: &mut Nest<'_>, work: &Work) -> Result<Stmt, Refusal> {
+    let work = &along_memory(nest, work);
     let product = Product::of(nest, &work.stage)?;
     let tiling = Tiling::of(&product, nest.target);
     let rounds = nest.func.attrs.contains_key(BF16_ATTR);
@@ -138,11 +235,12 @@ pub fn tensor_core(nest: &mut Nest<'_>, work: &Work) -> Result<Stmt, Refusal> {
     let team = if tiling.team == Team::Warp { "warps" } else { "warpgroups" };
     nest.steps.push(format!(
         "{}: tensor cores, tiles of {} x {} in shared memory, {} steps at once, \
-         {teams} {team} of {rows} x {columns} results",
+         {teams} {team} of {rows} x {columns} results; {}",
         work.stage.name,
         tiling.tile[0],
         tiling.tile[1],
         tiling.depth(),
+        tiling.note(&product, nest.target, PLAIN),
     ));
     let mut shared = |source: &Source<'_>, name| {
         let shape = source.shape().map(Expr::i64).to_vec();
@@ -226,11 +324,14 @@ impl<'p> Source<'p> {
         // Neighbours in memory are whole vectors where the axis along which they are is.
         let steps = &product.stage.reduce[..];
         let along = if operand.across { own } else { steps };
-        let whole = |axis: &Axis| axis.extent.as_int().is_some_and(|n| n % VECTOR == 0);
-        let is_load = |e: &Expr| matches!(e.kind(), ExprKind::Load { .. });
-        let vector = if is_load(&plain) && along.last().is_some_and(whole) { VECTOR } else { 1 };
+        let whole = along.last().is_some_and(|axis| {
+            let alike = |cond: &Expr| !mentions(cond, axis.var);
+            let load = guarded_load(&plain).filter(|(cond, _)| cond.is_none_or(alike));
+            load.is_some() && axis.extent.as_int().is_some_and(|n| n % VECTOR == 0)
+        });
+        let vector = if whole { VECTOR } else { 1 };
         let (extent, depth, team) = (tiling.tile[side], tiling.depth(), tiling.team);
-        let copied = vector == VECTOR && is_half(&value) && is_load(&value);
+        let copied = vector == VECTOR && is_half(&value) && guarded_load(&value).is_some();
         Source { operand, value, dtype, own, steps, extent, depth, team, vector, copied }
     }
 
@@ -274,7 +375,13 @@ impl<'p> Source<'p> {
 
     /// The element at indices of the tile whose first row (or column) and step are given; 0 outside
     /// of the operand. `lane` is its number in its access.
-    pub(super) fn element(&self, [far, near]: [Expr; 2], lane: &Expr, first: &Expr, step: &Expr) -> Expr {
+    pub(super) fn element(
+        &self,
+        [far, near]: [Expr; 2],
+        lane: &Expr,
+        first: &Expr,
+        step: &Expr,
+    ) -> Expr {
         let (across, along) = if self.operand.across { (near, far) } else { (far, near) };
         self.at((first.clone() + across, step.clone() + along), lane.clone())
     }
@@ -282,14 +389,21 @@ impl<'p> Source<'p> {
     /// The element `lane` behind a row (or column) and a step; 0 where there is none.
     pub(super) fn at(&self, (across, along): (Expr, Expr), lane: impl Into<Expr>) -> Expr {
         let inside = across.clone().lt(count(self.own)).and(along.clone().lt(count(self.steps)));
-        let (across, along) = match self.operand.across {
-            true => (across + lane.into(), along),
-            false => (across, along + lane.into()),
-        };
         let mut places = decoded(self.own, &across);
         places.extend(decoded(self.steps, &along));
+        // An access is along the last axis, and never past its end.
+        let last = if self.operand.across { self.own.last() } else { self.steps.last() };
+        if let Some(place) = last.and_then(|axis| places.get_mut(&axis.var)) {
+            *place = place.clone() + lane;
+        }
         let element = self.value.substitute(&|v| places.get(&v).cloned());
-        Expr::if_then_else(inside, element, Expr::float(0.0, self.dtype))
+        let zero = Expr::float(0.0, self.dtype);
+        match guarded_load(&element) {
+            Some((Some(cond), load)) => {
+                Expr::if_then_else(inside.and(cond.clone()), load.clone(), zero)
+            }
+            _ => Expr::if_then_else(inside, element, zero),
+        }
     }
 
     /// The operand of a product of 16 steps from `step` on, of the rows (or columns) from `across` on.
@@ -345,8 +459,9 @@ impl Kernel<'_> {
             let load = |nest: &mut Nest<'_>, group: Expr| {
                 self.load(nest, &thread, &firsts, &(group * depth))
             };
-            let multiply =
-                |nest: &mut Nest<'_>, s: usize| self.multiply(nest, self.acc, tiles[s], &origin, &tx);
+            let multiply = |nest: &mut Nest<'_>, s: usize| {
+                self.multiply(nest, self.acc, tiles[s], &origin, &tx)
+            };
             let fill = |nest: &mut Nest<'_>, s: usize| self.fill(nest, tiles[s]);
             let stages = tiles.len();
             let parts =

@@ -36,11 +36,14 @@ use crate::schedule::core::nest::Nest;
 use crate::schedule::gpu::gemm::{Position, Product};
 use crate::schedule::gpu::grid::{Grid, count, guarded, threads};
 use crate::schedule::gpu::pipelined::Pipelined;
-use crate::schedule::gpu::tensor_core::{Kernel, Source, Tiling, has_warpgroups, warpgroups};
+use crate::schedule::gpu::tensor_core::{
+    Kernel, Operands, Source, Tiling, has_warpgroups, warpgroups,
+};
 use crate::schedule::gpu::work::Work;
 
 /// The largest first. Two buffers of three terms of 128 x 128 x 64 are 192 KiB.
-const TILINGS: [Tiling; 2] = [warpgroups(128, 128, BUFFERS), warpgroups(64, 64, BUFFERS)];
+const TILINGS: [Tiling; 2] =
+    [warpgroups([128, 128], BUFFERS, 255), warpgroups([64, 64], BUFFERS, 168)];
 const BUFFERS: usize = 2;
 
 /// The fewest steps: below, float32's own sums have no larger errors than those of tensor cores.
@@ -48,6 +51,10 @@ const LEAST_STEPS: i64 = 256;
 
 /// The smallest element, but 0, that is the sum of its terms: its last bit is bfloat16's smallest number.
 const LEAST: f32 = 1.0 / (1_u128 << 110) as f32;
+
+/// Instructions for a term of eight elements: conversions of pairs and what is left, a store, and a third of two loads and a look at
+/// each.
+const SPLIT: i64 = 4 + 4 * 4 + 1 + 9;
 
 /// Flags that a thread reads at once.
 const FLAGS: i64 = 4;
@@ -75,17 +82,22 @@ pub fn terms(nest: &mut Nest<'_>, work: &Work) -> Result<Stmt, Refusal> {
     if count(&work.stage.reduce).as_int().is_none_or(|steps| steps < LEAST_STEPS) {
         return Err(Refusal::TooSmall);
     }
-    let tiling = Tiling::among(&product, &TILINGS);
+    let operands = Operands {
+        element: 4,
+        terms: terms as i64,
+        passes: products.len() as i64,
+        instructions: SPLIT * terms as i64,
+    };
+    let tiling = Tiling::among(&product, nest.target, &TILINGS, operands);
     let source = |operand, own, side| Source::of_terms(&product, operand, own, (tiling, side));
-    let sources = [
-        source(&product.a, &product.rows[..], 0)?,
-        source(&product.b, &product.columns[..], 1)?,
-    ];
+    let sources =
+        [source(&product.a, &product.rows[..], 0)?, source(&product.b, &product.columns[..], 1)?];
     let [rows, columns] = tiling.tile;
     nest.steps.push(format!(
-        "{}: tensor cores by {} products of terms, tiles of {rows} x {columns} in shared memory, {PANEL} steps at once",
+        "{}: tensor cores by {} products of terms, tiles of {rows} x {columns} in shared memory, {PANEL} steps at once; {}",
         work.stage.name,
         products.len(),
+        tiling.note(&product, nest.target, operands),
     ));
     let mut shared = |source: &Source<'_>, name: String| {
         let shape = source.shape().map(Expr::i64).to_vec();
@@ -190,9 +202,10 @@ impl Terms<'_> {
                 },
             ];
             let [x, w] = self.elements;
-            [kernel.acc, self.part, x, w, self.least, self.most, self.any]
-                .into_iter()
-                .fold(Stmt::Seq(all), |body, buffer| Stmt::Allocate { buffer, body: Box::new(body) })
+            [kernel.acc, self.part, x, w, self.least, self.most, self.any].into_iter().fold(
+                Stmt::Seq(all),
+                |body, buffer| Stmt::Allocate { buffer, body: Box::new(body) },
+            )
         })
     }
 

@@ -121,7 +121,9 @@ pub fn mma_arguments(func: &PrimFunc, seed: u64) -> Vec<EvalTensor> {
         let count = shape.iter().product::<i64>() as usize;
         let (halves, sums) = mma_bits(seed + if n == 1 { 100 } else { 0 }, count);
         let bytes = match n {
-            0 | 1 if data.dtype.itemsize() == 2 => halves.iter().flat_map(|bits| bits.to_le_bytes()).collect(),
+            0 | 1 if data.dtype.itemsize() == 2 => {
+                halves.iter().flat_map(|bits| bits.to_le_bytes()).collect()
+            }
             _ if n + 1 == func.params.len() => vec![0; data.dtype.itemsize() * count],
             _ => sums.iter().flat_map(|bits| bits.to_le_bytes()).collect(),
         };
