@@ -293,7 +293,8 @@ pub enum Precision {
     #[default]
     F32,
     /// [`Precision::F32`], but on CPUs with AMX large GEMMs may use split-bf16 emulation (bf16x3): each product is within 2^-15 of
-    /// itself. On other CPUs this is [`Precision::F32`], which is faster there than split-bf16.
+    /// itself. On other CPUs this is [`Precision::F32`], which is faster there than split-bf16. On GPUs of Hopper's generation long
+    /// products are bf16x6, whose errors are at most those of [`Precision::F32`].
     F32Fast,
     /// Operands of GEMMs and of dense and grouped convolutions rounded to bfloat16, with
     /// accumulation in single precision. The CPU must have AVX512_BF16.

@@ -98,7 +98,7 @@ fn channels_last_give_what_plain_feature_maps_do() {
                 let found = run(&engine.build().expect("an engine"), &text);
                 let wanted = run(&Engine::builder().build().expect("an engine"), &text);
                 let largest = wanted.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
-                assert!(largest > 0.3, "{largest}");
+                assert!(largest > 0.1, "{largest}");
                 for (found, wanted) in found.iter().zip(&wanted) {
                     let near = (found - wanted).abs() <= 1e-2 * largest;
                     assert!(near, "{dtype} on {gpu}, {channels} channels: {found}, not {wanted}");

@@ -91,6 +91,12 @@ def programs():
         x, w = rand(*shape), rand(*weight)
         return lambda: F.conv2d(x, w, padding=1)
 
+    def conv_chain():
+        x = rand(8, 3, 56, 56, dtype=torch.float16)
+        u, v, w = (rand(*shape, dtype=torch.float16) for shape in ((64, 3, 3, 3), (64, 64, 3, 3), (128, 64, 3, 3)))
+        first = lambda: F.relu(F.conv2d(x, u, padding=1))
+        return lambda: F.conv2d(F.relu(F.conv2d(first(), v, padding=1)), w, stride=2, padding=1)
+
     program("matmul_square", matmul(512, 512, 512))
     program("matmul_row", matmul(1, 1024, 768))
     program("matmul_tails", matmul(257, 129, 511))
@@ -99,6 +105,11 @@ def programs():
     program("matmul_bf16_large", matmul(2048, 2048, 2048, torch.bfloat16))
     program("matmul_f16_large", matmul(4096, 4096, 4096, torch.float16))
     program("matmul_bf16_larger", matmul(8192, 8192, 8192, torch.bfloat16))
+    program("matmul_terms_large_sm90a", matmul(2048, 2048, 2048))
+    program("matmul_terms_larger_sm90a", matmul(4096, 4096, 4096))
+    program("matmul_terms_tails_sm90a", matmul(1000, 1090, 4001))
+    program("conv_f16", conv_chain())
+    program("conv_f16_sm90a", conv_chain())
     program("softmax_rows", softmax(1000, 777))
     program("softmax_large", softmax(16384, 1024))
     program("softmax_long", softmax(256, 65536))

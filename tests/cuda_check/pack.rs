@@ -8,7 +8,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use reflex::{Array, Engine, EngineBuilder, Feed, Mode, ModelFormat, ModelSource, Program, numpy};
+use reflex::{
+    Array, Engine, EngineBuilder, Feed, Mode, ModelFormat, ModelSource, Precision, Program, numpy,
+};
 use reflex_ptx::Arch;
 
 use crate::compare::hash;
@@ -21,6 +23,9 @@ use crate::probes;
 const GPU: &str = "cuda:sm_80";
 /// The architecture that programs have cubins for, where there is a `ptxas`.
 const CUBINS: &str = "sm_90";
+/// The GPU and the cubins of programs with instructions of Hopper alone.
+const HOPPER: &str = "cuda:sm_90a";
+const HOPPER_CUBINS: &str = "sm_90a";
 /// Outputs of at most so many bytes are packed, so that a difference can be shown.
 const SHOWN: usize = 64 << 10;
 /// Most bytes of a folder.
@@ -64,6 +69,9 @@ struct Shape {
     dtype: &'static str,
     /// Rows of the first input, `m` of them, that alone are computed on the CPU.
     rows: Option<i64>,
+    /// The GPU that it is compiled for.
+    gpu: &'static str,
+    precision: Precision,
 }
 
 const MATMUL: &str = include_str!("programs/matmul.py");
@@ -72,9 +80,10 @@ const REDUCE: &str = include_str!("programs/reduce.py");
 const NORM: &str = include_str!("programs/norm.py");
 const CONV: &str = include_str!("programs/conv.py");
 const ATTENTION: &str = include_str!("programs/attention.py");
+const CONV_CHAIN: &str = include_str!("programs/conv_chain.py");
 
 /// Shapes of each class of schedules: whole tiles, tails, and one row; of known extents, and of any.
-const SHAPES: [Shape; 31] = [
+const SHAPES: [Shape; 36] = [
     shape("matmul_ragged", MATMUL, &[("x", &[33, 17]), ("w", &[17, 65])], &[], true),
     shape("softmax_small", SOFTMAX, &[("x", &[5, 70])], &[], true),
     shape("reduce_small", REDUCE, &[("x", &[19, 37])], &[], true),
@@ -178,6 +187,16 @@ const SHAPES: [Shape; 31] = [
     attention("attention_f16_small", "float16", &SMALL, true),
     attention("attention_bf16", "bfloat16", &LONG, false),
     attention("attention_row", "bfloat16", &ROW, false),
+    conv_chain("conv_f16"),
+    on_hopper(conv_chain("conv_f16_sm90a")),
+    by_terms("matmul_terms_large_sm90a", &[("x", &[2048, 2048]), ("w", &[2048, 2048])], &cube(2048), 128),
+    by_terms("matmul_terms_larger_sm90a", &[("x", &[4096, 4096]), ("w", &[4096, 4096])], &cube(4096), 32),
+    by_terms(
+        "matmul_terms_tails_sm90a",
+        &[("x", &[1000, 1090]), ("w", &[1090, 4001])],
+        &[("m", 1000), ("k", 1090), ("n", 4001)],
+        32,
+    ),
 ];
 
 const fn cube(n: i64) -> [(&'static str, i64); 3] {
@@ -191,7 +210,29 @@ const fn shape(
     known: &'static [(&'static str, i64)],
     is_small: bool,
 ) -> Shape {
-    Shape { name, text, inputs, known, is_small, dtype: "float32", rows: None }
+    let precision = Precision::F32;
+    Shape { name, text, inputs, known, is_small, dtype: "float32", rows: None, gpu: GPU, precision }
+}
+
+/// A program with instructions of Hopper alone.
+const fn on_hopper(shape: Shape) -> Shape {
+    Shape { gpu: HOPPER, ..shape }
+}
+
+/// A product of float32 by terms of bfloat16, whose first rows are compared: enough that the rule takes them too.
+const fn by_terms(
+    name: &'static str,
+    inputs: &'static [(&'static str, &'static [i64])],
+    known: &'static [(&'static str, i64)],
+    rows: i64,
+) -> Shape {
+    let shape = shape(name, MATMUL, inputs, known, false);
+    on_hopper(Shape { precision: Precision::F32Fast, rows: Some(rows), ..shape })
+}
+
+/// Convolutions of float16, whose feature maps have their channels last.
+const fn conv_chain(name: &'static str) -> Shape {
+    Shape { dtype: "float16", ..shape(name, CONV_CHAIN, &[("x", &[8, 3, 56, 56])], &[], false) }
 }
 
 /// A product of two matrices of 16-bit floats of known extents, whose first rows are compared.
@@ -292,7 +333,7 @@ pub fn pack(args: &PackArgs) -> Result<(), String> {
         folder: folder.clone(),
         data: File::create(folder.join(DATA)).map_err(at)?,
         length: 0,
-        gpu: engine(for_gpu()?)?,
+        gpu: engine(for_gpu(GPU)?)?,
         oracle: engine(Engine::builder().schedule_for(GPU))?,
         forms: BTreeSet::new(),
         cases: vec![],
@@ -318,9 +359,10 @@ pub fn pack(args: &PackArgs) -> Result<(), String> {
 }
 
 /// The options of what compiles for the GPU.
-fn for_gpu() -> Result<EngineBuilder, String> {
-    let cubins = Program::has_ptxas().map_err(text)?.then_some(CUBINS);
-    Ok(Engine::builder().device(GPU).cubins(cubins))
+fn for_gpu(gpu: &str) -> Result<EngineBuilder, String> {
+    let cubins = if gpu == HOPPER { HOPPER_CUBINS } else { CUBINS };
+    let cubins = Program::has_ptxas().map_err(text)?.then_some(cubins);
+    Ok(Engine::builder().device(gpu).cubins(cubins))
 }
 
 fn text(error: impl std::fmt::Display) -> String {
@@ -352,7 +394,10 @@ impl Writer {
         let oracle = source(&known);
         let feed = arrays.into_iter().collect();
         let rows = shape.rows.and(shape.inputs[0].1.first().copied());
-        self.add(shape.name, (source(shape.known), oracle), inputs, feed, (true, rows))
+        let sources = (source(shape.known), oracle);
+        self.with_engines(shape.gpu, |builder| builder.precision(shape.precision), |writer| {
+            writer.add(shape.name, sources, inputs, feed, (true, rows))
+        })
     }
 
     fn add_model(
@@ -367,14 +412,28 @@ impl Writer {
         // Programs for the shapes of the inputs: whoever deploys a model to a GPU knows them.
         let shapes: Vec<(String, Vec<i64>)> =
             case.inputs.iter().map(|(name, array)| (name.clone(), array.shape.clone())).collect();
-        let engine = |builder: EngineBuilder| builder.shapes(shapes.clone()).build().map_err(text);
-        let gpu = engine(for_gpu()?)?;
-        let oracle = engine(Engine::builder().schedule_for(GPU))?;
-        let general =
-            [std::mem::replace(&mut self.gpu, gpu), std::mem::replace(&mut self.oracle, oracle)];
         let inputs = self.stored(&case.inputs)?;
         let source = ModelSource::from(model);
-        let added = self.add(name, (source.clone(), source), inputs, case.inputs, (true, None));
+        self.with_engines(GPU, |builder| builder.shapes(shapes.clone()), |writer| {
+            writer.add(name, (source.clone(), source), inputs, case.inputs, (true, None))
+        })
+    }
+
+    /// Adds programs by engines for a GPU with options of their own.
+    fn with_engines(
+        &mut self,
+        gpu: &str,
+        options: impl Fn(EngineBuilder) -> EngineBuilder,
+        add: impl FnOnce(&mut Writer) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let engine = |builder: EngineBuilder| options(builder).build().map_err(text);
+        let own = [engine(for_gpu(gpu)?)?, engine(Engine::builder().schedule_for(gpu))?];
+        let [for_gpu, oracle] = own;
+        let general = [
+            std::mem::replace(&mut self.gpu, for_gpu),
+            std::mem::replace(&mut self.oracle, oracle),
+        ];
+        let added = add(self);
         [self.gpu, self.oracle] = general;
         added
     }
@@ -428,7 +487,10 @@ impl Writer {
         let mut on_tensor_cores = false;
         for (_, ptx) in self.oracle.ptx(source.clone(), None).map_err(failed)? {
             on_tensor_cores |= ptx.contains("mma.sync") || ptx.contains("wgmma");
-            self.forms.extend(probes::forms(&ptx).map(str::to_owned));
+            // Instructions of Hopper alone have probes of their own.
+            if !ptx.contains(".target sm_90a") {
+                self.forms.extend(probes::forms(&ptx).map(str::to_owned));
+            }
         }
         let oracle = self.oracle.load(same).map_err(failed)?;
         let mut outputs = vec![];

@@ -107,6 +107,7 @@ fn body(form: &str) -> Option<String> {
         "ld" | "st" => return memory(op, &parts, ty),
         "setp" if parts.len() == 3 => (Predicate, vec![ty; 2]),
         "selp" => (ty, vec![ty, ty, Predicate]),
+        "cvt" if parts[parts.len() - 2].ends_with("x2") => (Word, vec![ty; 2]),
         "cvt" => (Register::of(parts[parts.len() - 2])?, vec![ty]),
         "mul" if parts[1] == "wide" => (wider(ty)?, vec![ty; 2]),
         "mad" if parts[1] == "wide" => (wider(ty)?, vec![ty, ty, wider(ty)?]),
