@@ -291,7 +291,7 @@ const LAYOUTS: [Layout; 23] = [
         layers: &[
             "half_float thread",
             "mma",
-            "abi adjacent arith builder expr flops launch packed_call tile uses visit",
+            "abi adjacent arith box_copy builder expr flops launch packed_call pipeline tile uses visit",
             "body_copy codegen eval func lower verify",
             "host level op_pattern schedule script tensor_intrin",
             "fuzzgen schedule_trace",
@@ -377,7 +377,7 @@ const LAYOUTS: [Layout; 23] = [
         dir: "src/cuda",
         layers: &[
             "call driver images launches settings",
-            "staging streams",
+            "staging streams tensor_maps",
             "gpu pool",
             "facts graph module",
             "cuda_device tvm",
@@ -457,7 +457,7 @@ const LAYOUTS: [Layout; 23] = [
     },
     Layout {
         dir: "tests/libcuda",
-        layers: &["plan status", "memory streams", "driver", "api"],
+        layers: &["plan status tensor_maps", "memory streams", "driver", "api"],
         circle: 1,
     },
     Layout {

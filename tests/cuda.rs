@@ -28,6 +28,55 @@ fn every_mode_answers_as_the_cpu_does() {
     }
 }
 
+/// Products on Hopper, whose tiles are copied by tensor maps: rows of any number, in memory as they are and transposed.
+#[test]
+fn products_of_hopper_answer_as_their_schedules_do_on_the_cpu() {
+    let (driver, folder) = (StandIn::new(), tempfile::tempdir().expect("a folder"));
+    let turned = "R.matmul(R.permute_dims(x, axes=[0, 2, 1]), w)";
+    for (name, [x, w, y], product) in [
+        ("rows", ["(m, 136)", "(136, 40)", "(m, 40)"], "R.matmul(x, w)"),
+        ("batch", ["(m, 136, 72)", "(m, 136, 40)", "(m, 72, 40)"], turned),
+    ] {
+        let script = format!(
+            "from tvm.script import ir as I
+from tvm.script import relax as R
+from typing import TypeVar
+
+m = TypeVar(\"m\")
+
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor({x}, dtype=\"bfloat16\"), w: R.Tensor({w}, dtype=\"bfloat16\")) -> R.Tensor({y}, dtype=\"bfloat16\"):
+        with R.dataflow():
+            y: R.Tensor({y}, dtype=\"bfloat16\") = {product}
+            R.output(y)
+        return y
+"
+        );
+        let model = folder.path().join(format!("{name}.py"));
+        std::fs::write(&model, script).expect("writes");
+        let model = model.to_str().unwrap();
+        let wanted = answer(&driver.run("", &["run", model, "--schedule-for", "cuda:sm_90a"]));
+        for plan in ["sm=90", "sm=90;seed=4"] {
+            let found = driver.run(plan, &["run", model, "--device", "cuda:0"]);
+            assert_eq!(answer(&found), wanted, "{name} {plan}");
+        }
+        let steps = ["inspect", model, "--schedule", "mat_mul", "--schedule-for", "cuda:sm_90a"];
+        let steps = answer(&driver.run("", &steps));
+        assert!(steps.contains("gemm, warp-specialised"), "{steps}");
+        // A library says what its maps are.
+        let library = folder.path().join(format!("{name}.so"));
+        compile(model, "cuda:sm_90a", &library);
+        let args = ["run", library.to_str().unwrap(), "--device", "cuda:0"];
+        assert_eq!(answer(&deployed(&driver, "sm=90;seed=5", &args)), wanted);
+        let refused = driver
+            .run("sm=90;fail=cuTensorMapEncodeTiled:1:1", &["run", model, "--device", "cuda:0"]);
+        let said = text(&refused.stderr);
+        assert!(said.contains("cuTensorMapEncodeTiled: CUDA_ERROR_INVALID_VALUE"), "{said}");
+    }
+}
+
 #[test]
 fn what_is_missing_is_named() {
     let driver = StandIn::new();

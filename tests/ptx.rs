@@ -196,20 +196,22 @@ fn kernels_take_what_the_facts_say_and_spill_nothing() {
 #[test]
 fn products_of_warpgroups_are_not_serialised() {
     let folder = tempfile::tempdir().expect("a folder");
-    for (of, dtype, precision) in [
-        ([2048, 2048, 2048], "bfloat16", Precision::F32),
-        ([2000, 2056, 1000], "float16", Precision::F32),
-        ([768, 704, 256], "bfloat16", Precision::F32),
-        ([2048, 2048, 2048], "float32", Precision::F32Fast),
-        ([1000, 1000, 1000], "float32", Precision::F32Fast),
+    let (boxes, copies) = ("cp.async.bulk.tensor", "cp.async.wait_group");
+    for (of, dtype, precision, copied) in [
+        ([2048, 2048, 2048], "bfloat16", Precision::F32, [true, false]),
+        ([2000, 2056, 1000], "float16", Precision::F32, [true, false]),
+        ([1920, 1000, 512], "bfloat16", Precision::F32, [true, false]),
+        ([768, 704, 256], "bfloat16", Precision::F32, [false, true]),
+        ([2048, 2048, 2048], "float32", Precision::F32Fast, [false; 2]),
+        ([1000, 1000, 1000], "float32", Precision::F32Fast, [false; 2]),
     ] {
         let engine = Engine::builder().schedule_for("cuda:sm_90a").precision(precision);
         let engine = engine.build().expect("an engine");
         let model = folder.path().join("model.py");
         std::fs::write(&model, product(of, dtype)).expect("writes");
         let [(_, ptx)] = &engine.ptx(&model, None).expect("PTX")[..] else { panic!("one kernel") };
-        let copies = ptx.contains("cp.async.wait_group") == (precision == Precision::F32);
-        assert!(ptx.contains("wgmma.mma_async") && copies, "{ptx}");
+        assert_eq!([boxes, copies].map(|copy| ptx.contains(copy)), copied, "{ptx}");
+        assert!(ptx.contains("wgmma.mma_async"), "{ptx}");
         let Some(Facts { spilled, said, .. }) = assembled(folder.path(), "sm_90a", ptx) else {
             return;
         };

@@ -15,7 +15,7 @@ use crate::kernels::device::DeviceCodes;
 /// The first byte where it has a program of its own, beside one for CPUs; in every version.
 const COMPANION: u8 = 1;
 /// Version of [`DeviceSection`], its second byte.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 
 /// The part of an artifact for a GPU.
 #[derive(Serialize, Deserialize)]

@@ -56,6 +56,7 @@ pub const FUNCTIONS: &[&str] = &[
     "cuStreamDestroy_v2",
     "cuStreamSynchronize",
     "cuStreamWaitEvent",
+    "cuTensorMapEncodeTiled",
 ];
 
 /// Opens and checks the driver, once for the process.

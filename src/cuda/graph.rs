@@ -5,7 +5,9 @@ use std::fmt;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-use cudarc::driver::sys::{CUDA_KERNEL_NODE_PARAMS, CUfunction, CUgraph, CUgraphExec, CUgraphNode};
+use cudarc::driver::sys::{
+    CUDA_KERNEL_NODE_PARAMS, CUfunction, CUgraph, CUgraphExec, CUgraphNode, CUtensorMap,
+};
 use reflex_runtime::device::Stream;
 use reflex_runtime::device::batch::{Arena, Batch, Change, Recorded, RecordedLaunch};
 use reflex_runtime::error::Error;
@@ -13,6 +15,7 @@ use reflex_runtime::error::Error;
 use crate::call::{Failure, cu};
 use crate::gpu::Gpu;
 use crate::settings::synchronous;
+use crate::tensor_maps::encode_all;
 
 /// A graph that is ready to be launched, and its launches.
 pub(crate) struct Graph {
@@ -21,6 +24,8 @@ pub(crate) struct Graph {
     raw: Raw,
     nodes: Vec<CUgraphNode>,
     launches: Vec<RecordedLaunch>,
+    /// Tensor maps of each launch, for the addresses that it has.
+    maps: Vec<Vec<CUtensorMap>>,
     /// Launches whose parameters the graph does not have yet.
     stale: Vec<usize>,
     arena: Arena,
@@ -56,7 +61,8 @@ impl Graph {
         let stale = vec![];
         // From here on, dropping it gives back what it has.
         let name = name.as_str().into();
-        let mut graph = Graph { gpu, stream, raw, nodes, launches, stale, arena, name };
+        let maps = vec![];
+        let mut graph = Graph { gpu, stream, raw, nodes, launches, maps, stale, arena, name };
         if synchronous() {
             return Err(Error::value_error("launches are synchronous: each is waited for"));
         }
@@ -66,12 +72,14 @@ impl Graph {
     }
 
     fn build(&mut self) -> Result<(), Failure> {
+        let encode = |l: &RecordedLaunch| encode_all(&l.maps, &l.params);
+        self.maps = self.launches.iter().map(encode).collect::<Result<_, _>>()?;
         // SAFETY: each call writes the handles that it is given the places of; the parameters of a node
         // are copied; a node depends on the one before it, of the same graph.
         unsafe {
             cu!(cuGraphCreate(&mut self.raw.graph, 0))?;
-            for launch in &self.launches {
-                let mut addresses = addresses(launch);
+            for (launch, maps) in self.launches.iter().zip(&self.maps) {
+                let mut addresses = addresses(launch, maps);
                 let params = node_params(launch, &mut addresses);
                 let (mut node, before) = (null_mut(), self.nodes.last());
                 let (before, count) =
@@ -85,9 +93,10 @@ impl Graph {
 }
 
 /// The address of each parameter.
-fn addresses(launch: &RecordedLaunch) -> Vec<*mut c_void> {
+fn addresses(launch: &RecordedLaunch, maps: &[CUtensorMap]) -> Vec<*mut c_void> {
     let address = |word: &u64| std::ptr::from_ref(word).cast_mut().cast::<c_void>();
-    launch.params.iter().map(address).collect()
+    let maps = maps.iter().map(|map| std::ptr::from_ref(map).cast_mut().cast());
+    launch.params.iter().map(address).chain(maps).collect()
 }
 
 fn node_params(launch: &RecordedLaunch, params: &mut [*mut c_void]) -> CUDA_KERNEL_NODE_PARAMS {
@@ -127,7 +136,11 @@ impl Batch for Graph {
         self.stale.dedup();
         while let Some(at) = self.stale.last().copied() {
             let (launch, node) = (&self.launches[at], self.nodes[at]);
-            let mut addresses = addresses(launch);
+            if !launch.maps.is_empty() {
+                self.maps[at] = encode_all(&launch.maps, &launch.params)
+                    .map_err(|why| self.gpu.stream_error(why, &state))?;
+            }
+            let mut addresses = addresses(launch, &self.maps[at]);
             let params = node_params(launch, &mut addresses);
             // SAFETY: the node is of the graph that the executable one was made of. Launches that are
             // enqueued have the parameters of before (CUDA driver API, graph management).

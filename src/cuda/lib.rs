@@ -27,6 +27,7 @@ mod pool;
 mod settings;
 mod staging;
 mod streams;
+mod tensor_maps;
 pub mod tvm;
 
 use gpu::{Gpu, OPEN};

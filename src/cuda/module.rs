@@ -17,6 +17,7 @@ use crate::call::{Failure, cu};
 use crate::gpu::Gpu;
 use crate::images::{capability, choose, is_cubin, is_fatbin};
 use crate::settings::{compiles_texts, synchronous};
+use crate::tensor_maps::Encoded;
 
 /// Parameters of a kernel, in a list on the stack.
 const FEW: usize = 24;
@@ -38,6 +39,7 @@ struct Kernel {
     raw: Handle<CUfunction>,
     /// Most bytes of dynamic shared memory that the driver was told.
     shared_bytes: AtomicU32,
+    maps: Encoded,
 }
 
 /// Code of a program that another compiler made, in one piece.
@@ -179,7 +181,8 @@ impl Module {
         unsafe { cu!(cuModuleGetFunction(&mut raw, self.raw.0, name.as_ptr())) }
             .map_err(|why| named(self.gpu.error(why)))?;
         let shared_bytes = AtomicU32::new(USUAL_SHARED);
-        let kernel = Kernel { name: spec.name.as_str().into(), raw: Handle(raw), shared_bytes };
+        let (name, maps) = (spec.name.as_str().into(), Encoded::default());
+        let kernel = Kernel { name, raw: Handle(raw), shared_bytes, maps };
         self.allow_shared(&kernel, spec.shared_bytes).map_err(named)?;
         Ok(kernel)
     }
@@ -308,17 +311,23 @@ impl LoadedKernels for Module {
         self.gpu.enter()?;
         self.allow_shared(kernel, launch.shared_bytes).map_err(named)?;
         let address = |word: &u64| std::ptr::from_ref(word).cast_mut().cast::<c_void>();
+        let maps =
+            kernel.maps.of(launch.maps, launch.params).map_err(|why| named(self.gpu.error(why)))?;
         // Most kernels have few parameters, whose list needs no memory of the heap.
         let (mut few, mut many) = ([std::ptr::null_mut(); FEW], vec![]);
-        let params: &mut [*mut c_void] = match few.get_mut(..launch.params.len()) {
+        let count = launch.params.len() + maps.len();
+        let params: &mut [*mut c_void] = match few.get_mut(..count) {
             Some(few) => few,
             None => {
-                many.resize(launch.params.len(), std::ptr::null_mut());
+                many.resize(count, std::ptr::null_mut());
                 &mut many
             }
         };
-        for (param, word) in params.iter_mut().zip(launch.params) {
-            *param = address(word);
+        let of_maps = maps.iter().map(|map| std::ptr::from_ref(map).cast_mut().cast());
+        for (param, place) in
+            params.iter_mut().zip(launch.params.iter().map(address).chain(of_maps))
+        {
+            *param = place;
         }
         let ([gx, gy, gz], [bx, by, bz]) = (launch.grid, launch.block);
         let (function, shared, list) = (kernel.raw.0, launch.shared_bytes, params.as_mut_ptr());
@@ -336,6 +345,7 @@ impl LoadedKernels for Module {
             shared_bytes: launch.shared_bytes,
             params: launch.params.to_vec(),
             addresses: launch.addresses,
+            maps: launch.maps.to_vec(),
         });
         state.launches.lock().add(&kernel.name);
         if synchronous() { self.gpu.wait_for(&state) } else { Ok(()) }

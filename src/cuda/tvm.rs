@@ -168,6 +168,7 @@ impl Shared {
             shared_bytes: arguments.shared_bytes,
             params: &arguments.params,
             addresses: arguments.addresses,
+            maps: &[],
         };
         // SAFETY: parameters are as many and as large as those of the kernel, as `params::check` found in a
         // text; machine code is trusted. A host function passes addresses of its tensors, which its

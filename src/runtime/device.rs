@@ -16,6 +16,7 @@ use parking_lot::RwLock;
 
 use crate::abi::DLDevice;
 use crate::alloc::device::DeviceAllocator;
+use crate::dtype::DType;
 use crate::error::Error;
 
 pub mod batch;
@@ -125,6 +126,39 @@ pub struct Launch<'a> {
     pub params: &'a [u64],
     /// The number of leading parameters that are addresses.
     pub addresses: usize,
+    /// Tensors that the kernel copies boxes of, further parameters behind those.
+    pub maps: &'a [TensorMap],
+}
+
+/// A tensor that a kernel copies boxes of: a tensor map for CUDA, whose rows in shared memory are swizzled in 128 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TensorMap {
+    /// The number of the parameter that is the tensor's address, a multiple of [`TensorMap::ALIGN`].
+    pub param: usize,
+    /// Its elements.
+    pub dtype: DType,
+    /// Its dimensions, of which so many are used, the contiguous one first.
+    pub rank: usize,
+    /// Extents.
+    pub extents: [u64; TensorMap::MOST_DIMS],
+    /// Bytes between neighbours.
+    pub strides: [u64; TensorMap::MOST_DIMS],
+    /// Elements of a box.
+    pub counts: [u32; TensorMap::MOST_DIMS],
+}
+
+impl TensorMap {
+    /// The most dimensions.
+    pub const MOST_DIMS: usize = 5;
+    /// Bytes that addresses, and strides but for the first dimension's, are multiples of.
+    pub const ALIGN: u64 = 16;
+
+    /// Bytes from the first element to behind the last one.
+    pub fn bytes(&self) -> u64 {
+        let dims = self.extents.iter().zip(self.strides).take(self.rank);
+        let last = dims.map(|(extent, stride)| extent.saturating_sub(1).saturating_mul(stride));
+        last.fold(self.dtype.itemsize() as u64, u64::saturating_add)
+    }
 }
 
 /// Kernels that a device has loaded. They are unloaded when this is dropped.

@@ -13,7 +13,7 @@ use std::fmt;
 
 use reflex_runtime::array::Array;
 use reflex_runtime::device::batch::{Batch, Change, Recorded, Unrecorded, record};
-use reflex_runtime::device::{Device, Stream};
+use reflex_runtime::device::{Device, Stream, TensorMap};
 use reflex_runtime::dtype::DType;
 use reflex_runtime::error::Error as Raised;
 use reflex_runtime::tensor::Tensor;
@@ -213,8 +213,11 @@ impl Batches {
     pub(super) fn replay(&mut self, func: u32, args: &[Any]) -> Option<Result<Any, Raised>> {
         let at = self.find(func, args)?;
         let State::Ready(replay) = &mut self.calls[at].state else { return None };
-        let compact = |arg: &Any| arg.downcast_ref::<Tensor>().is_none_or(Tensor::is_compact);
-        args.iter().all(compact).then(|| replay.run(self.device, args))
+        // Kernels that copy boxes were recorded with aligned arguments.
+        let aligned = |t: &Tensor| (t.data_ptr().addr() as u64).is_multiple_of(TensorMap::ALIGN);
+        let fits = |t: &Tensor| t.is_compact() && aligned(t);
+        let fits = |arg: &Any| arg.downcast_ref::<Tensor>().is_none_or(fits);
+        args.iter().all(fits).then(|| replay.run(self.device, args))
     }
 
     /// Counts a call that was interpreted. Returns true if it is to be recorded now.

@@ -14,7 +14,7 @@ use crate::abi::RawSignature;
 use crate::{Buffer, Expr, PrimFunc, Var};
 
 /// Version of the request and response encoding; a mismatch is an error, never a guess.
-pub const PROTOCOL: u32 = 8;
+pub const PROTOCOL: u32 = 9;
 
 /// The kind of device that kernels are scheduled for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -333,12 +333,25 @@ pub struct DeviceKernel {
     /// Variables of the function that are its further parameters, 64 bits each (floats as float64
     /// bits).
     pub vars: Vec<Var>,
+    /// Tensor maps, parameters behind those.
+    pub maps: Vec<TensorMap>,
     /// Blocks along x, y and z, over variables of the host.
     pub grid: [Expr; 3],
     /// Threads of a block along x, y and z.
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory.
     pub shared_bytes: u32,
+}
+
+/// A tensor, and the size of the boxes of it that a kernel copies ([`crate::box_copy`]): a parameter of 128 bytes, which the
+/// host encodes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TensorMap {
+    /// The tensor, one of the kernel's buffers.
+    pub buffer: Buffer,
+    /// Extent, elements between neighbours and elements of a box along each dimension, the contiguous one first; over
+    /// variables of the host.
+    pub dims: Vec<(Expr, Expr, u32)>,
 }
 
 /// The answer to a [`Request`]: code for each function, in order, or the reason why not.

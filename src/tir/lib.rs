@@ -56,6 +56,7 @@ pub mod adjacent;
 pub mod arith;
 #[cfg(feature = "script")]
 mod body_copy;
+pub mod box_copy;
 pub mod builder;
 pub mod codegen;
 pub mod eval;
@@ -73,6 +74,7 @@ pub mod lower;
 pub mod mma;
 pub mod op_pattern;
 mod packed_call;
+pub mod pipeline;
 pub mod schedule;
 #[cfg(feature = "script")]
 pub mod schedule_trace;

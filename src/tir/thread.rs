@@ -118,5 +118,9 @@ impl BarrierScope {
 /// something else, until a barrier or until the thread touches what is copied. Code generation waits there.
 pub const ASYNC_COPY: &str = "reflex.async_copy";
 
+/// The annotation of a loop whose copies of boxes run ahead of its products: the number of buffers that each tile has
+/// ([`pipeline`](crate::pipeline)).
+pub const PIPELINE_STAGES: &str = "reflex.pipeline_stages";
+
 /// Threads of a warp.
 pub const WARP: i64 = 32;

@@ -1,5 +1,5 @@
 //! Statements of matrix units: the tile unit of a CPU (Intel AMX), and the tensor cores of a GPU
-//! ([`Mma`]).
+//! ([`Mma`]) with the copies that feed them ([`BoxCopy`]).
 //!
 //! A matrix register is a buffer of [`Scope::Tile`](crate::Scope::Tile): up to 16 rows of up to 16
 //! 32-bit elements, allocated by nests of [`Stmt::Allocate`](crate::Stmt::Allocate) with nothing
@@ -10,6 +10,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::box_copy::BoxCopy;
 use crate::mma::{PANEL, Team, VECTOR};
 use crate::thread::WARP;
 use crate::{Buffer, Expr, Intrin, PrimFunc, Sign};
@@ -188,6 +189,8 @@ pub enum TileOp {
     },
     /// Matrix multiply-accumulate by a warp or warpgroup of a GPU.
     Mma(Box<Mma>),
+    /// A copy of a box of a tensor to shared memory of a GPU.
+    Box(Box<BoxCopy>),
 }
 
 impl TileOp {
@@ -200,7 +203,7 @@ impl TileOp {
             TileOp::DotBf16 { sum, a, b } | TileOp::DotI8 { sum, a, b, .. } => {
                 vec![*sum, *a, *b]
             }
-            TileOp::Mma(_) => vec![],
+            TileOp::Mma(_) | TileOp::Box(_) => vec![],
         }
     }
 
@@ -209,7 +212,10 @@ impl TileOp {
         match self {
             TileOp::Load { from: rows, .. } | TileOp::Store { to: rows, .. } => vec![rows],
             TileOp::Mma(mma) => vec![&mma.a.rows, &mma.b.rows],
-            TileOp::Zero { .. } | TileOp::DotBf16 { .. } | TileOp::DotI8 { .. } => vec![],
+            TileOp::Zero { .. }
+            | TileOp::DotBf16 { .. }
+            | TileOp::DotI8 { .. }
+            | TileOp::Box(_) => vec![],
         }
     }
 
@@ -217,6 +223,7 @@ impl TileOp {
     pub fn exprs(&self) -> Vec<&Expr> {
         match self {
             TileOp::Mma(mma) => mma.exprs().to_vec(),
+            TileOp::Box(copy) => copy.exprs(),
             _ => self.rows().into_iter().flat_map(|rows| [&rows.first, &rows.stride]).collect(),
         }
     }
@@ -228,17 +235,19 @@ impl TileOp {
             TileOp::Store { to, .. } => to.buffer,
             TileOp::DotBf16 { sum, .. } | TileOp::DotI8 { sum, .. } => *sum,
             TileOp::Mma(mma) => mma.sum,
+            TileOp::Box(copy) => copy.to,
         }
     }
 
     /// Every buffer it touches.
     pub fn buffers(&self) -> Vec<Buffer> {
         let rows = self.rows().into_iter().map(|rows| rows.buffer);
-        let sum = match self {
-            TileOp::Mma(mma) => Some(mma.sum),
-            _ => None,
+        let others = match self {
+            TileOp::Mma(mma) => vec![mma.sum],
+            TileOp::Box(copy) => vec![copy.to, copy.from],
+            _ => vec![],
         };
-        self.tiles().into_iter().chain(sum).chain(rows).collect()
+        self.tiles().into_iter().chain(others).chain(rows).collect()
     }
 
     /// The same on other buffers and with other positions.
@@ -278,6 +287,7 @@ impl TileOp {
                     lane,
                 }))
             }
+            TileOp::Box(copy) => TileOp::Box(Box::new(copy.map(buffer, expr))),
         }
     }
 }

@@ -75,6 +75,10 @@ def programs():
         x, w = rand(m, k, dtype=dtype), rand(k, n, dtype=dtype)
         return lambda: x @ w
 
+    def matmul_part(n, dtype):
+        x, w = rand(n, n, dtype=dtype), rand(n, n + 8, dtype=dtype)
+        return lambda: x @ w[:, 8:]
+
     def softmax(m, n):
         x = rand(m, n)
         return lambda: F.softmax(x, -1)
@@ -110,6 +114,11 @@ def programs():
     program("matmul_terms_tails_sm90a", matmul(1000, 1090, 4001))
     program("conv_f16", conv_chain())
     program("conv_f16_sm90a", conv_chain())
+    program("matmul_bf16_large_sm90a", matmul(2048, 2048, 2048, torch.bfloat16))
+    program("matmul_f16_large_sm90a", matmul(4096, 4096, 4096, torch.float16))
+    program("matmul_bf16_tails_sm90a", matmul(4000, 1096, 5000, torch.bfloat16))
+    program("matmul_bf16_larger_sm90a", matmul(8192, 8192, 8192, torch.bfloat16))
+    program("matmul_bf16_part_sm90a", matmul_part(8192, torch.bfloat16))
     program("softmax_rows", softmax(1000, 777))
     program("softmax_large", softmax(16384, 1024))
     program("softmax_long", softmax(256, 65536))

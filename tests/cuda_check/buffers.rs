@@ -78,7 +78,8 @@ impl Kernel {
     pub unsafe fn launch(&self, blocks: u32, threads: u32, params: &[u64]) -> Result<(), Error> {
         let (grid, block) = ([blocks, 1, 1], [threads, 1, 1]);
         // Nothing here is recorded, so it does not matter which of them are addresses.
-        let launch = Launch { kernel: 0, grid, block, shared_bytes: 0, params, addresses: 0 };
+        let launch =
+            Launch { kernel: 0, grid, block, shared_bytes: 0, params, addresses: 0, maps: &[] };
         // SAFETY: as the caller says; all work is on this stream.
         unsafe { self.module.launch(STREAM, &launch) }
     }

@@ -75,6 +75,7 @@ struct Shape {
 }
 
 const MATMUL: &str = include_str!("programs/matmul.py");
+const MATMUL_PART: &str = include_str!("programs/matmul_part.py");
 const SOFTMAX: &str = include_str!("../../examples/softmax.py");
 const REDUCE: &str = include_str!("programs/reduce.py");
 const NORM: &str = include_str!("programs/norm.py");
@@ -83,7 +84,7 @@ const ATTENTION: &str = include_str!("programs/attention.py");
 const CONV_CHAIN: &str = include_str!("programs/conv_chain.py");
 
 /// Shapes of each class of schedules: whole tiles, tails, and one row; of known extents, and of any.
-const SHAPES: [Shape; 36] = [
+const SHAPES: [Shape; 41] = [
     shape("matmul_ragged", MATMUL, &[("x", &[33, 17]), ("w", &[17, 65])], &[], true),
     shape("softmax_small", SOFTMAX, &[("x", &[5, 70])], &[], true),
     shape("reduce_small", REDUCE, &[("x", &[19, 37])], &[], true),
@@ -189,14 +190,63 @@ const SHAPES: [Shape; 36] = [
     attention("attention_row", "bfloat16", &ROW, false),
     conv_chain("conv_f16"),
     on_hopper(conv_chain("conv_f16_sm90a")),
-    by_terms("matmul_terms_large_sm90a", &[("x", &[2048, 2048]), ("w", &[2048, 2048])], &cube(2048), 128),
-    by_terms("matmul_terms_larger_sm90a", &[("x", &[4096, 4096]), ("w", &[4096, 4096])], &cube(4096), 32),
+    by_terms(
+        "matmul_terms_large_sm90a",
+        &[("x", &[2048, 2048]), ("w", &[2048, 2048])],
+        &cube(2048),
+        128,
+    ),
+    by_terms(
+        "matmul_terms_larger_sm90a",
+        &[("x", &[4096, 4096]), ("w", &[4096, 4096])],
+        &cube(4096),
+        32,
+    ),
     by_terms(
         "matmul_terms_tails_sm90a",
         &[("x", &[1000, 1090]), ("w", &[1090, 4001])],
         &[("m", 1000), ("k", 1090), ("n", 4001)],
         32,
     ),
+    on_hopper(halves(
+        "matmul_bf16_large_sm90a",
+        "bfloat16",
+        &[("x", &[2048, 2048]), ("w", &[2048, 2048])],
+        &cube(2048),
+        false,
+    )),
+    on_hopper(halves(
+        "matmul_f16_large_sm90a",
+        "float16",
+        &[("x", &[4096, 4096]), ("w", &[4096, 4096])],
+        &cube(4096),
+        false,
+    )),
+    on_hopper(halves(
+        "matmul_bf16_tails_sm90a",
+        "bfloat16",
+        &[("x", &[4000, 1096]), ("w", &[1096, 5000])],
+        &[("m", 4000), ("k", 1096), ("n", 5000)],
+        false,
+    )),
+    on_hopper(halves(
+        "matmul_bf16_larger_sm90a",
+        "bfloat16",
+        &[("x", &[8192, 8192]), ("w", &[8192, 8192])],
+        &cube(8192),
+        false,
+    )),
+    // An operand that begins inside of a tensor has no boxes: copies by all threads, beside those by TMA above.
+    on_hopper(Shape {
+        text: MATMUL_PART,
+        ..halves(
+            "matmul_bf16_part_sm90a",
+            "bfloat16",
+            &[("x", &[8192, 8192]), ("w", &[8192, 8200])],
+            &[("m", 8192)],
+            false,
+        )
+    }),
 ];
 
 const fn cube(n: i64) -> [(&'static str, i64); 3] {
@@ -281,7 +331,8 @@ impl Shape {
             !known.iter().any(|(name, _)| line.starts_with(&format!("{name} = TypeVar(")))
         };
         let text: Vec<&str> = self.text.lines().filter(defines).collect();
-        let text = text.join("\n").replace("float32", self.dtype);
+        let dtype = |name: &str| format!("dtype=\"{name}\"");
+        let text = text.join("\n").replace(&dtype("float32"), &dtype(self.dtype));
         let extent = |text: String, (name, n): &(&str, i64)| {
             let before = ["(", " "].map(|left| format!("{left}{name}"));
             before.iter().fold(text, |text, from| {
@@ -395,9 +446,11 @@ impl Writer {
         let feed = arrays.into_iter().collect();
         let rows = shape.rows.and(shape.inputs[0].1.first().copied());
         let sources = (source(shape.known), oracle);
-        self.with_engines(shape.gpu, |builder| builder.precision(shape.precision), |writer| {
-            writer.add(shape.name, sources, inputs, feed, (true, rows))
-        })
+        self.with_engines(
+            shape.gpu,
+            |builder| builder.precision(shape.precision),
+            |writer| writer.add(shape.name, sources, inputs, feed, (true, rows)),
+        )
     }
 
     fn add_model(
@@ -414,9 +467,11 @@ impl Writer {
             case.inputs.iter().map(|(name, array)| (name.clone(), array.shape.clone())).collect();
         let inputs = self.stored(&case.inputs)?;
         let source = ModelSource::from(model);
-        self.with_engines(GPU, |builder| builder.shapes(shapes.clone()), |writer| {
-            writer.add(name, (source.clone(), source), inputs, case.inputs, (true, None))
-        })
+        self.with_engines(
+            GPU,
+            |builder| builder.shapes(shapes.clone()),
+            |writer| writer.add(name, (source.clone(), source), inputs, case.inputs, (true, None)),
+        )
     }
 
     /// Adds programs by engines for a GPU with options of their own.

@@ -16,6 +16,7 @@ use crate::status::{
     Status, describe,
 };
 use crate::streams::{Goal, Launch, Work};
+use crate::tensor_maps::{EncodedMap, Tiled};
 
 /// A handle of a context is this plus its device.
 const CONTEXTS: u64 = 0x1000;
@@ -409,6 +410,32 @@ functions! {
     /// Executables made of it stay.
     fn cuGraphDestroy(driver, graph: u64) {
         driver.graphs.remove(&graph).map(drop).ok_or(INVALID_HANDLE)
+    }
+    /// A map in an encoding of its own, of a tensor and a box that a device copies.
+    fn cuTensorMapEncodeTiled(
+        driver, map: *mut EncodedMap, dtype: c_uint, rank: c_uint, address: u64,
+        extents: *const u64, strides: *const u64, counts: *const u32, steps: *const u32,
+        interleave: c_uint, swizzle: c_uint, promotion: c_uint, fill: c_uint
+    ) {
+        let _ = (driver, promotion);
+        let missing = extents.is_null() || strides.is_null() || counts.is_null() || steps.is_null();
+        if !(1..=5).contains(&rank) || missing || interleave != 0 || fill != 0 {
+            return Err(INVALID_VALUE);
+        }
+        let rank = rank as usize;
+        // SAFETY: the caller passes as many numbers as there are dimensions, one stride less.
+        let tiled = unsafe {
+            Tiled {
+                dtype,
+                address,
+                extents: std::slice::from_raw_parts(extents, rank),
+                strides: std::slice::from_raw_parts(strides, rank - 1),
+                counts: std::slice::from_raw_parts(counts, rank),
+                steps: std::slice::from_raw_parts(steps, rank),
+                swizzle,
+            }
+        };
+        put(map, tiled.encode().ok_or(INVALID_VALUE)?)
     }
     /// The name in the manual.
     fn cuGetErrorName(driver, status: Status, text: *mut *const c_char) {

@@ -23,3 +23,4 @@ mod memory;
 pub mod plan;
 mod status;
 mod streams;
+mod tensor_maps;

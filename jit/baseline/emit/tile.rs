@@ -181,7 +181,9 @@ impl Emitter<'_, '_, '_> {
                 TileOp::DotI8 { sum, a, b, signs } => {
                     TileStep::DotI8([number(sum)?, number(a)?, number(b)?], *signs)
                 }
-                TileOp::Mma(_) => return Err(BaselineError::new("tensor cores on a CPU")),
+                TileOp::Mma(_) | TileOp::Box(_) => {
+                    return Err(BaselineError::new("tensor cores on a CPU"));
+                }
             })
         };
         ops.iter().map(step).collect()

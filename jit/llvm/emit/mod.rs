@@ -20,6 +20,7 @@ pub mod int8_instructions;
 pub mod ir;
 mod memory;
 mod prefetch;
+pub mod ring;
 pub mod stmt;
 mod tile;
 pub mod value;
@@ -39,6 +40,7 @@ use crate::emit::in_flight::{CopyWaits, InFlight};
 use crate::error::{CodegenError, Result};
 use instructions::Instructions;
 use ir::Ir;
+use ring::Ring;
 use value::LaneValue;
 
 /// The kind of processor that code is for.
@@ -96,6 +98,8 @@ pub struct Emitter<'a, 'c> {
     pub in_parallel: bool,
     /// Products of warpgroups that were issued and not waited for.
     pub in_flight: Vec<InFlight<'c>>,
+    /// The stages of the pipelined loops of a launch.
+    pub ring: Option<Ring<'c>>,
     /// Where copies are waited for.
     pub copy_waits: CopyWaits,
     /// Whether products are waited for where they are issued. Without optimisation, registers in flight would be
@@ -137,6 +141,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
             workspaces: vec![],
             in_parallel: false,
             in_flight: vec![],
+            ring: None,
             copy_waits: CopyWaits::default(),
             synchronous: false,
             async_proxy: false,

@@ -2,6 +2,7 @@
 
 use inkwell::IntPredicate;
 use inkwell::values::{BasicValueEnum, IntValue};
+use reflex_tir::pipeline::is_pipelined;
 use reflex_tir::tile::TileOp;
 use reflex_tir::{Buffer, Expr, For, ForKind, Scope, Stmt, Var};
 
@@ -65,6 +66,7 @@ impl<'c> Emitter<'_, 'c> {
             Stmt::Allocate { buffer, body } => self.allocate(*buffer, body),
             Stmt::While { cond, body } => self.control(|e| e.while_loop(cond, body)),
             Stmt::Tile(TileOp::Mma(mma)) if self.unit == Unit::Gpu => self.mma(mma),
+            Stmt::Tile(TileOp::Box(copy)) if self.unit == Unit::Gpu => self.box_copy(copy),
             Stmt::Tile(tile) if self.unit == Unit::Cpu => self.tile(tile),
             Stmt::Tile(_) => Err(CodegenError::new("a CPU's matrix registers on a GPU")),
             Stmt::CallPacked(call) if self.unit == Unit::Cpu => self.call_packed(call),
@@ -121,6 +123,9 @@ impl<'c> Emitter<'_, 'c> {
 
     fn for_loop(&mut self, l: &For) -> Result<()> {
         match &l.kind {
+            ForKind::Serial if self.ring.is_some() && is_pipelined(l) => {
+                self.control(|e| e.products(l))
+            }
             ForKind::Serial => self.control(|e| e.serial(l)),
             ForKind::Unrolled => self.unrolled(l),
             ForKind::Vectorized if self.async_copy(l)? => Ok(()),

@@ -79,7 +79,7 @@ impl<'c> Emitter<'_, 'c> {
                 let [address, stride] = self.rows(to)?;
                 self.unit("tilestored64", &[register, address, stride])
             }
-            TileOp::Mma(_) => Err(CodegenError::new("tensor cores on a CPU")),
+            TileOp::Mma(_) | TileOp::Box(_) => Err(CodegenError::new("tensor cores on a CPU")),
         }
     }
 

@@ -7,9 +7,11 @@ use inkwell::types::BasicMetadataTypeEnum;
 use inkwell::values::{
     BasicMetadataValueEnum, BasicValueEnum, FunctionValue, IntValue, PointerValue,
 };
-use reflex_tir::codegen::{DeviceKernel, OptLevel};
+use reflex_tir::box_copy::BoxCopy;
+use reflex_tir::codegen::{DeviceKernel, OptLevel, TensorMap};
 use reflex_tir::index_width::IndexWidths;
 use reflex_tir::launch::Launch;
+use reflex_tir::pipeline::Pipeline;
 use reflex_tir::thread::{BarrierScope, ThreadAxis, ThreadLevel};
 use reflex_tir::{Buffer, Expr, For, ForKind, PrimFunc};
 
@@ -18,6 +20,7 @@ use crate::emit::value::LaneValue;
 use crate::emit::{Emitter, Unit};
 use crate::error::{CodegenError, Result};
 use crate::nvptx::copy_waits::copy_waits;
+use crate::nvptx::warp_specialised::mark_maps;
 use crate::nvptx::wgmma::{PANELS_ALIGN, has_warpgroups};
 use reflex_tir::uses::Uses;
 
@@ -42,6 +45,10 @@ pub fn build<'c>(
     let global = context.ptr_type(AddressSpace::from(GLOBAL));
     let mut params: Vec<BasicMetadataTypeEnum<'c>> = vec![global.into(); outer.buffers.len()];
     params.extend(vec![BasicMetadataTypeEnum::from(context.i64_type()); outer.vars.len()]);
+    let pipeline = Pipeline::of(func, launch).map_err(CodegenError::new)?;
+    let (first_map, maps) = (params.len(), pipeline.as_ref().map_or(0, |p| p.maps.len()));
+    let generic = context.ptr_type(AddressSpace::default());
+    params.extend(vec![BasicMetadataTypeEnum::from(generic); maps]);
     let function = module.add_function(&name, context.void_type().fn_type(&params, false), None);
     function.set_call_conventions(PTX_KERNEL);
 
@@ -63,7 +70,10 @@ pub fn build<'c>(
     e.copy_waits = copy_waits(func, launch);
     e.async_proxy = has_warpgroups(launch);
     e.widths = Some(IndexWidths::of(func, launch));
-    let shared_bytes = e.shared_memory(&launch.shared)?;
+    let mut shared_bytes = match pipeline {
+        None => e.shared_memory(&launch.shared)?,
+        Some(_) => 0,
+    };
     let (mut grid, mut block) = (std::array::from_fn(|_| Expr::i64(1)), [1; 3]);
     for l in launch.blocks.iter().chain(&launch.threads) {
         let Dimension { register, level, number } = Dimension::of(l)?;
@@ -73,12 +83,29 @@ pub fn build<'c>(
             _ => grid[number] = l.extent.clone(),
         }
     }
-    e.stmt(launch.body)?;
+    if let Some(pipeline) = &pipeline {
+        let bytes = pipeline.shared_bytes(func);
+        shared_bytes = u32::try_from(bytes)
+            .map_err(|_| CodegenError::new(format!("{bytes} bytes of shared memory")))?;
+        block[1] += 1;
+        let memory = e.dynamic_shared_memory(PANELS_ALIGN);
+        let memory = e.opaque(memory)?;
+        let map = |n| Ok(parameter(function, first_map + n)?.into_pointer_value());
+        let maps = (0..maps).map(map).collect::<Result<_>>()?;
+        e.warp_specialised(launch, pipeline, memory, maps)?;
+    } else {
+        e.stmt(launch.body)?;
+    }
     e.ir.builder.build_return(None)?;
     e.finish()?;
     annotate(context, module, function, &block)?;
+    if pipeline.is_some() {
+        let maps = mark_maps(&e, function, first_map as u32, maps as u32);
+        annotate_maps(context, module, function, &maps)?;
+    }
+    let maps = pipeline.map_or(vec![], |pipeline| pipeline.maps.iter().map(map_of).collect());
     let (buffers, vars) = (Vec::from_iter(outer.buffers), Vec::from_iter(outer.vars));
-    Ok(DeviceKernel { name, buffers, vars, grid, block, shared_bytes })
+    Ok(DeviceKernel { name, buffers, vars, maps, grid, block, shared_bytes })
 }
 
 /// The number of threads that a loop stands for, which launches know before they begin.
@@ -86,6 +113,11 @@ fn threads_of(func: &PrimFunc, l: &For) -> Result<u32> {
     let known = l.extent.as_int().and_then(|n| u32::try_from(n).ok());
     let name = &func.vars[l.var].name;
     known.ok_or_else(|| CodegenError::new(format!("the extent of {name} is not constant")))
+}
+
+fn map_of(copy: &BoxCopy) -> TensorMap {
+    let dims = copy.dims.iter().map(|d| (d.extent.clone(), d.stride.clone(), d.count as u32));
+    TensorMap { buffer: copy.from, dims: dims.collect() }
 }
 
 fn parameter<'c>(function: FunctionValue<'c>, position: usize) -> Result<BasicValueEnum<'c>> {
@@ -109,6 +141,26 @@ fn annotate<'c>(
             context.metadata_string(key).into(),
             value.into(),
         ]);
+        let failed = |text| CodegenError::new(format!("LLVM refuses an annotation: {text}"));
+        module.add_global_metadata("nvvm.annotations", &node).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Marks parameters, from 1 on, as ones that are never written, so that their address may be taken; and a kernel as one
+/// whose threads have as many registers as one block on a multiprocessor leaves them.
+fn annotate_maps<'c>(
+    context: &'c Context,
+    module: &Module<'c>,
+    function: FunctionValue<'c>,
+    maps: &[u64],
+) -> Result<()> {
+    let name = BasicMetadataValueEnum::from(function.as_global_value().as_pointer_value());
+    let number = |n: u64| BasicMetadataValueEnum::from(context.i32_type().const_int(n, false));
+    let maps: Vec<_> = maps.iter().map(|n| number(*n)).collect();
+    let maps = context.metadata_node(&maps).into();
+    for (key, value) in [("grid_constant", maps), ("minctasm", number(1))] {
+        let node = context.metadata_node(&[name, context.metadata_string(key).into(), value]);
         let failed = |text| CodegenError::new(format!("LLVM refuses an annotation: {text}"));
         module.add_global_metadata("nvvm.annotations", &node).map_err(failed)?;
     }
@@ -219,6 +271,8 @@ impl<'c> Emitter<'_, 'c> {
     /// Lets the threads of a block or warp wait for each other.
     pub(crate) fn barrier(&self, scope: BarrierScope) -> Result<()> {
         match scope {
+            // What passes between threads goes through the ring, whose objects they wait for.
+            BarrierScope::Block if self.ring.is_some() => {}
             BarrierScope::Block => {
                 if self.async_proxy {
                     self.fence_proxy()?;

@@ -14,6 +14,7 @@ mod copy_waits;
 mod kernel;
 mod mma;
 mod target_machine;
+mod warp_specialised;
 mod wgmma;
 
 use inkwell::context::Context;

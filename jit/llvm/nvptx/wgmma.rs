@@ -60,6 +60,9 @@ impl<'c> Emitter<'_, 'c> {
         };
         let before = self.in_flight.len();
         let sums = self.sums_of(mma)?;
+        if let Some(ring) = &mut self.ring {
+            ring.issued.push(sums.clone());
+        }
         let same = |f: &InFlight<'c>| (f.sums.buffer, f.sums.first) == (sums.buffer, sums.first);
         let values = match self.in_flight.iter().position(same) {
             Some(at) => self.in_flight.remove(at).values,
@@ -104,10 +107,20 @@ impl<'c> Emitter<'_, 'c> {
         if all.is_empty() {
             return Ok(());
         }
+        self.settle_but(0, &all)
+    }
+
+    /// Waits for all products but the last ones, as many as are `left`. The sums of those are not there yet: they go
+    /// on in their registers, which nothing may touch before it has waited for them.
+    pub(super) fn settle_but(&mut self, left: usize, all: &[InFlight<'c>]) -> Result<()> {
+        if all.is_empty() {
+            return Ok(());
+        }
         let values: Vec<_> = all.iter().flat_map(|f| f.values.clone()).collect();
-        let values = self.assembly(WAIT, &values, &[])?;
+        let wait = format!("wgmma.wait_group.sync.aligned {left};");
+        let values = self.assembly(&wait, &values, &[])?;
         let mut rest = &values[..];
-        for InFlight { sums, values } in &all {
+        for InFlight { sums, values } in all {
             let (own, others) = rest.split_at(values.len());
             self.store_sums(sums, own)?;
             rest = others;
@@ -135,7 +148,7 @@ impl<'c> Emitter<'_, 'c> {
         }
     }
 
-    fn load_sums(&self, sums: &Sums<'c>) -> Result<Vec<BasicValueEnum<'c>>> {
+    pub(super) fn load_sums(&self, sums: &Sums<'c>) -> Result<Vec<BasicValueEnum<'c>>> {
         let load = |place: &PointerValue<'c>| {
             Ok(self.ir.builder.build_load(self.ir.context.f32_type(), *place, "")?)
         };

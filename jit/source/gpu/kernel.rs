@@ -60,7 +60,7 @@ pub fn print(
     p.block(launch.body)?;
     p.out.close();
     let (buffers, vars) = (Vec::from_iter(outer.buffers), Vec::from_iter(outer.vars));
-    let kernel = DeviceKernel { name, buffers, vars, grid, block, shared_bytes };
+    let kernel = DeviceKernel { name, buffers, vars, maps: vec![], grid, block, shared_bytes };
     Ok((p.out.take(), kernel))
 }
 

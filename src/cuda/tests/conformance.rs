@@ -206,7 +206,15 @@ fn launches(gpu: &'static dyn Device) {
         .map(|_| Tensor::from_slice(&[n as i64], &values).unwrap().copy_to(gpu.id()).unwrap());
     let params = [a.data_ptr().addr() as u64, b.data_ptr().addr() as u64, n as u64];
     let (grid, block) = ([n.div_ceil(64) as u32, 1, 1], [64, 1, 1]);
-    let launch = Launch { kernel: 0, grid, block, shared_bytes: 0, params: &params, addresses: 2 };
+    let launch = Launch {
+        kernel: 0,
+        grid,
+        block,
+        shared_bytes: 0,
+        params: &params,
+        addresses: 2,
+        maps: &[],
+    };
     let launches = |launch: Launch<'_>| {
         // SAFETY: the parameters are those of `add`, and both tensors live until it has run.
         unsafe { module.launch(stream, &launch) }

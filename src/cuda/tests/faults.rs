@@ -116,6 +116,7 @@ impl Bench {
             shared_bytes: 0,
             params: &params,
             addresses: 2,
+            maps: &[],
         };
         // SAFETY: the parameters are those of `add`, and both tensors live until it has run. More
         // elements than there are is what a case is about: the stand-in finds it.

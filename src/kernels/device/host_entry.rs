@@ -11,14 +11,16 @@ use std::sync::Arc;
 use reflex_runtime::abi::{DLDevice, DLTensor};
 use reflex_runtime::alloc::device::OwnedBlock;
 use reflex_runtime::device::waits::Wait;
-use reflex_runtime::device::{self, Launch, LoadedKernels, Stream};
+use reflex_runtime::device::{self, Launch, LoadedKernels, Stream, TensorMap};
 use reflex_runtime::dtype::DType;
 use reflex_runtime::error::Error;
 use reflex_runtime::tensor::transfer::host_copy_of;
 use reflex_runtime::value::{Any, AnyView};
 use smallvec::{SmallVec, smallvec};
 
-use super::host_plan::{Extent, HostCheck, HostLaunch, HostParam, HostPlan, HostStep, StepIndex};
+use super::host_plan::{
+    Extent, HostCheck, HostLaunch, HostMap, HostParam, HostPlan, HostStep, StepIndex,
+};
 
 /// Slots, buffers and parameters that a call has without an allocation.
 const FEW: usize = 16;
@@ -40,6 +42,7 @@ struct Frame<'a> {
     stream: Stream,
     /// Parameters of the launch at hand.
     words: SmallVec<[u64; FEW]>,
+    maps: SmallVec<[TensorMap; 2]>,
 }
 
 impl HostEntry {
@@ -64,6 +67,7 @@ impl HostEntry {
             buffers: smallvec![0; self.plan.buffers as usize],
             stream: device::current_stream(self.device),
             words: SmallVec::new(),
+            maps: SmallVec::new(),
         };
         for (at, (param, arg)) in self.plan.params.iter().zip(args).enumerate() {
             frame.bind(at, param, arg)?;
@@ -77,6 +81,20 @@ impl HostEntry {
     fn prefix(&self, at: usize, name: &str) -> String {
         format!("{}: argument {at} ({name}): ", self.plan.name)
     }
+}
+
+/// A tensor map for values of variables. A tensor without elements has one all the same, as nothing is copied of it.
+fn map_of(map: &HostMap, slots: &[i64]) -> TensorMap {
+    let none = [0; TensorMap::MOST_DIMS];
+    let (param, dtype, rank) = (map.param as usize, map.dtype, map.dims.len());
+    let counts = [0; TensorMap::MOST_DIMS];
+    let mut found = TensorMap { param, dtype, rank, extents: none, strides: none, counts };
+    for (n, (extent, stride, count)) in map.dims.iter().enumerate() {
+        found.extents[n] = extent.value(slots).max(1) as u64;
+        found.strides[n] = (stride.value(slots) * dtype.itemsize() as i64) as u64;
+        found.counts[n] = *count;
+    }
+    found
 }
 
 /// The dimensions of a tensor.
@@ -248,8 +266,31 @@ impl Frame<'_> {
         }
     }
 
+    /// Copies tensors that boxes are copied of to where they are aligned, if they are not: a caller's own memory may
+    /// begin anywhere. Returns the memory.
+    fn align_maps(&mut self) -> Result<Vec<OwnedBlock>, Error> {
+        let mut copies = vec![];
+        for n in 0..self.maps.len() {
+            let map = self.maps[n];
+            let from = self.words[map.param];
+            if from.is_multiple_of(TensorMap::ALIGN) {
+                continue;
+            }
+            let (device, bytes) = (device::get(self.entry.device)?, map.bytes() as usize);
+            let block = OwnedBlock::new(device.allocator(), bytes)?;
+            let to = block.data().as_ptr();
+            let from = std::ptr::with_exposed_provenance(from as usize);
+            // SAFETY: the tensor has so many bytes, by the extents that were checked; the block is its own, and both are
+            // used in the order of the stream.
+            unsafe { device.copy(self.stream, to, from, bytes)? };
+            self.words[map.param] = to.addr() as u64;
+            copies.push(block);
+        }
+        Ok(copies)
+    }
+
     fn launch(&mut self, at: usize) -> Result<(), Error> {
-        let HostLaunch { grid, block, shared_bytes, buffers, vars, .. } =
+        let HostLaunch { grid, block, shared_bytes, buffers, vars, maps, .. } =
             &self.entry.plan.launches[at];
         let mut blocks = [0; 3];
         for (extent, blocks) in grid.iter().zip(&mut blocks) {
@@ -262,9 +303,14 @@ impl Frame<'_> {
         self.words.clear();
         self.words.extend(buffers.iter().map(|buffer| self.buffers[*buffer as usize]));
         self.words.extend(vars.iter().map(|slot| self.slots[*slot as usize] as u64));
+        self.maps.clear();
+        self.maps.extend(maps.iter().map(|map| map_of(map, &self.slots)));
         let (block, shared_bytes) = (*block, *shared_bytes);
-        let (params, addresses) = (&self.words[..], buffers.len());
-        let launch = Launch { kernel: at, grid: blocks, block, shared_bytes, params, addresses };
+        // Kept until the launch is enqueued: what takes their memory comes after it.
+        let _copies = if blocks.contains(&0) { vec![] } else { self.align_maps()? };
+        let (params, addresses, maps) = (&self.words[..], buffers.len(), &self.maps[..]);
+        let launch =
+            Launch { kernel: at, grid: blocks, block, shared_bytes, params, addresses, maps };
         // SAFETY: the words are those that the code generator lists for the kernel, of tensors
         // with the extents that it was generated for; of a file, whose PTX is as trusted as the machine
         // code of a library, its author listed them. Tensors are released, if at all, in the

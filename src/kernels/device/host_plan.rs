@@ -6,9 +6,9 @@
 //!
 //! Decision: docs/decisions/0061-host-entries.md
 
-use reflex_runtime::device::KernelSpec;
+use reflex_runtime::device::{KernelSpec, TensorMap};
 use reflex_runtime::dtype::DType;
-use reflex_tir::codegen::{DeviceCode, DeviceKernel};
+use reflex_tir::codegen::{DeviceCode, DeviceKernel, TensorMap as TensorMapCode};
 use reflex_tir::{Buffer, ForKind, IndexCheck, Param, PrimFunc, Stmt};
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +77,18 @@ pub(super) struct HostLaunch {
     pub(super) shared_bytes: u32,
     pub(super) buffers: Vec<u32>,
     pub(super) vars: Vec<u32>,
+    /// Tensor maps, parameters behind those.
+    pub(super) maps: Vec<HostMap>,
+}
+
+/// A tensor that a kernel copies boxes of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct HostMap {
+    /// The parameter that is its address.
+    pub(super) param: u32,
+    pub(super) dtype: DType,
+    /// Extents, elements between neighbours, and elements of a box.
+    pub(super) dims: Vec<(HostExpr, HostExpr, u32)>,
 }
 
 impl HostPlan {
@@ -130,6 +142,17 @@ impl HostPlan {
             launch.grid.iter().try_for_each(|extent| extent.verify(self.slots))?;
             launch.buffers.iter().try_for_each(|at| below(*at, self.buffers, "buffer"))?;
             launch.vars.iter().try_for_each(|at| below(*at, self.slots, "slot"))?;
+            for map in &launch.maps {
+                below(map.param, launch.buffers.len() as u32, "buffer of a tensor map")?;
+                if map.dtype.itemsize() != 2 || map.dims.is_empty() {
+                    return Err(format!("a tensor map of {} dimensions", map.dims.len()));
+                }
+                below(map.dims.len() as u32, TensorMap::MOST_DIMS as u32 + 1, "dimension")?;
+                for (extent, stride, _) in &map.dims {
+                    extent.verify(self.slots)?;
+                    stride.verify(self.slots)?;
+                }
+            }
         }
         self.verify_steps()
     }
@@ -336,6 +359,8 @@ impl Builder<'_> {
         if let Some(var) = float {
             return Err(format!("the float {} for a kernel", self.func.vars[*var].name));
         }
+        let maps = kernel.maps.iter().map(|map| self.map(kernel, map));
+        let maps = maps.collect::<Result<_, String>>()?;
         Ok(HostLaunch {
             kernel: kernel.name.clone(),
             grid,
@@ -343,7 +368,19 @@ impl Builder<'_> {
             shared_bytes: kernel.shared_bytes,
             buffers: kernel.buffers.iter().map(|buffer| number(*buffer)).collect(),
             vars: kernel.vars.iter().map(|var| self.slots.of(*var)).collect(),
+            maps,
         })
+    }
+
+    fn map(&mut self, kernel: &DeviceKernel, map: &TensorMapCode) -> Result<HostMap, String> {
+        let param = kernel.buffers.iter().position(|buffer| *buffer == map.buffer);
+        let param = param.ok_or("a tensor map of a buffer that is no parameter")? as u32;
+        let dims = map.dims.iter().map(|(extent, stride, count)| {
+            let slots = &mut self.slots;
+            Ok((HostExpr::of(extent, slots)?, HostExpr::of(stride, slots)?, *count))
+        });
+        let dims = dims.collect::<Result<_, String>>()?;
+        Ok(HostMap { param, dtype: self.func.buffers[map.buffer].dtype, dims })
     }
 }
 
@@ -360,6 +397,7 @@ mod tests {
             shared_bytes: 0,
             buffers: vec![1],
             vars: vec![0],
+            maps: vec![],
         };
         let (params, checks, launches) = (vec![], vec![], vec![launch]);
         HostPlan { name: "f".to_owned(), params, checks, steps, slots: 1, buffers: 2, launches }

@@ -28,8 +28,15 @@ fn exact(scheduled: &Scheduled) -> bool {
 }
 
 /// The rules that do not.
-const REASSOCIATED: [&str; 6] =
-    ["rows", "row reduction", "split reduction", "gemv", "gemm, split-k", "gemm, tensor cores"];
+const REASSOCIATED: [&str; 7] = [
+    "rows",
+    "row reduction",
+    "split reduction",
+    "gemv",
+    "gemm, split-k",
+    "gemm, tensor cores",
+    "gemm, warp-specialised",
+];
 
 /// Runs a kernel by loops, or by threads in an order.
 fn run(

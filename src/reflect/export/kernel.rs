@@ -306,6 +306,15 @@ impl<'c, 'm> KernelExporter<'c, 'm> {
                 args.push(one(self, &mma.lane));
                 self.evaluate("tile_mma", args)
             }
+            TileOp::Box(copy) => {
+                let mut args = vec![self.buffer_node(copy.to), one(self, &copy.first)];
+                args.push(self.buffer_node(copy.from));
+                for dim in &copy.dims {
+                    args.extend([&dim.extent, &dim.stride, &dim.at].map(|e| one(self, e)));
+                    args.push(one(self, &Expr::i64(dim.count)));
+                }
+                self.evaluate("tile_box", args)
+            }
         }
     }
 

@@ -320,6 +320,9 @@ impl Writer<'_> {
                      {b_stride}, {b_t}, {lane})"
                 )
             }
+            ("tile_box", [to, first, from, dims @ ..]) => {
+                format!("T.tile_box({to}[{first}], {from}, {})", dims.join(", "))
+            }
             _ => return Err(format!("`reflex.{name}` with {} arguments", texts.len())),
         };
         self.line(&line);

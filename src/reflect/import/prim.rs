@@ -216,7 +216,7 @@ impl Writer<'_> {
 
     /// The name after `reflex.` of an external function, and the arguments after it.
     pub(super) fn external(&mut self, args: &[NodeId]) -> Read<(&'static str, Vec<NodeId>)> {
-        const STATEMENTS: [&str; 12] = [
+        const STATEMENTS: [&str; 13] = [
             "check_indices",
             "tile_zero",
             "tile_load",
@@ -227,6 +227,7 @@ impl Writer<'_> {
             "tile_dot_s8u8",
             "tile_dot_s8s8",
             "tile_mma",
+            "tile_box",
             "floordiv",
             "floormod",
         ];

@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Stream;
+use super::{Stream, TensorMap};
 use crate::abi::DLDevice;
 use crate::error::Error;
 
@@ -32,6 +32,8 @@ pub struct RecordedLaunch {
     pub params: Vec<u64>,
     /// The number of leading parameters that are addresses.
     pub addresses: usize,
+    /// Tensor maps of those, parameters behind all others.
+    pub maps: Vec<TensorMap>,
 }
 
 /// A parameter of a launch that is another one in the next replay.

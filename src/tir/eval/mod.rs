@@ -19,6 +19,7 @@
 //! assert_eq!(args[1].tensor().to_f32(), [2.0, 5.0]);
 //! ```
 
+mod box_copy;
 mod error;
 mod memory;
 mod packed_call;

@@ -57,6 +57,7 @@ impl Evaluator<'_> {
                 })
             }
             TileOp::Mma(mma) => self.run_mma(mma),
+            TileOp::Box(copy) => self.run_box(copy),
         }
     }
 

@@ -16,6 +16,7 @@
 
 mod convert_ssa;
 mod lower_blocks;
+mod lower_boxes;
 mod lower_math;
 mod lower_mma;
 mod narrow_indices;
@@ -29,6 +30,7 @@ mod unify_thread_bindings;
 
 pub use convert_ssa::convert_ssa;
 pub use lower_blocks::lower_blocks;
+pub use lower_boxes::lower_boxes;
 pub use lower_math::{lower_bf16_dots, lower_math};
 pub use lower_mma::lower_mma;
 pub use narrow_indices::narrow_indices;
@@ -66,8 +68,11 @@ pub const GPU_PASSES: &[Pass] = &[
 pub const DEVICE_PASSES: &[Pass] = &[("narrow_indices", narrow_indices)];
 
 /// The passes that make a CPU run what is lowered for a GPU.
-pub const SERIAL_PASSES: &[Pass] =
-    &[("lower_mma", lower_mma), ("serialise_threads", serialise_threads)];
+pub const SERIAL_PASSES: &[Pass] = &[
+    ("lower_boxes", lower_boxes),
+    ("lower_mma", lower_mma),
+    ("serialise_threads", serialise_threads),
+];
 
 /// The lowered form of `func`, whose loops are bound to blocks and threads.
 pub fn lower_gpu(func: &PrimFunc) -> PrimFunc {

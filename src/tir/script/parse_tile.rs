@@ -5,6 +5,7 @@ use ruff_text_size::Ranged;
 
 use super::ops;
 use super::parse::{Name, Parser, Read, path};
+use crate::box_copy::{BoxCopy, BoxDim};
 use crate::mma::Team;
 use crate::tile::{Mma, MmaOperand, StridedRows, TileOp};
 use crate::{Buffer, Expr};
@@ -34,6 +35,7 @@ impl Parser<'_> {
                 let columns = columns.ok_or_else(|| self.unsupported(call))?;
                 self.product(Team::Warpgroup { columns }, product, call)?
             }
+            ("box", [first, from, dims @ ..]) => self.copy(first, from, dims, call)?,
             (name, [sum, a, b]) => TileOp::DotI8 {
                 signs: ops::signs_of(name).ok_or_else(|| self.unsupported(call))?,
                 sum: self.named_buffer(sum)?,
@@ -42,6 +44,24 @@ impl Parser<'_> {
             },
             _ => return Err(self.unsupported(call)),
         }))
+    }
+
+    /// The copy of a box: where to, where from, and extent, stride, begin and count of each dimension.
+    fn copy(&mut self, first: &Py, from: &Py, dims: &[Py], call: &ExprCall) -> Read<TileOp> {
+        let [extent, ..] = dims else { return Err(self.unsupported(call)) };
+        let StridedRows { buffer: to, first, .. } = self.rows(first, extent)?;
+        let from = self.named_buffer(from)?;
+        let (dims, rest) = dims.as_chunks::<4>();
+        if !rest.is_empty() {
+            return Err(self.unsupported(call));
+        }
+        let dim = |[extent, stride, at, count]: &[Py; 4]| {
+            let [extent, stride, at] = [extent, stride, at].map(|e| self.index(e));
+            let count = self.index(count)?.as_int().ok_or_else(|| self.unsupported(call))?;
+            Ok(BoxDim { extent: extent?, stride: stride?, at: at?, count })
+        };
+        let dims = dims.iter().map(dim).collect::<Read<_>>()?;
+        Ok(TileOp::Box(Box::new(BoxCopy { to, first, from, dims })))
     }
 
     /// The product of eight arguments: the sum, three for each operand, the thread's number.

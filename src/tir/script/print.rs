@@ -6,6 +6,7 @@ use std::fmt::Write;
 use super::names::{Names, identifier};
 use super::ops::name_of;
 use crate::arith::Analyzer;
+use crate::box_copy::BoxDim;
 use crate::mma::Team;
 use crate::tile::{MmaOperand, StridedRows, TileOp};
 use crate::{
@@ -285,6 +286,15 @@ impl<'f> Printer<'f> {
                     Team::Warpgroup { columns } => format!("wgmma({columns}, "),
                 };
                 format!("T.tile_{team}{sum}[{first}], {a}, {b}, {lane})")
+            }
+            TileOp::Box(copy) => {
+                let (to, first) = (self.buffer(copy.to), self.expr(&copy.first));
+                let mut dims = String::new();
+                for BoxDim { extent, stride, at, count } in &copy.dims {
+                    let [extent, stride, at] = [extent, stride, at].map(|e| self.expr(e));
+                    dims.push_str(&format!(", {extent}, {stride}, {at}, {count}"));
+                }
+                format!("T.tile_box({to}[{first}], {}{dims})", self.buffer(copy.from))
             }
         };
         self.line(&line);

@@ -5,6 +5,7 @@ use super::{Fault, IrForm, verify};
 use crate::codegen::GpuTarget;
 use crate::launch::{Launch, Varying};
 use crate::mma::Team;
+use crate::pipeline::Pipeline;
 use crate::thread::{ThreadAxis, ThreadLevel, WARP};
 use crate::tile::{Mma, StridedRows, TileOp};
 use crate::{Buffer, Expr, ExprKind, For, ForKind, PackedCall, PrimFunc, Scope, Stmt, Var};
@@ -144,7 +145,7 @@ impl<'f> GpuVerifier<'f> {
         if deep.is_some_and(|n| n > GpuTarget::MAX_THREADS_Z) {
             self.fault("too many threads along threadIdx.z");
         }
-        self.shared(&launch.shared);
+        self.shared(launch);
         self.lanes = Lanes::of(launch);
         self.thread(launch.body, &Varying::of(launch), None);
     }
@@ -181,13 +182,21 @@ impl<'f> GpuVerifier<'f> {
         }
     }
 
-    fn shared(&mut self, buffers: &[Buffer]) {
+    fn shared(&mut self, launch: &Launch<'_>) {
         let mut bytes = 0;
-        for buffer in buffers {
+        for buffer in &launch.shared {
             self.allocates(*buffer, Scope::Shared, "a block");
             let data = &self.func.buffers[*buffer];
             let count: i64 = data.shape.iter().map(|n| n.as_int().unwrap_or(0)).product();
             bytes += count * data.dtype.itemsize() as i64;
+        }
+        match Pipeline::of(self.func, launch) {
+            Ok(Some(_)) if !self.gpu.has_warpgroups() => {
+                self.fault(format!("copies of boxes, which {} does not have", self.gpu.name));
+            }
+            Ok(Some(pipeline)) => bytes = pipeline.shared_bytes(self.func),
+            Ok(None) => {}
+            Err(fault) => self.fault(fault),
         }
         let most = self.gpu.shared_bytes;
         if bytes > i64::from(most) {
@@ -225,6 +234,8 @@ impl<'f> GpuVerifier<'f> {
                 }
             }
             Stmt::Tile(TileOp::Mma(mma)) => self.mma(mma, varying, parted),
+            // `Pipeline::of` has looked.
+            Stmt::Tile(TileOp::Box(_)) => {}
             Stmt::Tile(_) => self.fault("matrix registers of a CPU"),
             Stmt::CallPacked(call) => self.packed(call),
             Stmt::Block(_)

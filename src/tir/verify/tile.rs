@@ -1,6 +1,7 @@
 //! Statements on matrix registers.
 
 use super::Verifier;
+use crate::box_copy::BoxCopy;
 use crate::mma::Half;
 use crate::tile::{Mma, SIDE, TileOp};
 use crate::{Buffer, DType, Scope};
@@ -30,8 +31,10 @@ impl Verifier<'_> {
             self.expr(e);
             self.require(e.dtype() == DType::I64, || format!("rows at {}", e.dtype()));
         }
-        if let TileOp::Mma(mma) = tile {
-            return self.mma(mma);
+        match tile {
+            TileOp::Mma(mma) => return self.mma(mma),
+            TileOp::Box(copy) => return self.box_copy(copy),
+            _ => {}
         }
         let extents: Vec<_> = tile.tiles().into_iter().map(|t| self.register(t)).collect();
         if let Some(rows) = tile.rows().first() {
@@ -60,6 +63,21 @@ impl Verifier<'_> {
             });
         }
     }
+    /// A copy of a box: its dimensions, and where to and from it goes.
+    fn box_copy(&mut self, copy: &BoxCopy) {
+        self.stored(copy.to);
+        if let Some(fault) = copy.fault() {
+            self.require(false, || fault);
+        }
+        let data = |b: Buffer| self.func.buffers.get(b).map(|data| (data.dtype, data.scope));
+        let (to, from) = (data(copy.to), data(copy.from));
+        let fits = matches!((to, from), (Some((a, Scope::Shared)), Some((b, Scope::Global)))
+            if a == b && Half::of(a).is_some());
+        self.require(fits, || {
+            "a box is of float16 or bfloat16, and goes from global to shared memory".into()
+        });
+    }
+
     /// A product of tensor cores: what it reads and adds to.
     fn mma(&mut self, mma: &Mma) {
         self.stored(mma.sum);

@@ -1,10 +1,12 @@
 //! Runs PTX in the interpreter, on values of every kind.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-use reflex_ptx::{Arch, Counters, Device, LaunchOptions, Limits, Module, Order, Params};
+use reflex_ptx::{
+    Arch, Counters, Device, LaunchOptions, Limits, Module, Order, Params, Swizzle, TensorMap,
+};
 use reflex_tir::codegen::DeviceCode;
 use reflex_tir::eval::EvalTensor;
-use reflex_tir::{DType, PrimFunc};
+use reflex_tir::{Buffer, DType, Expr, PrimFunc};
 
 /// Values of a type: zeros, ones, extremes, numbers that are not, and others.
 pub fn values(dtype: DType) -> EvalTensor {
@@ -80,6 +82,17 @@ pub fn counted(
     args: &[EvalTensor],
     order: Order,
 ) -> Result<(EvalTensor, Vec<Counters>), String> {
+    try_with_maps(func, code, args, order, &mut |_| {})
+}
+
+/// As [`counted`], with other tensor maps.
+pub fn try_with_maps(
+    func: &PrimFunc,
+    code: &DeviceCode,
+    args: &[EvalTensor],
+    order: Order,
+    change: &mut dyn FnMut(&mut TensorMap),
+) -> Result<(EvalTensor, Vec<Counters>), String> {
     let mut counters = vec![];
     let module = Module::parse(&code.ptx).unwrap_or_else(|e| panic!("{e}\n{}", code.ptx));
     let mut device = Device::new(Limits::default());
@@ -93,9 +106,26 @@ pub fn counted(
         .collect();
     let parameters: Vec<_> = func.buffer_params().collect();
     for kernel in &code.kernels {
-        let params = kernel.buffers.iter().fold(Params::new(), |params, buffer| {
+        let address = |buffer: &Buffer| {
             let at = parameters.iter().position(|b| b == buffer).expect("a parameter");
-            params.u64(addresses[at])
+            addresses[at]
+        };
+        let buffers = kernel.buffers.iter();
+        let params = buffers.fold(Params::new(), |params, buffer| params.u64(address(buffer)));
+        let params = kernel.maps.iter().fold(params, |params, map| {
+            let element = func.buffers[map.buffer].dtype.itemsize() as u8;
+            let int = |e: &Expr| e.as_int().expect("constant");
+            let strides = map.dims[1..].iter().map(|d| int(&d.1) as u64 * u64::from(element));
+            let mut map = TensorMap {
+                address: address(&map.buffer),
+                element,
+                dims: map.dims.iter().map(|d| int(&d.0) as u32).collect(),
+                strides: strides.collect(),
+                extents: map.dims.iter().map(|d| d.2 as u16).collect(),
+                swizzle: Swizzle::Bytes128,
+            };
+            change(&mut map);
+            params.bytes(&map.to_bytes(), 64)
         });
         let grid = kernel.grid.each_ref().map(|n| n.as_int().expect("constant") as u32);
         let arch = match code.ptx.contains(".target sm_90a") {

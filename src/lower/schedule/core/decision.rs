@@ -90,6 +90,15 @@ pub enum Refusal {
     /// Tiles that do not fit the device's shared memory.
     #[error("too much shared memory")]
     SharedMemory,
+    /// Not on this GPU.
+    #[error("not on this GPU")]
+    Device,
+    /// Too few tiles for the device.
+    #[error("too few tiles")]
+    TooFewTiles,
+    /// An operand that tiles cannot be copied from as boxes.
+    #[error("no boxes of an operand: {0}")]
+    TensorMap(&'static str),
     /// Every reduction axis has extent 1.
     #[error("nothing to reduce")]
     NothingToReduce,

@@ -50,7 +50,7 @@ const UNROLLED: i64 = 4;
 /// The fewest rows or columns that are worth a tile.
 const LEAST: i64 = 16;
 /// Tiles that keep a GPU busy: one for each multiprocessor of the smallest that are common.
-const ENOUGH_TILES: i64 = 108;
+pub(super) const ENOUGH_TILES: i64 = 108;
 /// The most parts of a reduction, and steps that each has at least.
 const MOST_PARTS: i64 = 32;
 const LEAST_STEPS: i64 = 64;

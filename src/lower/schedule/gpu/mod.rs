@@ -9,6 +9,7 @@
 //! | `transpose` | moves from one contiguous axis to another | exactly the naive ones |
 //! | `gemv, in order` | products of float32 or 16-bit weights and up to eight rows, with a thread for each column | exactly the naive ones |
 //! | `gemv` | those with fewer columns, or weights contiguous along steps | reassociated |
+//! | `gemm, warp-specialised` | contractions of 16-bit floats in memory with many tiles, on Hopper | those of tensor cores |
 //! | `gemm, tensor cores` | contractions of 16-bit floats with rows and columns | those of tensor cores |
 //! | `gemm, terms` | long contractions of float32 in `f32-fast`, where the GPU has warpgroups | errors of float32's at most |
 //! | `gemm` | contractions of float32 with rows and columns | exactly the naive ones |
@@ -41,6 +42,7 @@ mod split_reduction;
 mod tensor_core;
 mod terms;
 mod transpose;
+mod warp_specialised;
 mod work;
 
 use std::collections::HashSet;
@@ -64,6 +66,7 @@ use crate::schedule::gpu::split_reduction::split_reduction;
 use crate::schedule::gpu::tensor_core::tensor_core;
 use crate::schedule::gpu::terms::terms;
 use crate::schedule::gpu::transpose::transpose;
+use crate::schedule::gpu::warp_specialised::warp_specialised;
 use crate::schedule::gpu::work::Work;
 use crate::schedule::inline::{inline_stages, store_transposed};
 
@@ -151,11 +154,12 @@ fn launch(
 /// A rule for a stage.
 type Rule = fn(&mut Nest<'_>, &Work) -> Result<Stmt, Refusal>;
 
-const RULES: [(&str, Rule); 11] = [
+const RULES: [(&str, Rule); 12] = [
     ("transpose", transpose),
     ("map", map),
     ("gemv, in order", gemv_in_order),
     ("gemv", gemv),
+    ("gemm, warp-specialised", warp_specialised),
     ("gemm, tensor cores", tensor_core),
     ("gemm, split-k", gemm_split_k),
     ("gemm, terms", terms),

@@ -66,7 +66,7 @@ const PLAIN: Operands = Operands { element: HALF, terms: 1, passes: 1, instructi
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tiling {
     pub(super) tile: [i64; 2],
-    teams: [i64; 2],
+    pub(super) teams: [i64; 2],
     pub(super) team: Team,
     /// Tiles of each operand in shared memory.
     pub(super) stages: usize,
@@ -78,6 +78,7 @@ const fn warps(tile: i64, teams: [i64; 2], stages: usize, registers: i64) -> Til
     Tiling { tile: [tile; 2], teams, team: Team::Warp, stages, registers }
 }
 
+/// Tiles whose rows are shared by warpgroups of 64.
 pub(super) const fn warpgroups(tile: [i64; 2], stages: usize, registers: i64) -> Tiling {
     let team = Team::Warpgroup { columns: tile[1] };
     Tiling { tile, teams: [tile[0] / 64, 1], team, stages, registers }
@@ -266,12 +267,12 @@ pub fn tensor_core(nest: &mut Nest<'_>, work: &Work) -> Result<Stmt, Refusal> {
 
 /// An operand as tiles are filled from it.
 pub(super) struct Source<'p> {
-    operand: &'p Operand,
+    pub(super) operand: &'p Operand,
     /// The element, of 16 bits, or one of float32 whose terms are.
-    value: Expr,
+    pub(super) value: Expr,
     pub(super) dtype: DType,
-    own: &'p [Axis],
-    steps: &'p [Axis],
+    pub(super) own: &'p [Axis],
+    pub(super) steps: &'p [Axis],
     /// Rows (or columns) of a tile, and its steps.
     extent: i64,
     depth: i64,
@@ -283,7 +284,7 @@ pub(super) struct Source<'p> {
 }
 
 impl<'p> Source<'p> {
-    fn of(
+    pub(super) fn of(
         product: &'p Product<'_>,
         operand: &'p Operand,
         own: &'p [Axis],
@@ -336,7 +337,7 @@ impl<'p> Source<'p> {
     }
 
     /// Rows of a tile as the operand has them, and the elements of a row.
-    fn rows(&self) -> [i64; 2] {
+    pub(super) fn rows(&self) -> [i64; 2] {
         let Source { extent, depth, .. } = *self;
         if self.operand.across { [depth, extent] } else { [extent, depth] }
     }
@@ -427,6 +428,7 @@ impl<'p> Source<'p> {
     }
 }
 
+/// A contraction whose tiles are chosen.
 pub(super) struct Kernel<'p> {
     pub(super) work: &'p Work,
     pub(super) product: &'p Product<'p>,
@@ -446,12 +448,7 @@ impl Kernel<'_> {
         threads(nest, block, &mut |nest, ty, tx| {
             let thread = ty.clone() * block[1] + tx.clone();
             let origin = self.origin(&ty);
-            let init = self.product.stage.init.clone().expect("a contraction");
-            let start = self.each(nest, &mut |nest, i, j| {
-                nest.repeat(ForKind::Unrolled, "n", self.tiling.team.each(), |_, n| {
-                    Stmt::store(self.acc, vec![i, j, n], init.clone())
-                })
-            });
+            let start = self.start(nest);
             let groups = self.tiling.groups(self.product);
             let copy = |nest: &mut Nest<'_>, s: usize, group: Expr| {
                 self.copy(nest, tiles[s], &firsts, &(group * depth))
@@ -472,6 +469,16 @@ impl Kernel<'_> {
             [self.acc].into_iter().chain(next).fold(Stmt::Seq(all), |body, buffer| Stmt::Allocate {
                 buffer,
                 body: Box::new(body),
+            })
+        })
+    }
+
+    /// Sets the sums to what they begin with.
+    pub(super) fn start(&self, nest: &mut Nest<'_>) -> Stmt {
+        let init = self.product.stage.init.clone().expect("a contraction");
+        self.each(nest, &mut |nest, i, j| {
+            nest.repeat(ForKind::Unrolled, "n", self.tiling.team.each(), |_, n| {
+                Stmt::store(self.acc, vec![i, j, n], init.clone())
             })
         })
     }

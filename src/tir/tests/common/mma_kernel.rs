@@ -1,4 +1,5 @@
 //! Products of a warp and of a warpgroup, as text.
+#![allow(dead_code, reason = "each test binary uses a part")]
 
 use reflex_tir::eval::EvalTensor;
 use reflex_tir::{Expr, Param, PrimFunc};
@@ -130,4 +131,68 @@ pub fn mma_arguments(func: &PrimFunc, seed: u64) -> Vec<EvalTensor> {
         EvalTensor { dtype: data.dtype, shape, bytes }
     };
     func.params.iter().enumerate().map(argument).collect()
+}
+
+/// `y[b] = x[b] w[b]` of two matrices of 104 rows, 136 steps and 8 columns, by a loop whose tiles of 128 rows, 16 columns
+/// and 64 steps are copied as boxes and multiplied by two warpgroups: `x` by rows or, `transposed`, by columns; `w` by
+/// columns or, `transposed`, by rows.
+pub fn pipelined_kernel(dtype: &str, [a, b]: [bool; 2], stages: usize) -> String {
+    let (m, n, k) = (104, 8, 136);
+    let rows_b = if b { 64 } else { 16 };
+    // Sides of the matrix in memory, the boxes of a tile, and the operand of a product.
+    let operand = |tile: &str, name: &str, side: i64, extent: i64, transposed: bool| {
+        let (far, near) = if transposed { (k, extent) } else { (extent, k) };
+        let boxes: String = (0..if transposed { side / 64 } else { 1 })
+            .map(|panel| {
+                let (first, rows) = match transposed {
+                    true => (format!("{}", panel * 64), ("k * 64", 64)),
+                    false => ("k * 64".to_owned(), ("0", side)),
+                };
+                format!(
+                    "                    T.tile_box({tile}[{to}], {name}, {near}, 1, {first}, 64, {far}, {near}, {at}, {count}, \
+                     2, {matrix}, block, 1)\n",
+                    to = panel * 4096,
+                    at = rows.0,
+                    count = rows.1,
+                    matrix = near * far,
+                )
+            })
+            .collect();
+        let team = if tile == "s" { "ty * 4096 + " } else { "" };
+        let product = match transposed {
+            true => format!("{tile}[{team}kk * 1024], 4096, True"),
+            false => format!("{tile}[{team}kk * 16], 0, False"),
+        };
+        (format!("(T.int64(2), T.int64({far}), T.int64({near}))"), boxes, product)
+    };
+    let (x, boxes_a, a) = operand("s", "x", 128, m, a);
+    let (w, boxes_b, b) = operand("u", "w", rows_b, n, b);
+    let row = "ty * 64 + tx // 32 * 16 + tx % 32 // 4 + n // 2 % 2 * 8";
+    let column = "tx % 4 * 2 + n // 4 * 8 + n % 2";
+    format!(
+        "@T.prim_func(s_tir=True)
+def kernel(x: T.Buffer({x}, \"{dtype}\"), w: T.Buffer({w}, \"{dtype}\"), \
+         y: T.Buffer((T.int64(2), T.int64({m}), T.int64({n})), \"float32\")):
+    T.func_attr({{\"tirx.noalias\": True}})
+    for block in T.thread_binding(T.int64(2), thread=\"blockIdx.x\"):
+        s = T.alloc_shared((T.int64(128), T.int64(64)), \"{dtype}\")
+        u = T.alloc_shared((T.int64({rows_b}), T.int64(64)), \"{dtype}\")
+        for ty in T.thread_binding(T.int64(2), thread=\"threadIdx.y\"):
+            for tx in T.thread_binding(T.int64(128), thread=\"threadIdx.x\"):
+                acc = T.alloc_local((T.int64(8),))
+                for n in T.unroll(T.int64(8)):
+                    acc[n] = T.float32(0.0)
+                for k in T.serial(T.int64(3), annotations={{\"reflex.pipeline_stages\": {stages}}}):
+                    T.tvm_storage_sync(\"shared\")
+                    if ty < 1 and tx < 1:
+{boxes}                    T.tvm_storage_sync(\"shared\")
+                    for kk in T.unroll(T.int64(4)):
+                        T.tile_wgmma(16, acc[0], {a}, {b}, tx)
+                for n in T.unroll(T.int64(8)):
+                    if {row} < {m} and {column} < {n}:
+                        y[block, {row}, {column}] = acc[n]
+",
+        boxes = format!("{boxes_a}{boxes_b}")
+            .replace("                    T.tile_box", "                        T.tile_box"),
+    )
 }
