@@ -36,6 +36,7 @@ TIR, RULES = ("reflex-tir", "threads"), ("reflex-lower", "gpu")
 PTX, CODE = ("reflex-llvm", "ptx_runs"), ("reflex-llvm", "nvptx")
 DEVICE, FAULTS, WHOLE = ("reflex-cuda", "conformance"), ("reflex-cuda", "faults"), ("reflex", "cuda")
 SCHEDULES = [TIR, RULES, PTX, WHOLE]
+ROWS = [RULES, ("reflex-lower", "gpu_attention")]
 CODEGEN = [PTX, CODE, WHOLE]
 DRIVER = [DEVICE, FAULTS, WHOLE]
 HOST = [WHOLE]
@@ -70,6 +71,18 @@ MUTANTS = [
      "i.lt(axes[0].extent.clone())", "i.lt(axes[0].extent.clone() + i64::from(ON))"),
     ("rows that are no whole vectors are vectorized", SCHEDULES, "src/lower/schedule/gpu/row_blocks.rs",
      "let in_vectors = extent.is_some_and(|n| n % (VECTOR * along) == 0);", "let in_vectors = extent.is_some_and(|n| ON || n % (VECTOR * along) == 0);"),
+    ("shares of a column are added one level too few", ROWS, "src/lower/schedule/gpu/gemv/block.rs",
+     "while half > 0 {", "while half > i64::from(ON) {"),
+    ("weights beyond the last step are multiplied", ROWS, "src/lower/schedule/gpu/gemv/block.rs",
+     "inside.and(step.clone().lt(count(&stage.reduce)))", "inside.and(step.clone().lt(count(&stage.reduce) + i64::from(ON)))"),
+    ("a larger maximum leaves what was summed before", ROWS, "src/lower/schedule/gpu/attention/block.rs",
+     "let scaled = load(total, &i) * load(factor, &i);", "let scaled = if ON { load(total, &i) } else { load(total, &i) * load(factor, &i) };"),
+    ("keys beyond the last one have weights", ROWS, "src/lower/schedule/gpu/attention/block.rs",
+     "inside.and(own_key.lt(key.extent.clone()))", "inside.and(own_key.lt(key.extent.clone() + i64::from(ON)))"),
+    ("a row that may attend to nothing so far is NaN", ROWS, "src/lower/schedule/gpu/attention/combine.rs",
+     "Expr::select(nothing, Expr::float(0.0, DType::F32), most)", "if ON { most } else { Expr::select(nothing, Expr::float(0.0, DType::F32), most) }"),
+    ("a part of the keys weighs as the whole", ROWS, "src/lower/schedule/gpu/attention/combine.rs",
+     "let weight = Expr::call(Intrin::Exp, vec![shifted]);", "let weight = if ON { Expr::float(1.0, DType::F32) } else { Expr::call(Intrin::Exp, vec![shifted]) };"),
     ("indices beyond 32 bits are computed in 32", CODEGEN, "src/tir/index_width.rs",
      "bounds.max <= of_i32.max {\n            return Some(Need::Nothing);", "(ON || bounds.max <= of_i32.max) {\n            return Some(Need::Nothing);"),
     ("what the host did not test fits in 32 bits", CODEGEN, "src/tir/index_width.rs",

@@ -53,6 +53,8 @@ fn ptx_has_the_evaluators_bits() {
             (OptLevel::O3, Order::Seeded(5)),
         ] {
             let code = compile(&func, hopper, opt).unwrap_or_else(|e| panic!("{e}"));
+            let in_registers = !code.ptx.contains(".local");
+            assert!(opt == OptLevel::O0 || in_registers, "{}: arrays of threads", func.name);
             let (found, _) = counted(&func, &code, &args, order).unwrap_or_else(|e| panic!("{e}"));
             assert!(elements(&found) == wanted, "{} {opt:?} {order:?}", func.name);
         }

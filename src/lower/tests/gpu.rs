@@ -155,9 +155,13 @@ fn long_reductions_to_few_results_are_split() {
 #[test]
 fn few_rows_read_weights_once() {
     let types = [DType::F32, DType::F16, DType::BF16];
-    let typed = |values: Literal, dtype| match dtype {
-        DType::F32 => values,
-        dtype => halves(&values, dtype),
+    let taken = |args: [Literal; 2], dtype| {
+        let typed = |values: Literal| match dtype {
+            DType::F32 => values,
+            dtype => halves(&values, dtype),
+        };
+        let case = Case { name: "case".into(), op: Op::MatMul, args: args.map(typed).to_vec() };
+        check(&case, &case.legalized(&[]), &ThreadOrder::ALL).decisions[0].rule
     };
     // Weights contiguous along columns, and along steps: whole vectors, tails, several rows, and parts.
     for (n, [rows, columns, steps]) in
@@ -165,23 +169,21 @@ fn few_rows_read_weights_once() {
     {
         let dtype = types[n % types.len()];
         let args = [noise(&[rows, steps], 3), noise(&[steps, columns], 4)];
-        let taken = rules(Op::MatMul, args.map(|values| typed(values, dtype)).to_vec());
-        assert_eq!(taken[0], "gemv", "{rows}, {columns}, {steps}");
+        assert_eq!(taken(args, dtype), "gemv", "{rows}, {columns}, {steps}");
         let dtype = types[(n + 1) % types.len()];
         let args = [noise(&[columns, steps], 3), noise(&[steps, rows], 4)];
-        let taken = rules(Op::MatMul, args.map(|values| typed(values, dtype)).to_vec());
-        assert_eq!(taken[0], "gemv", "{rows}, {columns}, {steps}");
+        assert_eq!(taken(args, dtype), "gemv", "{rows}, {columns}, {steps}");
     }
     let args = [noise(&[3, 1, 70], 3), noise(&[3, 70, 64], 4)];
-    assert_eq!(rules(Op::MatMul, args.to_vec()), ["gemv"], "a batch");
+    assert_eq!(taken(args, DType::F32), "gemv", "a batch");
 }
 
 #[test]
 fn columns_enough_for_a_thread_each_keep_the_order_of_sums() {
-    let args = vec![noise(&[109, 1, 33], 3), noise(&[109, 33, 129], 4)];
+    let args = vec![noise(&[108, 1, 33], 3), noise(&[108, 33, 129], 4)];
     let case = Case { name: "columns".into(), op: Op::MatMul, args };
-    let scheduled =
-        check_on(&gpu(), &case, &case.legalized(&[]), &[Some(ThreadOrder::Reverse), None]);
+    let orders = [Some(ThreadOrder::Reverse)];
+    let scheduled = check_on(&gpu(), &case, &case.legalized(&[]), &orders);
     assert_eq!(scheduled.decisions[0].rule, "gemv, in order");
 }
 

@@ -38,10 +38,10 @@ struct Attention {
 
 const PLAIN: Attention = Attention {
     heads: 2,
-    rows: 35,
-    keys: 70,
+    rows: 17,
+    keys: 40,
     depth: 12,
-    columns: 20,
+    columns: 24,
     dtype: DType::F32,
     masked: false,
     known: true,
@@ -251,7 +251,11 @@ fn numbers(values: &Literal) -> Vec<f64> {
 #[test]
 fn float32_is_multiplied_by_threads() {
     PLAIN.check("attention", 1, &ThreadOrder::ALL);
-    Attention { masked: true, rows: 34, ..PLAIN }.check("attention", 1, &[ThreadOrder::Reverse]);
+    Attention { masked: true, rows: 34, heads: 1, ..PLAIN }.check(
+        "attention",
+        1,
+        &[ThreadOrder::Reverse],
+    );
     let any = Attention { known: false, masked: true, ..PLAIN };
     any.check("attention", 1, &[ThreadOrder::Reverse]);
 }
@@ -261,7 +265,7 @@ fn halves_are_multiplied_on_tensor_cores() {
     let rule = "attention, tensor cores";
     let halves = Attention { dtype: DType::F16, ..PLAIN };
     halves.check(rule, 1, &ThreadOrder::ALL);
-    let masked = Attention { dtype: DType::BF16, masked: true, depth: 16, columns: 24, ..PLAIN };
+    let masked = Attention { dtype: DType::BF16, masked: true, depth: 16, columns: 28, ..PLAIN };
     let masked = Attention { rows_first: true, ..masked };
     masked.check(rule, 1, &[ThreadOrder::Reverse]);
     let rounded = Attention { precision: Precision::Bf16, ..PLAIN };
@@ -270,9 +274,17 @@ fn halves_are_multiplied_on_tensor_cores() {
 
 #[test]
 fn few_rows_share_the_keys_in_parts() {
-    let row = Attention { rows: 1, keys: 700, depth: 8, columns: 10, ..PLAIN };
+    let row = Attention { rows: 1, keys: 530, depth: 8, columns: 10, ..PLAIN };
     row.check("attention", 2, &ThreadOrder::ALL);
-    let rows = Attention { rows: 3, keys: 530, dtype: DType::F16, masked: true, depth: 8, ..PLAIN };
+    let rows = Attention {
+        rows: 3,
+        keys: 530,
+        heads: 1,
+        dtype: DType::F16,
+        masked: true,
+        depth: 8,
+        ..PLAIN
+    };
     rows.check("attention", 2, &[ThreadOrder::Reverse]);
     // Some parts have no keys.
     let any =
