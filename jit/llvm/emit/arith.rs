@@ -3,12 +3,12 @@
 //! No operation traps: dividing by zero gives 0 (quotient and remainder), and the quotient of
 //! the smallest integer by -1 wraps. Masked lanes may hold any divisor.
 
-use inkwell::values::{BasicValueEnum, InstructionOpcode};
+use inkwell::values::{BasicMetadataValueEnum, BasicValueEnum, InstructionOpcode};
 use inkwell::{FloatPredicate, IntPredicate};
 use reflex_tir::{BinOp, CmpOp, DType};
 
 use crate::emit::Emitter;
-use crate::emit::ir::element_of;
+use crate::emit::ir::{element_of, result_of};
 use crate::error::{CodegenError, Result};
 
 type Basic<'c> = BasicValueEnum<'c>;
@@ -112,12 +112,42 @@ impl<'c> Emitter<'_, 'c> {
     }
 
     /// `if a cmp b or a is NaN { a } else { b }`. As two choices, one of them for NaN, LLVM 19.1 makes
-    /// `x > 0 ? |x| : 0` of the maximum of `|x|` and 0 (InstCombine looks through the absolute value).
+    /// `x > 0 ? |x| : 0` of the maximum of `|x|` and 0 (InstCombine looks through the absolute value), unless the first is
+    /// an instruction asked for by name.
     fn float_extremum(&self, op: FloatPredicate, a: Basic<'c>, b: Basic<'c>) -> Result<Basic<'c>> {
-        let better = self.ir.fcmp(op, a, b)?;
         let nan = self.ir.fcmp(FloatPredicate::UNO, a, a)?;
+        if let Some(better) = self.x86_extremum(op, a, b)? {
+            return self.ir.select(nan, a, better);
+        }
+        let better = self.ir.fcmp(op, a, b)?;
         let first = self.ir.binary(InstructionOpcode::Or, better, nan)?;
         self.ir.select(first, a, b)
+    }
+
+    /// `if a cmp b { a } else { b }` of float32 that fill a register: `maxps` or `minps`.
+    fn x86_extremum(
+        &self,
+        op: FloatPredicate,
+        a: Basic<'c>,
+        b: Basic<'c>,
+    ) -> Result<Option<Basic<'c>>> {
+        let BasicValueEnum::VectorValue(vector) = a else { return Ok(None) };
+        if vector.get_type().get_element_type() != self.ir.context.f32_type().into() {
+            return Ok(None);
+        }
+        let name = if op == FloatPredicate::OGT { "max" } else { "min" };
+        let mut args: Vec<BasicMetadataValueEnum<'c>> = vec![a.into(), b.into()];
+        let name = match (self.instructions.x86_vector_bytes, vector.get_type().get_size()) {
+            (16.., 4) => format!("llvm.x86.sse.{name}.ps"),
+            (32.., 8) => format!("llvm.x86.avx.{name}.ps.256"),
+            (64.., 16) => {
+                // The rounding that is set: none takes place.
+                args.push(self.ir.i32(4).into());
+                format!("llvm.x86.avx512.{name}.ps.512")
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(result_of(self.ir.intrinsic(&name, &[], &args)?)?))
     }
 
     /// `Min` or `Max` of `value` and a constant that is not NaN, which takes one or two

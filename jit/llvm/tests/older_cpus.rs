@@ -11,7 +11,7 @@ use reflex_tir::eval::{EvalArg, EvalTensor};
 use reflex_tir::fuzzgen::{arguments, loops_of, steps};
 use reflex_tir::lower;
 use reflex_tir::schedule::Schedule;
-use reflex_tir::{DType, Expr, ForKind, Intrin, PrimFunc, Stmt};
+use reflex_tir::{BinOp, DType, Expr, ForKind, Intrin, PrimFunc, Stmt};
 use tir::{any_func, property};
 
 /// The host without the features whose names `drop` accepts.
@@ -82,4 +82,35 @@ fn float16_without_its_instructions_is_refused() {
     let [_, bare] = targets();
     let error = reflex_llvm::compile(&mixed(DType::F16), &bare, OptLevel::O3).unwrap_err();
     assert_eq!(error.to_string(), "float16 needs a CPU with F16C or NEON");
+}
+
+/// The extrema of vectors that fill a register: one instruction, and a choice of the first operand where it is NaN.
+#[test]
+fn extrema_of_registers() {
+    let [avx, sse] = targets();
+    let values = [-0.0, 0.0, f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e-40, -3.0];
+    let tensor = |each: usize| {
+        let mut x = EvalTensor::zeros(DType::F32, &[64]);
+        x.bytes = (0..64).flat_map(|at| values[at / each % 8].to_le_bytes()).collect();
+        EvalArg::Tensor(x)
+    };
+    let args = [tensor(1), tensor(8), tensor(1)];
+    for (target, width) in [(CpuTarget::host(), 0), (avx, 32), (sse, 16)] {
+        let lanes = i64::from(target.vector_bytes) / 4;
+        for (op, name) in [(BinOp::Max, "max"), (BinOp::Min, "min")] {
+            let mut f = FuncBuilder::new("kernel");
+            let [a, b] = ["a", "b"].map(|name| f.input(name, DType::F32, vec![64.into()]));
+            f.output("extrema", "y", DType::F32, vec![64.into()], |f, i| {
+                Expr::binary(op, f.at(a, i), f.at(b, i))
+            });
+            let mut s = Schedule::new(f.finish());
+            let all = s.get_loops("extrema").unwrap()[0];
+            let (_, lane) = s.split(all, lanes).unwrap();
+            s.vectorize(lane).unwrap();
+            let func = lower::lower(s.func());
+            check_for(&func, &args, &target);
+            let asm = reflex_llvm::compile_with_asm(&func, &target, OptLevel::O3).unwrap().asm.unwrap();
+            assert!(width == 0 || asm.contains(&format!("{name}ps")), "{asm}");
+        }
+    }
 }

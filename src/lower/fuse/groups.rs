@@ -20,19 +20,32 @@ const MAX_CHEAP: usize = 512;
 /// Most different tensors a kernel reads, but for constants of one element.
 const MAX_INPUTS: usize = 24;
 
-/// Groups of binding numbers, each ascending; the last one of a group is its root. Bindings
+/// Operators that become one kernel.
+pub struct KernelGroup {
+    /// Their bindings, ascending.
+    pub members: Vec<usize>,
+    /// The binding that the kernel's call takes the place of.
+    pub at: usize,
+    /// The kernel's results.
+    pub results: Vec<Value>,
+}
+
+/// The groups of a body, by their root, the last member, whose results are the kernel's. Bindings
 /// that become no kernel (views, calls, constants) are in none.
 /// None of more than `max_members` becomes one kernel, unless all are cheap.
-pub fn groups(func: &Func, body: &Body, max_members: usize) -> Vec<Vec<usize>> {
+pub fn groups(func: &Func, body: &Body, max_members: usize) -> Vec<KernelGroup> {
     let mut planner = GroupPlanner::new(func, body, max_members);
     for at in (0..body.bindings.len()).rev() {
         planner.assign(at);
     }
-    let mut groups: Vec<Vec<usize>> = planner.groups.into_iter().map(|g| g.members).collect();
-    for group in &mut groups {
-        group.sort_unstable();
-    }
-    groups.sort_by_key(|g| g.last().copied());
+    let group = |group: FusionGroup| {
+        let mut members = group.members;
+        members.sort_unstable();
+        let at = *members.last().expect("groups are never empty");
+        KernelGroup { members, at, results: body.bindings[at].outputs.clone() }
+    };
+    let mut groups: Vec<KernelGroup> = planner.groups.into_iter().map(group).collect();
+    groups.sort_by_key(|g| g.at);
     groups
 }
 

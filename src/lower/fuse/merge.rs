@@ -45,34 +45,23 @@ pub struct MergedKernel {
     pub scalars: Vec<Expr>,
 }
 
-/// The role of a member's outputs in the kernel.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum OutputRole {
-    /// Buffers between members.
-    Intermediate,
-    /// The kernel's results.
-    Result,
-}
-
-/// Merges the members, given in order; the outputs of the last one are the kernel's.
+/// Merges the members, given in order; `results` are the kernel's, others of their outputs are intermediate.
 /// `constant` gives the value of a constant, in its original layout.
 pub fn merge<'a>(
-    name: &str,
     func: &Func,
     layouts: &Layouts,
     members: &[GroupMember<'a>],
+    results: &[Value],
     constant: &dyn Fn(Value) -> Option<&'a Literal>,
     precision: Precision,
 ) -> Result<MergedKernel, LowerError> {
-    let Some((root, _)) = members.split_last() else {
-        return Err(LowerError::internal("an empty fusion group"));
-    };
     let values: Vec<_> = members.iter().map(|m| (m.op, &m.args[..], m.outputs)).collect();
     let dims = KernelDims::of(func, &values);
     let mut merger = Merger {
         dims: &dims,
         precision,
-        out: PrimFunc::new(name),
+        results,
+        out: PrimFunc::new("kernel"),
         syms: HashMap::new(),
         buffers: HashMap::new(),
         inputs: vec![],
@@ -88,13 +77,9 @@ pub fn merge<'a>(
         })?;
         legalized.func = with_layouts(legalized.func, &legalized.inputs, member, layouts)
             .map_err(|refused| LowerError::internal(refused.to_string()))?;
-        let output = match std::ptr::eq(member, root) {
-            true => OutputRole::Result,
-            false => OutputRole::Intermediate,
-        };
-        merger.append(member, &legalized, output)?;
+        merger.append(member, &legalized)?;
     }
-    Ok(merger.finish(root))
+    Ok(merger.finish())
 }
 
 /// The member's kernel over tensors in their chosen layouts. Buffers that a sum writes have the
@@ -153,6 +138,7 @@ fn with_layouts(
 struct Merger<'a> {
     dims: &'a KernelDims,
     precision: Precision,
+    results: &'a [Value],
     out: PrimFunc,
     /// Dimension of [`KernelDims`] to kernel variable.
     syms: HashMap<Var, Var>,
@@ -210,7 +196,6 @@ impl Merger<'_> {
         &mut self,
         member: &GroupMember<'_>,
         from: &Legalized,
-        output: OutputRole,
     ) -> Result<(), LowerError> {
         let mut map = Renaming { vars: SecondaryMap::new(), buffers: SecondaryMap::new() };
         self.bind_dims(member, from, &mut map)?;
@@ -220,7 +205,7 @@ impl Merger<'_> {
                 map.vars[var] = Some(Expr::new(ExprKind::Var { var: new, dtype: data.dtype }));
             }
         }
-        self.bind_buffers(member, from, output, &mut map);
+        self.bind_buffers(member, from, &mut map);
         for check in &from.func.checks {
             let buffer = map.buffer(check.buffer);
             let bounds = check.bounds.iter().map(|e| map.expr(e)).collect();
@@ -280,7 +265,6 @@ impl Merger<'_> {
         &mut self,
         member: &GroupMember<'_>,
         from: &Legalized,
-        output: OutputRole,
         map: &mut Renaming,
     ) {
         let params: Vec<Buffer> = from.func.buffer_params().collect();
@@ -298,7 +282,7 @@ impl Merger<'_> {
             let new = self.new_buffer(&from.func, *buffer, map);
             self.buffers.insert(*value, new);
             map.buffers[*buffer] = Some(new);
-            if output == OutputRole::Intermediate {
+            if !self.results.contains(value) {
                 self.out.allocs.push(new);
             }
         }
@@ -321,10 +305,10 @@ impl Merger<'_> {
         self.out.new_buffer(name, data.dtype, shape, data.scope)
     }
 
-    fn finish(mut self, root: &GroupMember<'_>) -> MergedKernel {
+    fn finish(mut self) -> MergedKernel {
         let mut params: Vec<Param> =
             self.inputs.iter().map(|v| Param::Buffer(self.buffers[v])).collect();
-        let outputs: Vec<Buffer> = root.outputs.iter().map(|v| self.buffers[v]).collect();
+        let outputs: Vec<Buffer> = self.results.iter().map(|v| self.buffers[v]).collect();
         // A dimension that is a parameter's own dimension needs no scalar parameter.
         let extents = |b: Buffer| self.out.buffers[b].shape.iter().filter_map(Expr::as_var);
         let inputs = self.inputs.iter().map(|v| self.buffers[v]);

@@ -11,6 +11,7 @@ mod merge;
 mod packed;
 mod pattern;
 mod propagate_layout;
+mod ranges;
 mod store_bf16;
 mod tir_calls;
 
@@ -34,6 +35,7 @@ use crate::packing::pack::pack;
 use crate::packing::panels::Packing;
 use crate::parallel::in_parallel;
 use crate::precision::{BF16_ATTR, Precision, SPLIT_BF16_ATTR};
+use groups::KernelGroup;
 use merge::{GroupMember, MergedKernel, merge};
 use propagate_layout::{Goal, Layouts};
 
@@ -172,21 +174,24 @@ impl FusePass {
         }
         let mut groups = groups::groups(func, body, self.max_operators);
         // A call that fused with nothing stays the call of its kernel.
-        groups.retain(|group| match group[..] {
+        groups.retain(|group| match group.members[..] {
             [at] => calls.remove(&at).map(|call| body.bindings[at].node = call).is_none(),
             _ => true,
         });
+        if self.device == DeviceKind::Cpu {
+            ranges::join_ranges(func, body, consts, &mut groups, self.max_operators);
+        }
         let (pass, read) = (&*self, &*module);
         let kernels = in_parallel(groups.len(), 0, |at| {
             pass.kernel(read, func, consts, body, &groups[at], &layouts)
         });
         let mut replaced: HashMap<usize, Vec<Binding>> = HashMap::new();
         let mut gone = HashSet::new();
-        for (members, kernel) in groups.iter().zip(kernels) {
-            let (root, inner) = members.split_last().expect("groups are never empty");
-            gone.extend(inner.iter().copied());
-            let call = self.group(module, func, consts, &body.bindings[*root], kernel?)?;
-            replaced.insert(*root, call);
+        for (group, kernel) in groups.iter().zip(kernels) {
+            gone.extend(group.members.iter().copied().filter(|member| *member != group.at));
+            let source = &body.bindings[group.at].source;
+            let call = self.group(module, func, consts, (&group.results, source), kernel?)?;
+            replaced.insert(group.at, call);
         }
         let old = std::mem::take(&mut body.bindings);
         for (at, binding) in old.into_iter().enumerate() {
@@ -212,9 +217,10 @@ impl FusePass {
         func: &Func,
         consts: &HashMap<Value, Const>,
         body: &Body,
-        members: &[usize],
+        group: &KernelGroup,
         layouts: &Layouts,
     ) -> Result<GroupKernel, LowerError> {
+        let members = &group.members;
         let mut list: Vec<GroupMember<'_>> = vec![];
         let mut packed = vec![];
         let mut all_args = vec![];
@@ -242,17 +248,18 @@ impl FusePass {
             list.push(GroupMember { op, args: args.clone(), outputs, packings, sums, source });
         }
         let constant = |v: Value| consts.get(&v).map(|c| &module.consts[*c]);
-        let kernel = merge("kernel", func, layouts, &list, &constant, self.precision)?;
+        let kernel = merge(func, layouts, &list, &group.results, &constant, self.precision)?;
         Ok(GroupKernel { kernel, name: self.kernel_name(&list), packed })
     }
 
-    /// The call that stands for a group, with the packed constants it reads before it.
+    /// The call that stands for a group, with the packed constants it reads before it. It has results, and a
+    /// source for messages.
     fn group(
         &mut self,
         module: &mut Module,
         func: &mut Func,
         consts: &HashMap<Value, Const>,
-        root: &Binding,
+        call: (&[Value], &str),
         group: GroupKernel,
     ) -> Result<Vec<Binding>, LowerError> {
         let mut bindings = vec![];
@@ -276,7 +283,7 @@ impl FusePass {
         for value in replaced.filter(|v| self.read_once.contains(v)) {
             release(module, consts[value]);
         }
-        bindings.push(self.call(module, group.kernel, group.name, root, &packed_values));
+        bindings.push(self.call(module, group.kernel, group.name, call, &packed_values));
         Ok(bindings)
     }
 
@@ -365,7 +372,7 @@ impl FusePass {
         module: &mut Module,
         kernel: MergedKernel,
         name: String,
-        root: &Binding,
+        (results, source): (&[Value], &str),
         packed: &HashMap<Value, Value>,
     ) -> Binding {
         let MergedKernel { func: mut kernel, args, scalars } = kernel;
@@ -382,9 +389,9 @@ impl FusePass {
         });
         let args = args.iter().map(|v| packed.get(v).copied().unwrap_or(*v)).collect();
         Binding {
-            outputs: root.outputs.clone(),
+            outputs: results.to_vec(),
             node: Node::CallTir { func: id, args, scalars },
-            source: root.source.clone(),
+            source: source.to_owned(),
         }
     }
 

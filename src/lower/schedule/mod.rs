@@ -15,6 +15,7 @@
 //! | `row reduction` | other reductions of contiguous elements | reassociated | `rows` |
 //! | `column reduction` | other reductions | exactly the naive ones | `rows` |
 //! | `elementwise` | stages without reduction | exactly the naive ones | `rows` |
+//! | `stored extremum` | extrema over all of a tensor that the kernel writes | exactly the naive ones, in any order | `extrema` |
 //! | `naive` | the rest | as written | |
 //!
 //! The rules that take what an operator becomes (`tests/filetests/lower/steps_*.py` shows each, with
@@ -45,6 +46,7 @@ mod contractions;
 mod core;
 mod depthwise;
 mod emit;
+mod extrema;
 mod gemm;
 mod gpu;
 mod inline;
@@ -65,6 +67,7 @@ use crate::schedule::core::nest::{Nest, Parallel};
 use crate::schedule::core::stage::{Item, items_of};
 use crate::schedule::depthwise::padded_depthwise;
 use crate::schedule::emit::emit_next;
+use crate::schedule::extrema::Extrema;
 use crate::schedule::gemm::pack_operands::{hoist_copies, stage_operands};
 use crate::schedule::gpu::gpu_kernel;
 use crate::schedule::inline::{inline_stages, store_transposed};
@@ -151,13 +154,21 @@ fn cpu_kernel(
 /// rules for single items.
 fn emit_kernel(nest: &mut Nest<'_>, items: &[Item], decisions: &mut Vec<Decision>) -> Stmt {
     let (mut items, around) = (items.to_vec(), HashSet::new());
+    let mut extrema = Extrema::take_from(nest, &mut items);
     let (mut parts, mut at) = (vec![], 0);
     while at < items.len() {
         let fused = fused_group(nest, &items, at, &around, decisions);
-        let (stmt, count) = fused
+        let (mut stmt, count) = fused
             .unwrap_or_else(|| emit_next(nest, &mut items, at, &around, Parallel::Yes, decisions));
-        parts.push(stmt);
         at += count;
+        while let Some(found) = extrema.iter().position(|e| e.is_written(&stmt)) {
+            let of = extrema.remove(found);
+            match of.stored(nest, &stmt, decisions) {
+                Some(with) => stmt = with,
+                None => drop(items.splice(at..at, of.items())),
+            }
+        }
+        parts.push(stmt);
     }
     Stmt::Seq(parts)
 }
