@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use reflex_graph::{Binding, Body, Func, Node, Op, OutOfRange, Value, dims};
+use reflex_graph::{Binding, Body, Func, Node, Op, OutOfRange, PadMode, Value, dims};
 use reflex_tir::Expr;
 
 use super::pattern::{OpPattern, is_cheap, is_heavy, pattern};
@@ -128,7 +128,7 @@ impl<'a> GroupPlanner<'a> {
         }
         let joined = self.consumer_group(at).filter(|g| {
             self.has_capacity(at, *g)
-                && (self.may_join(at, op, *g) || self.joins_attention(at, op, args, *g))
+                && (self.may_join(at, op, args, *g) || self.joins_attention(at, op, args, *g))
         });
         let group = joined.unwrap_or_else(|| {
             self.groups.push(FusionGroup {
@@ -168,7 +168,7 @@ impl<'a> GroupPlanner<'a> {
         let groups = users.iter().map(|user| self.group_of.get(user).copied());
         let Some(groups) = groups.collect::<Option<BTreeSet<usize>>>() else { return false };
         let fits = |g: &usize| {
-            self.groups[*g].cheap && self.has_capacity(at, *g) && self.may_join(at, op, *g)
+            self.groups[*g].cheap && self.has_capacity(at, *g) && self.may_join(at, op, args, *g)
         };
         if groups.len() < 2 || !groups.iter().all(fits) {
             return false;
@@ -296,7 +296,7 @@ impl<'a> GroupPlanner<'a> {
         }
     }
 
-    fn may_join(&self, at: usize, op: &Op, group: usize) -> bool {
+    fn may_join(&self, at: usize, op: &Op, args: &[Value], group: usize) -> bool {
         let entry = &self.groups[group];
         let output = self.body.bindings[at].outputs[0];
         match pattern(op) {
@@ -318,8 +318,10 @@ impl<'a> GroupPlanner<'a> {
                         && args[1] == output
                 };
                 let same_work = || self.same_count(&entry.domain, self.shape(output));
+                let padded = |root: &usize| matches!(self.op(*root), Some((Op::Pad { .. }, _)));
+                let stays = || padded(&entry.members[0]) && self.is_epilogue(args, output);
                 self.users(output).all(|(user, args)| takes(pattern(user)) && !checked(user, args))
-                    && (!is_heavy(op) || same_work())
+                    && (!is_heavy(op) || same_work() && !stays())
             }
             OpPattern::Anchor | OpPattern::Reduce => {
                 !entry.anchored && self.only_epilogue(output, group)
@@ -356,6 +358,13 @@ impl<'a> GroupPlanner<'a> {
         }
     }
 
+    /// Whether the contraction that a value is elementwise of can store it: nothing else reads what is between.
+    fn is_epilogue(&self, args: &[Value], value: Value) -> bool {
+        let alone = |v: &Value| matches!(self.uses.get(v), Some(Some(users)) if users.len() == 1);
+        let of = |v: &&Value| self.shape(**v) == self.shape(value) && alone(v);
+        args.iter().filter(of).any(|v| self.ends_contraction(*v))
+    }
+
     /// Whether all members that depend on `value` are element by element and of its shape.
     fn only_epilogue(&self, value: Value, group: usize) -> bool {
         let shape = self.shape(value);
@@ -380,6 +389,8 @@ impl<'a> GroupPlanner<'a> {
     fn domain(&self, at: usize, op: &Op, args: &[Value]) -> Vec<Expr> {
         let value = match pattern(op) {
             OpPattern::Reduce => args[0],
+            // Nothing is computed of the elements around it.
+            _ if matches!(op, Op::Pad { mode: PadMode::Constant, .. }) => args[0],
             _ => self.body.bindings[at].outputs[0],
         };
         self.shape(value).to_vec()

@@ -19,8 +19,9 @@ use crate::schedule::core::decision::Decision;
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::stage::{Item, Stage};
 
-/// Accumulators that neighbouring stores take in turn: an extremum waits for the one before it.
-const CHAINS: i64 = 4;
+/// Accumulators that neighbouring stores take in turn: an extremum waits for the one before it. Two wait as long as five
+/// instructions take, those of a vector of both extrema.
+const CHAINS: i64 = 2;
 
 /// Stages that take extrema of one tensor.
 pub struct Extrema {
@@ -157,12 +158,14 @@ impl Extremum {
     }
 }
 
-/// What a nest that writes a tensor has room for.
+/// What a nest that writes a tensor needs for its extrema.
 struct Plan {
     /// Lanes of the accumulators, a power of two.
     lanes: i64,
     /// Parts that may be written at the same time.
     slots: Expr,
+    /// Some stores are of single elements, or of some lanes.
+    has_tails: bool,
 }
 
 impl Plan {
@@ -184,16 +187,50 @@ impl Plan {
             plain &= !matches!(e.kind(), ExprKind::Load { buffer, .. } if *buffer == x);
         });
         let mut slots = vec![Expr::i64(1)];
-        plain &= survey(nest, x, stmt, &bound, &mut lanes, &mut slots);
+        plain &= survey(x, stmt, &bound, &mut lanes, &mut slots);
         let most = nest.lanes(nest.func.buffers[x].dtype.itemsize());
         let slots = slots.into_iter().reduce(|a, b| a + b)?;
-        (plain && lanes <= most.max(1)).then_some(Plan { lanes: most.max(1), slots })
+        let [whole, tails] = forms_of_stores(x, stmt, Form::Element);
+        let fits = plain && whole && lanes <= most;
+        fits.then_some(Plan { lanes: most, slots, has_tails: tails })
     }
+}
+
+/// The lanes that a store writes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// None: one element.
+    Element,
+    /// All lanes of a vector.
+    Vector,
+    /// Lanes under a guard.
+    SomeLanes,
+}
+
+impl Form {
+    /// The form below a statement.
+    fn below(self, stmt: &Stmt) -> Form {
+        match stmt {
+            Stmt::For(l) if l.kind == ForKind::Vectorized => Form::Vector,
+            Stmt::If { .. } if self == Form::Vector => Form::SomeLanes,
+            _ => self,
+        }
+    }
+}
+
+/// Whether there are stores of whole vectors to a tensor, and others.
+fn forms_of_stores(x: Buffer, stmt: &Stmt, form: Form) -> [bool; 2] {
+    let own = stmt.written() == Some(x);
+    let mut found = [own && form == Form::Vector, own && form != Form::Vector];
+    stmt.for_each_child(&mut |child| {
+        let below = forms_of_stores(x, child, form.below(stmt));
+        found = [found[0] || below[0], found[1] || below[1]];
+    });
+    found
 }
 
 /// Finds the lanes and the tasks of the stores of a tensor; false where they are not known before.
 fn survey(
-    nest: &Nest<'_>,
     x: Buffer,
     stmt: &Stmt,
     bound: &HashSet<Var>,
@@ -226,7 +263,7 @@ fn survey(
             ForKind::ThreadBinding(_) => known = false,
         }
     }
-    stmt.for_each_child(&mut |child| known &= survey(nest, x, child, bound, lanes, slots));
+    stmt.for_each_child(&mut |child| known &= survey(x, child, bound, lanes, slots));
     known
 }
 
@@ -273,29 +310,45 @@ impl Rewrite<'_> {
     /// A statement of one task, with accumulators that become the part of a slot.
     fn task(&self, nest: &mut Nest<'_>, stmt: &Stmt, slot: Expr) -> Stmt {
         let dtype = nest.func.buffers[self.extrema.of].dtype;
-        let size = CHAINS * self.plan.lanes;
-        let accs: Vec<Buffer> =
-            self.parts.iter().map(|_| nest.local("extremum", dtype, &[size])).collect();
+        let lanes = self.plan.lanes;
+        let mut chains = |n: i64| -> Vec<Buffer> {
+            self.parts.iter().map(|_| nest.local("extremum", dtype, &[n * lanes])).collect()
+        };
+        // Lanes under a guard keep an accumulator in memory, so that they have one of their own.
+        let (whole, tails) = (chains(CHAINS), self.plan.has_tails.then(|| chains(1)));
+        let sets = || [(&whole, CHAINS)].into_iter().chain(tails.as_ref().map(|accs| (accs, 1)));
         let mut all = vec![];
-        for (acc, extremum) in accs.iter().zip(&self.extrema.stages) {
-            all.extend((0..CHAINS).map(|chain| {
-                nest.lanes_of(self.plan.lanes, |_, l| {
-                    Stmt::store(*acc, vec![l + chain * self.plan.lanes], extremum.neutral.clone())
-                })
-            }));
+        for (accs, chains) in sets() {
+            for (acc, extremum) in accs.iter().zip(&self.extrema.stages) {
+                all.extend((0..chains).map(|chain| {
+                    nest.lanes_of(lanes, |_, l| {
+                        Stmt::store(*acc, vec![l + chain * lanes], extremum.neutral.clone())
+                    })
+                }));
+            }
         }
-        let mut at = Position { accs: &accs, lane: None, chain: 0.into(), sites: 0 };
+        let tail_accs = tails.as_deref().unwrap_or_default();
+        let mut at = Position {
+            accs: [&whole, tail_accs],
+            form: Form::Element,
+            lane: None,
+            chain: 0.into(),
+            sites: 0,
+        };
         all.push(self.stores(nest, stmt, &mut at));
-        for ((acc, part), extremum) in accs.iter().zip(self.parts).zip(&self.extrema.stages) {
-            all.push(nest.lanes_of(self.plan.lanes, |nest, l| {
+        for (n, (part, extremum)) in self.parts.iter().zip(&self.extrema.stages).enumerate() {
+            all.push(nest.lanes_of(lanes, |nest, l| {
                 let to = vec![slot.clone(), l.clone()];
-                let chain = |n| nest.func.load(*acc, vec![l.clone() + n * self.plan.lanes]);
-                let old = nest.func.load(*part, to.clone());
-                let value = (0..CHAINS).fold(old, |all, n| extremum.of_two(all, chain(n)));
+                let mut value = nest.func.load(*part, to.clone());
+                for (accs, chains) in sets() {
+                    let chain = |at| nest.func.load(accs[n], vec![l.clone() + at * lanes]);
+                    value = (0..chains).fold(value, |all, at| extremum.of_two(all, chain(at)));
+                }
                 Stmt::store(*part, to, value)
             }));
         }
         let around = |body, buffer| Stmt::Allocate { buffer, body: Box::new(body) };
+        let accs: Vec<Buffer> = sets().flat_map(|(accs, _)| accs.clone()).collect();
         accs.into_iter().fold(Stmt::Seq(all), around)
     }
 
@@ -306,18 +359,20 @@ impl Rewrite<'_> {
                 let var = nest.var_of("element", value.dtype());
                 let element = Expr::new(ExprKind::Var { var, dtype: value.dtype() });
                 let mut all = vec![Stmt::store(*buffer, indices.clone(), element.clone())];
-                let index = at.next(self.plan.lanes);
-                for (acc, extremum) in at.accs.iter().zip(&self.extrema.stages) {
+                let (accs, index) = at.next(self.plan.lanes);
+                for (acc, extremum) in accs.iter().zip(&self.extrema.stages) {
                     let old = nest.func.load(*acc, vec![index.clone()]);
-                    let new = extremum.of_two(old, element.clone());
+                    // The first operand is compared with itself, for NaN: of the element, once for all extrema.
+                    let new = extremum.of_two(element.clone(), old);
                     all.push(Stmt::store(*acc, vec![index.clone()], new));
                 }
                 Stmt::Let { var, value: value.clone(), body: Box::new(Stmt::Seq(all)) }
             }
             Stmt::For(l) if l.kind == ForKind::Vectorized => {
-                let outer = at.lane.replace(l.var);
+                let outer = (at.lane.replace(l.var), at.form);
+                at.form = at.form.below(stmt);
                 let body = self.stores(nest, &l.body, at);
-                at.lane = outer;
+                (at.lane, at.form) = outer;
                 Stmt::For(Box::new(l.with_body(body)))
             }
             Stmt::For(l) if l.kind == ForKind::Unrolled => {
@@ -330,7 +385,13 @@ impl Rewrite<'_> {
             Stmt::For(l) if l.kind == ForKind::Serial && self.is_vector(&l.body) => {
                 self.in_chains(nest, l, at)
             }
-            other => other.map_children(&mut |child| self.stores(nest, child, at)),
+            other => {
+                let outer = at.form;
+                at.form = outer.below(other);
+                let stmt = other.map_children(&mut |child| self.stores(nest, child, at));
+                at.form = outer;
+                stmt
+            }
         }
     }
 
@@ -370,8 +431,9 @@ impl Rewrite<'_> {
 
 /// Where a store is.
 struct Position<'a> {
-    /// An accumulator for each extremum.
-    accs: &'a [Buffer],
+    /// Accumulators for each extremum: of whole vectors, and of other stores.
+    accs: [&'a [Buffer]; 2],
+    form: Form,
     /// The loop over lanes around it.
     lane: Option<Var>,
     /// A number that differs between neighbouring iterations of unrolled loops.
@@ -380,11 +442,15 @@ struct Position<'a> {
     sites: i64,
 }
 
-impl Position<'_> {
-    /// The index of the accumulator of the next store.
-    fn next(&mut self, lanes: i64) -> Expr {
+impl<'a> Position<'a> {
+    /// The accumulators of the next store, and the index in each.
+    fn next(&mut self, lanes: i64) -> (&'a [Buffer], Expr) {
+        let lane = self.lane.map_or_else(|| Expr::i64(0), Expr::from);
+        if self.form != Form::Vector {
+            return (self.accs[1], lane);
+        }
         let chain = (self.chain.clone() + self.sites).floormod(CHAINS);
         self.sites += 1;
-        chain * lanes + self.lane.map_or_else(|| Expr::i64(0), Expr::from)
+        (self.accs[0], chain * lanes + lane)
     }
 }

@@ -10,7 +10,7 @@ use reflex_tir::{DType, Expr};
 use super::control::{Slot, mentions_new, values};
 use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
-use crate::proto::GraphProto;
+use crate::proto::{DimensionProto, DimensionValue, GraphProto, ValueInfoProto};
 use crate::value::{OnnxValue, Tensor};
 
 /// Marks symbols that differ from one iteration to the next.
@@ -66,7 +66,7 @@ impl LoopImport<'_> {
         let mut slots: Vec<Slot> = self.init.iter().map(|(_, slot)| slot.clone()).collect();
         loop {
             let first_new = cx.b.sym_count();
-            let attempt = self.iteration(cx, &slots)?;
+            let attempt = self.iteration(cx, &slots, first_new)?;
             let next = attempt.slots.get(1..=slots.len());
             let next = next.ok_or_else(|| invalid("the body has too few results"))?.to_vec();
             // Each round makes at least one more dimension or rank unknown, so this ends.
@@ -76,12 +76,12 @@ impl LoopImport<'_> {
         }
     }
 
-    fn iteration(&self, cx: &mut ImportContext, slots: &[Slot]) -> Result<Iteration> {
+    fn iteration(&self, cx: &mut ImportContext, slots: &[Slot], first_new: usize) -> Result<Iteration> {
         cx.b.open();
         let iter = cx.b.body_param("", TensorType::new(DType::I64, vec![]));
         let cond_in = cx.b.body_param("", TensorType::new(DType::BOOL, vec![]));
         let carried: Vec<Value> = slots.iter().map(|slot| cx.b.value_of("", slot.ty())).collect();
-        let results = self.body(cx, iter, cond_in, (&carried, slots));
+        let results = self.body(cx, iter, cond_in, (&carried, slots), first_new);
         let values = |results: &Vec<(Value, Slot)>| results.iter().map(|(v, _)| *v).collect();
         let body = cx.b.close(results.as_ref().map_or(vec![], values));
         let results = results.map_err(|e| e.at("body"))?;
@@ -96,6 +96,7 @@ impl LoopImport<'_> {
         iter: Value,
         cond_in: Value,
         (carried, slots): (&[Value], &[Slot]),
+        first_new: usize,
     ) -> Result<Vec<(Value, Slot)>> {
         let carried = carried.iter().zip(slots).map(|(value, slot)| slot.value(cx, *value));
         let carried: Vec<OnnxValue> = carried.collect();
@@ -106,6 +107,12 @@ impl LoopImport<'_> {
             let mut outputs = cx.subgraph(self.graph, inputs)?;
             if let Some(OnnxValue::Tensor(cond)) = outputs.first() {
                 outputs[0] = OnnxValue::Tensor(cx.reshape(cond, &[])?);
+            }
+            let stacked = outputs.iter_mut().zip(&self.graph.output).skip(1 + slots.len());
+            for (output, info) in stacked {
+                if let OnnxValue::Tensor(tensor) = output {
+                    *tensor = self.declared(cx, tensor, info, first_new)?;
+                }
             }
             return values(cx, outputs);
         };
@@ -128,6 +135,34 @@ impl LoopImport<'_> {
         let mut outputs = vec![OnnxValue::Tensor(cx.num(1.0, DType::BOOL)?)];
         outputs.extend(cx.subgraph(self.graph, inputs)?);
         values(cx, outputs)
+    }
+
+    /// A result that is stacked, with the extents that the model declares where only the body knows them. A run
+    /// whose extents are others ends in an error.
+    fn declared(
+        &self,
+        cx: &mut ImportContext,
+        result: &Tensor,
+        info: &ValueInfoProto,
+        first_new: usize,
+    ) -> Result<Tensor> {
+        let inside = |cx: &ImportContext, dim: &Expr| mentions_new(dim, first_new) || is_carried(cx, dim);
+        let declared = declared_extents(info);
+        let mut shape = result.shape().to_vec();
+        if declared.len() != shape.len() {
+            return Ok(result.clone());
+        }
+        for (dim, declared) in shape.iter_mut().zip(declared) {
+            if let Some(extent) = declared.filter(|_| inside(cx, dim)) {
+                *dim = extent.into();
+            }
+        }
+        if shape == result.shape() {
+            return Ok(result.clone());
+        }
+        let (value, ty) = (cx.value(result)?, TensorType::new(result.dtype(), shape));
+        let cast = cx.b.bind(Node::MatchCast(value), vec![ty])[0];
+        Ok(cx.tensor_of(cast))
     }
 
     /// Makes the dimensions of carried types that the body changes symbolic; returns true if there
@@ -223,6 +258,17 @@ impl LoopImport<'_> {
         let pairs = outputs.into_iter().zip(outer);
         Ok(pairs.map(|(value, slot)| slot.bound(cx, value, first_out)).collect())
     }
+}
+
+/// The extents of a declared type; none where it declares no shape.
+fn declared_extents(info: &ValueInfoProto) -> Vec<Option<i64>> {
+    let ty = info.r#type.as_ref().and_then(|ty| ty.tensor_type.as_ref());
+    let shape = ty.and_then(|ty| ty.shape.as_ref());
+    let extent = |dim: &DimensionProto| match dim.value {
+        Some(DimensionValue::DimValue(extent)) if extent >= 0 => Some(extent),
+        _ => None,
+    };
+    shape.map_or_else(Vec::new, |shape| shape.dim.iter().map(extent).collect())
 }
 
 fn is_carried(cx: &ImportContext, dim: &Expr) -> bool {

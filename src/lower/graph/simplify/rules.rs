@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use reflex_graph::{Binary, Func, Literal, Op, PadMode, Value, dims};
+use reflex_graph::{Binary, Func, Literal, Op, PadMode, ReduceKind, Value, dims};
 use reflex_tir::{DType, Expr};
 
 /// The replacement of a node.
@@ -50,11 +50,27 @@ pub(super) fn rewrite(
         Op::Reduce { axes, .. } => {
             let shape = v.tensor(args[0])?.1;
             let trivial = axes.iter().all(|a| is(&shape[*a], 1));
-            if trivial { view(v, args[0], output) } else { None }
+            if trivial { view(v, args[0], output) } else { extremum_of_view(v, op, args) }
         }
         Op::Binary(f) => binary(v, *f, args, output),
         _ => None,
     }
+}
+
+/// An extremum over all of a view, over all of what it is a view of.
+fn extremum_of_view(v: &Definitions<'_>, op: &Op, args: &[Value]) -> Option<Rewrite> {
+    let Op::Reduce { kind: kind @ (ReduceKind::Max | ReduceKind::Min), axes, keep_dims: false } =
+        op
+    else {
+        return None;
+    };
+    let (Op::Reshape(_), from) = v.defs.get(&args[0])? else { return None };
+    let all = |value: Value| Some((0..v.tensor(value)?.1.len()).collect::<Vec<usize>>());
+    if all(args[0])? != *axes {
+        return None;
+    }
+    let op = Op::Reduce { kind: *kind, axes: all(from[0])?, keep_dims: false };
+    Some(Rewrite::Op(op, from.clone()))
 }
 
 impl Definitions<'_> {
