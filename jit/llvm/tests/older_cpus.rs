@@ -109,7 +109,8 @@ fn extrema_of_registers() {
             s.vectorize(lane).unwrap();
             let func = lower::lower(s.func());
             check_for(&func, &args, &target);
-            let asm = reflex_llvm::compile_with_asm(&func, &target, OptLevel::O3).unwrap().asm.unwrap();
+            let asm =
+                reflex_llvm::compile_with_asm(&func, &target, OptLevel::O3).unwrap().asm.unwrap();
             assert!(width == 0 || asm.contains(&format!("{name}ps")), "{asm}");
         }
     }

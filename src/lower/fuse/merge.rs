@@ -192,11 +192,7 @@ impl Merger<'_> {
         e.substitute(&|v| map.get(&v).map(|v| Expr::var(*v)))
     }
 
-    fn append(
-        &mut self,
-        member: &GroupMember<'_>,
-        from: &Legalized,
-    ) -> Result<(), LowerError> {
+    fn append(&mut self, member: &GroupMember<'_>, from: &Legalized) -> Result<(), LowerError> {
         let mut map = Renaming { vars: SecondaryMap::new(), buffers: SecondaryMap::new() };
         self.bind_dims(member, from, &mut map)?;
         for (var, data) in from.func.vars.iter() {
@@ -261,12 +257,7 @@ impl Merger<'_> {
     }
 
     /// Maps the member's buffers: parameters to the group's buffers, the rest to new ones.
-    fn bind_buffers(
-        &mut self,
-        member: &GroupMember<'_>,
-        from: &Legalized,
-        map: &mut Renaming,
-    ) {
+    fn bind_buffers(&mut self, member: &GroupMember<'_>, from: &Legalized, map: &mut Renaming) {
         let params: Vec<Buffer> = from.func.buffer_params().collect();
         let (inputs, outputs) = params.split_at(from.inputs.len());
         for (n, buffer) in from.inputs.iter().zip(inputs) {

@@ -88,7 +88,10 @@ fn of_range(
                 let range = *arg == x && is_extremum(op);
                 depends |= range || known.contains(arg);
                 // A tensor of one element is no scalar's operand unless it is constant.
-                closed &= range || known.contains(arg) || inside.contains(arg) || consts.contains_key(arg);
+                closed &= range
+                    || known.contains(arg)
+                    || inside.contains(arg)
+                    || consts.contains_key(arg);
             }
         }
         if depends && closed {
@@ -130,7 +133,11 @@ fn used_outside(body: &Body, members: &HashSet<usize>, value: Value) -> bool {
         if !members.contains(&at) {
             binding.node.operands(&mut |v| used |= v == value);
         }
-        binding.node.bodies().into_iter().for_each(|nested| nested.uses(&mut |v| used |= v == value));
+        binding
+            .node
+            .bodies()
+            .into_iter()
+            .for_each(|nested| nested.uses(&mut |v| used |= v == value));
     }
     used
 }

@@ -96,13 +96,18 @@ impl Extrema {
                 })
             }));
         }
-        let mut rewrite = Rewrite { extrema: self, plan: &plan, parts: &parts, next_slot: 1.into() };
+        let mut rewrite =
+            Rewrite { extrema: self, plan: &plan, parts: &parts, next_slot: 1.into() };
         all.push(rewrite.pieces(nest, stmt));
         for (part, extremum) in parts.iter().zip(&self.stages) {
             all.push(extremum.combined(nest, *part, &plan));
             let Stage { name, .. } = &extremum.stage;
             nest.steps.push(format!("{name}: taken where its operand is stored"));
-            decisions.push(Decision { stage: name.clone(), rule: "stored extremum", refused: vec![] });
+            decisions.push(Decision {
+                stage: name.clone(),
+                rule: "stored extremum",
+                refused: vec![],
+            });
         }
         let around = |body, buffer| Stmt::Allocate { buffer, body: Box::new(body) };
         let own = parts.into_iter().filter(|_| plan.slots.as_int() == Some(1));
@@ -114,7 +119,8 @@ impl Extremum {
     /// The tensor that a stage reads each element of once, for an extremum.
     fn of(nest: &Nest<'_>, stage: &Stage) -> Option<(Buffer, Extremum)> {
         let neutral = stage.init.clone()?;
-        let ExprKind::Binary { op: op @ (BinOp::Max | BinOp::Min), a, b } = stage.value.kind() else {
+        let ExprKind::Binary { op: op @ (BinOp::Max | BinOp::Min), a, b } = stage.value.kind()
+        else {
             return None;
         };
         let ExprKind::Load { buffer: to, .. } = a.kind() else { return None };
@@ -256,7 +262,9 @@ fn survey(
                 slots.push(extent);
                 // Tasks share nothing below.
                 let mut nested = false;
-                l.body.visit(&mut |s| nested |= matches!(s, Stmt::For(l) if l.kind == ForKind::Parallel));
+                l.body.visit(&mut |s| {
+                    nested |= matches!(s, Stmt::For(l) if l.kind == ForKind::Parallel)
+                });
                 known &= !nested;
             }
             ForKind::Serial | ForKind::Unrolled => {}

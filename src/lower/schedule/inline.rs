@@ -169,8 +169,7 @@ pub fn store_transposed(nest: &mut Nest<'_>, items: &mut Vec<Item>) {
         let Some(stored) = transposed(&nest.func, product, mover) else { continue };
         let writers = items.iter().filter(|i| i.writes(product.buffer)).count();
         let others = items.iter().enumerate().any(|(n, item)| {
-            n != reader
-                && (item.writes(mover.buffer) || n < reader && item.reads(mover.buffer))
+            n != reader && (item.writes(mover.buffer) || n < reader && item.reads(mover.buffer))
         });
         if others || writers != 1 {
             continue;

@@ -36,10 +36,12 @@ impl Writer<'_> {
     fn quantized(&mut self, x: Value, rank: usize) -> [Value; 3] {
         let [zero, greatest] = [0.0, 255.0].map(|n| self.number(n));
         let axes: Vec<usize> = (0..rank).collect();
-        let [most, least] = [(ReduceKind::Max, Binary::Max), (ReduceKind::Min, Binary::Min)].map(|(kind, limit)| {
-            let all = self.op(Op::Reduce { kind, axes: axes.clone(), keep_dims: false }, &[x]);
-            self.binary(limit, all, zero)
-        });
+        let [most, least] = [(ReduceKind::Max, Binary::Max), (ReduceKind::Min, Binary::Min)].map(
+            |(kind, limit)| {
+                let all = self.op(Op::Reduce { kind, axes: axes.clone(), keep_dims: false }, &[x]);
+                self.binary(limit, all, zero)
+            },
+        );
         let span = self.binary(Binary::Sub, most, least);
         let scale = self.binary(Binary::Div, span, greatest);
         let offset = self.binary(Binary::Div, least, scale);
@@ -114,7 +116,9 @@ fn expected(y: &[f32]) -> (f32, u8, Vec<u8>) {
 
 fn check(options: &Options, module: &Module, x: &Literal, what: &str) {
     let results = run_with(options, module, std::slice::from_ref(x)).unwrap();
-    let [y, codes, scale, point] = &results[..] else { panic!("{what}: {} results", results.len()) };
+    let [y, codes, scale, point] = &results[..] else {
+        panic!("{what}: {} results", results.len())
+    };
     let (want_scale, want_point, want_codes) = expected(&y.to_f32().unwrap());
     let scale = scale.to_f32().unwrap()[0];
     let same = scale.to_bits() == want_scale.to_bits() || scale.is_nan() && want_scale.is_nan();
@@ -142,7 +146,8 @@ fn ranges_are_those_of_the_elements() {
             assert!(found.len() <= most, "{name}: {found:?}");
             let x = f32s(&[rows, columns], case);
             let mut values = x.to_f32().unwrap();
-            let special = [f32::NAN, -0.0, 0.0, 1e30, f32::INFINITY, -1e-40, f32::NEG_INFINITY, 7.0];
+            let special =
+                [f32::NAN, -0.0, 0.0, 1e30, f32::INFINITY, -1e-40, f32::NEG_INFINITY, 7.0];
             let at = below(&mut state, values.len() as u64) as usize;
             match case % 4 {
                 0 => values[at] = special[below(&mut state, 8) as usize],
@@ -182,7 +187,13 @@ fn ranges_of_feature_maps() {
     let x = b.param("x", TensorType::new(DType::F32, vec![1.into(), 3.into(), 9.into(), width]));
     let mut w = Writer { b };
     let weights = w.constant(&[32, 3, 3, 3], 5);
-    let attrs = ConvAttrs { strides: vec![1, 1], pads_begin: vec![1, 1], pads_end: vec![1, 1], dilations: vec![1, 1], groups: 1 };
+    let attrs = ConvAttrs {
+        strides: vec![1, 1],
+        pads_begin: vec![1, 1],
+        pads_end: vec![1, 1],
+        dilations: vec![1, 1],
+        groups: 1,
+    };
     let y = w.op(Op::Conv(attrs), &[x, weights]);
     let s = w.op(Op::Unary(Unary::Sigmoid), &[y]);
     let y = w.binary(Binary::Mul, y, s);

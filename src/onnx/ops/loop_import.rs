@@ -76,7 +76,12 @@ impl LoopImport<'_> {
         }
     }
 
-    fn iteration(&self, cx: &mut ImportContext, slots: &[Slot], first_new: usize) -> Result<Iteration> {
+    fn iteration(
+        &self,
+        cx: &mut ImportContext,
+        slots: &[Slot],
+        first_new: usize,
+    ) -> Result<Iteration> {
         cx.b.open();
         let iter = cx.b.body_param("", TensorType::new(DType::I64, vec![]));
         let cond_in = cx.b.body_param("", TensorType::new(DType::BOOL, vec![]));
@@ -146,7 +151,8 @@ impl LoopImport<'_> {
         info: &ValueInfoProto,
         first_new: usize,
     ) -> Result<Tensor> {
-        let inside = |cx: &ImportContext, dim: &Expr| mentions_new(dim, first_new) || is_carried(cx, dim);
+        let inside =
+            |cx: &ImportContext, dim: &Expr| mentions_new(dim, first_new) || is_carried(cx, dim);
         let declared = declared_extents(info);
         let mut shape = result.shape().to_vec();
         if declared.len() != shape.len() {
