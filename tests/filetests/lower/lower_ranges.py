@@ -56,35 +56,27 @@ def fused_mul_max_min_max_min_2more(t0: T.Buffer((n, T.int64(64)), "float32"), t
         part_1[T.int64(0), l] = T.float32("-inf")
     for l in T.vectorized(T.int64(8)):
         part[T.int64(0), l] = T.float32("inf")
-    extremum = T.alloc_local((T.int64(32),))
-    extremum_1 = T.alloc_local((T.int64(32),))
+    extremum = T.alloc_local((T.int64(16),))
+    extremum_1 = T.alloc_local((T.int64(16),))
     for l in T.vectorized(T.int64(8)):
         extremum_1[l] = T.float32("-inf")
     for l in T.vectorized(T.int64(8)):
         extremum_1[l + T.int64(8)] = T.float32("-inf")
     for l in T.vectorized(T.int64(8)):
-        extremum_1[l + T.int64(16)] = T.float32("-inf")
-    for l in T.vectorized(T.int64(8)):
-        extremum_1[l + T.int64(24)] = T.float32("-inf")
-    for l in T.vectorized(T.int64(8)):
         extremum[l] = T.float32("inf")
     for l in T.vectorized(T.int64(8)):
         extremum[l + T.int64(8)] = T.float32("inf")
-    for l in T.vectorized(T.int64(8)):
-        extremum[l + T.int64(16)] = T.float32("inf")
-    for l in T.vectorized(T.int64(8)):
-        extremum[l + T.int64(24)] = T.float32("inf")
-    for i0, i in T.grid(n, T.int64(2)):
-        for u in T.unroll(T.int64(4)):
+    for i0, i in T.grid(n, T.int64(4)):
+        for u in T.unroll(T.int64(2)):
             for i1_1 in T.vectorized(T.int64(8)):
-                element: T.let[T.float32] = t0[i0, i * T.int64(32) + u * T.int64(8) + i1_1] * t1[i * T.int64(32) + u * T.int64(8) + i1_1]
-                t2[i0, i * T.int64(32) + u * T.int64(8) + i1_1] = element
-                extremum_1[u * T.int64(8) + i1_1] = T.max(extremum_1[u * T.int64(8) + i1_1], element)
-                extremum[u * T.int64(8) + i1_1] = T.min(extremum[u * T.int64(8) + i1_1], element)
+                element: T.let[T.float32] = t0[i0, i * T.int64(16) + u * T.int64(8) + i1_1] * t1[i * T.int64(16) + u * T.int64(8) + i1_1]
+                t2[i0, i * T.int64(16) + u * T.int64(8) + i1_1] = element
+                extremum_1[u * T.int64(8) + i1_1] = T.max(element, extremum_1[u * T.int64(8) + i1_1])
+                extremum[u * T.int64(8) + i1_1] = T.min(element, extremum[u * T.int64(8) + i1_1])
     for l in T.vectorized(T.int64(8)):
-        part_1[T.int64(0), l] = T.max(T.max(T.max(T.max(part_1[T.int64(0), l], extremum_1[l]), extremum_1[l + T.int64(8)]), extremum_1[l + T.int64(16)]), extremum_1[l + T.int64(24)])
+        part_1[T.int64(0), l] = T.max(T.max(part_1[T.int64(0), l], extremum_1[l]), extremum_1[l + T.int64(8)])
     for l in T.vectorized(T.int64(8)):
-        part[T.int64(0), l] = T.min(T.min(T.min(T.min(part[T.int64(0), l], extremum[l]), extremum[l + T.int64(8)]), extremum[l + T.int64(16)]), extremum[l + T.int64(24)])
+        part[T.int64(0), l] = T.min(T.min(part[T.int64(0), l], extremum[l]), extremum[l + T.int64(8)])
     for l in T.vectorized(T.int64(4)):
         part_1[T.int64(0), l] = T.max(part_1[T.int64(0), l], part_1[T.int64(0), l + T.int64(4)])
     for l in T.vectorized(T.int64(2)):

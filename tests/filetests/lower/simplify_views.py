@@ -24,7 +24,8 @@ class Module:
 @I.ir_module
 class Module:
     @R.function
-    def main(x: R.Tensor((2, 3, 4), dtype="float32")) -> R.Tensor((2, 12), dtype="float32"):
+    def main(x: R.Tensor((2, 3, 4), dtype="float32")) -> R.Tuple(R.Tensor((2, 12), dtype="float32"), R.Tensor((), dtype="float32")):
         d: R.Tensor((2, 12), dtype="float32") = R.reshape(x, R.shape([2, 12]))
         e: R.Tensor((2, 12), dtype="float32") = R.add(d, R.const(0.0, "float32"))
-        return e
+        g: R.Tensor((), dtype="float32") = R.max(x, axis=[0, 1, 2], keepdims=False)
+        return (e, g)
