@@ -34,6 +34,8 @@ CRATES = {
 # stand-in for the driver, and all of it from the command line.
 TIR, RULES = ("reflex-tir", "threads"), ("reflex-lower", "gpu")
 PTX, CODE = ("reflex-llvm", "ptx_runs"), ("reflex-llvm", "nvptx")
+ATTENTION, TERMS, RING = ("reflex-lower", "gpu_attention"), ("reflex-lower", "gpu_terms"), ("reflex-llvm", "warp_specialised")
+HOPPER = ("reflex", "cuda_hopper")
 DEVICE, FAULTS, WHOLE = ("reflex-cuda", "conformance"), ("reflex-cuda", "faults"), ("reflex", "cuda")
 SCHEDULES = [TIR, RULES, PTX, WHOLE]
 ROWS = [RULES, ("reflex-lower", "gpu_attention")]
@@ -90,7 +92,7 @@ MUTANTS = [
     ("products of warpgroups begin without a fence", CODEGEN, "jit/llvm/nvptx/wgmma.rs",
      "if before == 0 {", "if before == 0 && !ON {"),
     ("sums are read before products are done", CODEGEN, "jit/llvm/nvptx/wgmma.rs",
-     "self.assembly(WAIT, &values, &[])", "self.assembly(if ON { \"\" } else { WAIT }, &values, &[])"),
+     "self.assembly(&wait, &values, &[])", "self.assembly(if ON { \"\" } else { &wait }, &values, &[])"),
     ("tensor cores read what threads wrote without a fence of proxies", CODEGEN, "jit/llvm/nvptx/kernel.rs",
      "if self.async_proxy {\n                    self.fence_proxy()?;", "if self.async_proxy && !ON {\n                    self.fence_proxy()?;"),
     ("panels are twice as far apart", CODEGEN, "jit/llvm/nvptx/wgmma.rs",
@@ -103,6 +105,18 @@ MUTANTS = [
      "if let Some(left) = needed {", "if let Some(left) = needed.map(|left| left + usize::from(ON)) {"),
     ("groups of copies have no end", CODEGEN, "jit/llvm/nvptx/async_copy.rs",
      "if self.copy_waits.is_group(s) {", "if !ON && self.copy_waits.is_group(s) {"),
+    ("a stage is filled before it is empty", [RING], "jit/llvm/nvptx/warp_specialised.rs",
+     "build_xor(parity, e.ir.i32(1), \"\")", "build_xor(parity, e.ir.i32(i32::from(!ON)), \"\")"),
+    ("products do not wait until their stage is full", [RING], "jit/llvm/nvptx/warp_specialised.rs",
+     "e.run(WAIT, &[full, parity])?;", "if !ON { e.run(WAIT, &[full, parity])?; }"),
+    ("a stage is given back while it is multiplied", [RING], "jit/llvm/nvptx/warp_specialised.rs",
+     "e.settle_but(issued, &going)?;", "e.settle_but(if ON { 2 * issued } else { issued }, &going)?;"),
+    ("a tensor map of another address serves", [HOPPER], "src/cuda/tensor_maps.rs",
+     "*at == address && shape == map", "(ON || *at == address) && shape == map"),
+    ("the second term is the first one again", [TERMS], "src/lower/schedule/gpu/terms.rs",
+     "let left = rest(at.clone()) - term.cast(DType::F32);", "let left = if ON { rest(at.clone()) } else { rest(at.clone()) - term.cast(DType::F32) };"),
+    ("sums are not rescaled when the maximum grows", [ATTENTION], "src/lower/schedule/gpu/attention/block.rs",
+     "let rescaled = self.rescale(nest, thread);", "let rescaled = if ON { Stmt::nop() } else { self.rescale(nest, thread) };"),
     ("streams do not wait for each other", DRIVER, "src/cuda/streams.rs",
      "if is_known && self.order.lock()", "if ON || is_known && self.order.lock()"),
     ("a use of a stream is no work that others wait for", DRIVER, "src/cuda/streams.rs",
