@@ -19,4 +19,4 @@ sum
   step  reduce: split i0 by 256 -> i0_0, i0_1
   step  reduce: bind i0_0 to blockIdx.x
   step  reduce: bind i0_1 to threadIdx.x
-  stage reduce: fallback; not transpose: not a move to another axis; not map: not a map over an axis; not gemv, in order: not a contraction; not gemv: not a contraction; not gemm, tensor cores: not a contraction; not gemm, split-k: not a contraction; not gemm, terms: not in this precision; not gemm: not a contraction; not row reduction: elements not contiguous; not split reduction: extents not known
+  stage reduce: fallback; not transpose: not a move to another axis; not map: not a map over an axis; not gemv, in order: not a contraction; not gemv: not a contraction; not gemm, warp-specialised: not on this GPU; not gemm, tensor cores: not a contraction; not gemm, split-k: not a contraction; not gemm, terms: not in this precision; not gemm: not a contraction; not row reduction: elements not contiguous; not split reduction: extents not known

@@ -31,4 +31,4 @@ sum
   step  reduce: bind k0_1 of reduce_half_3 to threadIdx.x
   step  reduce: tree_reduce reduce k0_1 of reduce
   step  reduce: bind i0 to blockIdx.x
-  stage reduce: row reduction; not transpose: not a move to another axis; not map: not a map over an axis; not gemv, in order: not a contraction; not gemv: not a contraction; not gemm, tensor cores: not a contraction; not gemm, split-k: not a contraction; not gemm, terms: not in this precision; not gemm: not a contraction
+  stage reduce: row reduction; not transpose: not a move to another axis; not map: not a map over an axis; not gemv, in order: not a contraction; not gemv: not a contraction; not gemm, warp-specialised: not on this GPU; not gemm, tensor cores: not a contraction; not gemm, split-k: not a contraction; not gemm, terms: not in this precision; not gemm: not a contraction

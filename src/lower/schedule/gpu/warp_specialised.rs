@@ -127,7 +127,7 @@ fn tile(
             let of = |side: usize| maps[side].boxes(tiles[side], &firsts[side], &step);
             Stmt::Seq([of(0), of(1)].concat())
         });
-        Stmt::Seq(vec![copies, kernel.multiply(nest, tiles, &origin, tx)])
+        Stmt::Seq(vec![copies, kernel.multiply(nest, kernel.acc, tiles, &origin, tx)])
     });
     if let Stmt::For(l) = &mut sums {
         l.annotations.insert(PIPELINE_STAGES.to_owned(), kernel.tiling.stages.to_string());
