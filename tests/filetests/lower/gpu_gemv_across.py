@@ -1,6 +1,6 @@
 # after: steps
 # gpu: cuda:sm_80
-# A row by weights contiguous along columns: eight threads of a row of weights read a cache line.
+# A row by weights contiguous along columns: four threads read two sectors of a row of weights.
 from typing import TypeVar
 from tvm.script import ir as I
 from tvm.script import relax as R

@@ -13,6 +13,9 @@ use crate::schedule::gpu::attention::tiling::Tiling;
 use crate::schedule::gpu::grid::{Grid, guarded, threads};
 use crate::schedule::gpu::work::Work;
 
+/// The longest loop over a row's threads that is written out.
+const MOST_UNROLLED: i64 = 16;
+
 /// An attention's launch.
 pub struct Kernel<'p> {
     pattern: &'p Pattern,
@@ -22,12 +25,12 @@ pub struct Kernel<'p> {
     v: Tile,
     /// Weights of the tile's rows and keys.
     p: Rows,
-    /// What each of a row's threads has of a maximum, or of a sum.
+    /// The parts of a maximum, or of a sum, that each of a row's threads has.
     row: Buffer,
     registers: Registers,
 }
 
-/// What a thread keeps.
+/// The registers of a thread.
 struct Registers {
     scores: Buffer,
     results: Buffer,
@@ -99,7 +102,7 @@ impl<'p> Kernel<'p> {
         })
     }
 
-    /// What there is before the first key.
+    /// The state before the first key.
     fn start(&self, nest: &mut Nest<'_>) -> Stmt {
         let Registers { most, total, results, .. } = self.registers;
         let lowest = Expr::float(f64::NEG_INFINITY, DType::F32);
@@ -222,7 +225,7 @@ impl<'p> Kernel<'p> {
         })
     }
 
-    /// What the `i`-th row's threads have, as `body` takes it one by one.
+    /// The parts that the `i`-th row's threads have, as `body` takes them one by one.
     fn of_row(
         &self,
         nest: &mut Nest<'_>,
@@ -230,10 +233,9 @@ impl<'p> Kernel<'p> {
         i: &Expr,
         body: &mut dyn FnMut(Expr) -> Stmt,
     ) -> Stmt {
-        let row = self.tiling.scores.row(thread, i);
-        nest.repeat(ForKind::Unrolled, "s", self.tiling.unit.slots(), |_, s| {
-            body(Expr::load(self.row, vec![row, s], DType::F32))
-        })
+        let (row, slots) = (self.tiling.scores.row(thread, i), self.tiling.unit.slots());
+        let kind = if slots <= MOST_UNROLLED { ForKind::Unrolled } else { ForKind::Serial };
+        nest.repeat(kind, "s", slots, |_, s| body(Expr::load(self.row, vec![row, s], DType::F32)))
     }
 
     /// The maxima with this tile, and what was summed before in terms of them.
@@ -350,7 +352,7 @@ impl<'p> Kernel<'p> {
         Stmt::Seq(vec![results, of_rows])
     }
 
-    /// What `body` makes of each result inside: the number of its row in the thread, its row and column, its value.
+    /// `body` for each result inside: the number of its row in the thread, its row and column, its value.
     fn each_result(
         &self,
         nest: &mut Nest<'_>,

@@ -8,7 +8,7 @@ use crate::schedule::gpu::attention::pattern::Pattern;
 use crate::schedule::gpu::grid::{THREADS, blocks, count, decoded, guarded, threads};
 use crate::schedule::gpu::work::Work;
 
-/// What the parts leave: for each part, matrix and row.
+/// The results of parts: for each part, matrix and row.
 pub struct Parts {
     /// Sums of values, by column.
     pub results: Buffer,

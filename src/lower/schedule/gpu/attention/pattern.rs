@@ -25,7 +25,7 @@ pub struct Pattern {
     pub k: Expr,
     /// An element of the values over key and column.
     pub v: Expr,
-    /// What is made of a product before the softmax, over row and key.
+    /// The score that is made of a product before the softmax, over row and key.
     score: Expr,
     products: Buffer,
     /// The product with values, over batch, row and column.
@@ -97,7 +97,7 @@ impl Pattern {
         Ok(Pattern { batch, row, key, depth, column, q, k, v, score, products, result })
     }
 
-    /// What is made of a product at a row and a key.
+    /// The score that is made of a product at a row and a key.
     pub fn score(&self, product: &Expr, row: &Expr, key: &Expr) -> Expr {
         let score = self.score.substitute(&|v| match v {
             v if v == self.row.var => Some(row.clone()),

@@ -16,8 +16,8 @@ use crate::schedule::gpu::grid::count;
 const FEW_ROWS: i64 = 8;
 /// Threads of a block for few rows, and its keys: one each.
 const FEW: i64 = 64;
-/// The longest queries and values.
-const MOST_WIDTH: i64 = 256;
+/// The longest queries and values: results of longer ones leave a thread no registers.
+const MOST_WIDTH: i64 = 128;
 /// The most parts of the keys, and tiles of keys that each has at least.
 const MOST_PARTS: i64 = 32;
 const LEAST_TILES: i64 = 4;

@@ -4,8 +4,8 @@ use reflex_tir::arith::Analyzer;
 use reflex_tir::{Buffer, DType, Expr, ForKind, Intrin, Scope, Stmt};
 
 use crate::schedule::core::nest::Nest;
+use crate::schedule::gpu::gemv::product::{Geometry, MatrixVector};
 use crate::schedule::gpu::gemv::weights::neighbours;
-use crate::schedule::gpu::gemv::{Geometry, MatrixVector};
 use crate::schedule::gpu::grid::{Grid, count, decoded, guarded, threads};
 
 /// Results of a thread that are reduced at once, so that partial sums fit in shared memory.

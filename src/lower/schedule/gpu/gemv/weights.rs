@@ -125,7 +125,7 @@ impl Weights {
     }
 }
 
-/// What replaces the parts of an element.
+/// The replacements of an element's parts.
 struct Walk<'a> {
     loads: &'a [Expr],
     rest: &'a dyn Fn(&Expr) -> Expr,
