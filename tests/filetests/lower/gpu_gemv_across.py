@@ -16,5 +16,5 @@ class Module:
         return s
 # ----
 fused_mat_mul_add
-  step  matmul: 1 rows, 32 threads share 4 columns of weights contiguous along columns, 8 loads of 4 at once
+  step  matmul: 1 rows, 64 threads share 4 columns of weights contiguous along columns, 8 loads of 4 at once
   stage matmul: gemv; not transpose: no place for an epilogue; not map: no place for an epilogue; not gemv, in order: too few columns for a thread each
