@@ -13,7 +13,7 @@ use crate::schedule::gpu::attention::tiling::Tiling;
 use crate::schedule::gpu::grid::{Grid, guarded, threads};
 use crate::schedule::gpu::work::Work;
 
-/// The longest loop over a row's threads that is written out.
+/// The longest loop over a row's threads that is unrolled.
 const MOST_UNROLLED: i64 = 16;
 
 /// An attention's launch.
