@@ -23,7 +23,7 @@ impl Parts {
     /// Memory for so many parts.
     pub fn new(nest: &mut Nest<'_>, pattern: &Pattern, parts: i64) -> Parts {
         let rows = vec![parts.into(), count(&pattern.batch), pattern.row.extent.clone()];
-        let results = [&rows[..], &[pattern.column.extent.clone()]].concat();
+        let results = [&rows[..], std::slice::from_ref(&pattern.column.extent)].concat();
         Parts {
             results: nest.scratch("parts", DType::F32, results),
             most: nest.scratch("most_of_parts", DType::F32, rows.clone()),

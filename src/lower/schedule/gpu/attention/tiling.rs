@@ -85,7 +85,7 @@ impl Tiling {
         let fits_twice = |t: &&Tiling| 2 * t.shared_bytes(depth) <= most;
         let all = || tilings.iter().filter(fits);
         let found = all().filter(fits_twice).find(enough).or_else(|| all().find(enough));
-        let found = found.or_else(|| all().filter(fits_twice).next_back());
+        let found = found.or_else(|| all().rfind(fits_twice));
         let found = found.or_else(|| all().next_back()).ok_or(Refusal::SharedMemory)?;
         let parts = found.split(pattern);
         Ok(Tiling { parts, ..*found })
