@@ -145,7 +145,7 @@ impl<'c> Emitter<'_, 'c> {
         self.ring = Some(ring.clone());
         // Copies are the first thread's.
         let first = LaneValue::Uniform(zero.into());
-        self.bound(x, first.clone(), |e| e.bound(y, first, |e| e.produce(launch.body)))?;
+        self.bound(x, first, |e| e.bound(y, first, |e| e.produce(launch.body)))?;
         self.ir.builder.build_unconditional_branch(done)?;
 
         self.ir.builder.position_at_end(consumer);
