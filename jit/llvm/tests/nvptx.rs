@@ -66,7 +66,7 @@ fn vectors_are_wide_accesses_where_they_are_aligned() {
 
 /// The arithmetic of 64 bits but for addresses, which take sums and products of 32 bits.
 fn wide(ptx: &str) -> Vec<&str> {
-    let names = ptx.lines().filter_map(|line| line.trim().split_whitespace().next());
+    let names = ptx.lines().filter_map(|line| line.split_whitespace().next());
     let is_wide = |name: &&str| {
         let (operation, _) = name.split_once('.').unwrap_or((name, ""));
         let counts = ["div", "rem", "mul", "mad", "setp", "min", "max", "shr"].contains(&operation);
