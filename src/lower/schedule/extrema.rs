@@ -164,7 +164,7 @@ impl Extremum {
     }
 }
 
-/// What a nest that writes a tensor needs for its extrema.
+/// The accumulators and parts that the extrema of a nest take.
 struct Plan {
     /// Lanes of the accumulators, a power of two.
     lanes: i64,
