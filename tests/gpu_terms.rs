@@ -1,4 +1,4 @@
-//! Contractions of float32 by terms of bfloat16 on a GPU, run by this CPU thread after thread: errors are those of
+//! Contractions of float32 by split-bf16 on a GPU, run by this CPU thread after thread: errors are those of
 //! float32 at most, and tiles that terms cannot compute have float32's bits.
 
 use reflex::{Array, Engine, Feed, Mode, Precision, Program};

@@ -79,7 +79,7 @@ fn every_kernel_of_the_node_cases_has_ptx() {
     });
 }
 
-/// What the assembler says of a kernel.
+/// The assembler's facts of a kernel.
 struct Facts {
     registers: i64,
     spilled: i64,
@@ -132,7 +132,7 @@ class Module:
 #[test]
 fn kernels_take_what_the_facts_say_and_spill_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut facts = String::new();
+    let (mut facts, mut faults) = (String::new(), vec![]);
     let square = |n: i64| [n; 3];
     for sm in ["sm_80", "sm_90a"] {
         let mut programs = vec![
@@ -167,7 +167,7 @@ fn kernels_take_what_the_facts_say_and_spill_nothing() {
             std::fs::write(&model, text).expect("writes");
             for (kernel, ptx) in engine.ptx(&model, None).expect("PTX") {
                 let Some(found) = assembled(folder.path(), sm, &ptx) else { return };
-                assert_eq!(found.spilled, 0, "{sm}, {name}, {kernel}: {}", found.said);
+                let mut wrong = found.spilled > 0;
                 let schedule = engine.dump_schedule(&model, &kernel).expect("a schedule");
                 let note = schedule.lines().find_map(|line| Some(line.split_once("; ")?.1));
                 let note = note.filter(|note| note.contains(" registers at most, "));
@@ -175,8 +175,9 @@ fn kernels_take_what_the_facts_say_and_spill_nothing() {
                     let (_, rest) = note.split_once(" threads of ")?;
                     rest.split_once(' ')?.0.parse::<i64>().ok()
                 });
-                if let Some(most) = most {
-                    assert!(found.registers <= most, "{sm}, {name}: {}", found.said);
+                wrong |= most.is_some_and(|most| found.registers > most);
+                if wrong {
+                    faults.push(format!("{sm}, {name}, {kernel}: {}", found.said));
                 }
                 let note = note.map_or(String::new(), |note| format!("; {note}"));
                 let registers = found.registers;
@@ -189,6 +190,11 @@ fn kernels_take_what_the_facts_say_and_spill_nothing() {
     if std::env::var_os("REFLEX_BLESS").is_some() {
         std::fs::write(&path, &facts).expect("writes");
     }
+    assert!(
+        faults.is_empty(),
+        "spills, or more registers than are counted with:\n{}",
+        faults.join("\n")
+    );
     assert_eq!(facts, std::fs::read_to_string(&path).expect("readable"), "REFLEX_BLESS=1 accepts");
 }
 

@@ -269,7 +269,7 @@ const fn on_hopper(shape: Shape) -> Shape {
     Shape { gpu: HOPPER, ..shape }
 }
 
-/// A product of float32 by terms of bfloat16, whose first rows are compared: enough that the rule takes them too.
+/// A product of float32 by split-bf16, whose first rows are compared: enough that the rule takes them too.
 const fn by_terms(
     name: &'static str,
     inputs: &'static [(&'static str, &'static [i64])],

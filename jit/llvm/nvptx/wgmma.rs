@@ -194,14 +194,34 @@ impl<'c> Emitter<'_, 'c> {
             // There is one panel, and the field counts for nothing.
             (false, _) => 16,
         };
-        let address = self.element(base, first, DType::F16)?;
-        let builder = &self.ir.builder;
-        let short = self.ir.context.i32_type();
-        let address = builder.build_ptr_to_int(address, short, "")?;
+        let (builder, short) = (&self.ir.builder, self.ir.context.i32_type());
+        let base = self.local_word(builder.build_ptr_to_int(base, short, "")?)?;
+        let first = builder.build_int_truncate(first, short, "")?;
+        let bytes = builder.build_int_mul(first, short.const_int(2, false), "")?;
+        let address = builder.build_int_add(base, bytes, "")?;
         let units = builder.build_right_shift(address, short.const_int(4, false), false, "")?;
         let units = builder.build_and(units, short.const_int(0x3fff, false), "")?;
         let units = builder.build_int_z_extend(units, self.ir.context.i64_type(), "")?;
         Ok(builder.build_or(units, self.ir.i64(SWIZZLED | panels >> 4 << 16), "")?)
+    }
+
+    /// The same word, of which LLVM knows nothing: what is made of it stays where it is used. The descriptors of a loop would
+    /// take two registers each around it.
+    fn local_word(&self, word: IntValue<'c>) -> Result<IntValue<'c>> {
+        let ty = word.get_type();
+        let (text, constraints) = ("mov.b32 $0, $1;".to_owned(), "=r,r".to_owned());
+        let function = ty.fn_type(&[ty.into()], false);
+        let code = self.ir.context.create_inline_asm(
+            function,
+            text,
+            constraints,
+            true,
+            false,
+            None,
+            false,
+        );
+        let call = self.ir.builder.build_indirect_call(function, code, &[word.into()], "")?;
+        Ok(result_of(call)?.into_int_value())
     }
 
     /// Inline assembly that all threads of a warp come to. It changes `sums`, of float32, in place, and reads 64-bit

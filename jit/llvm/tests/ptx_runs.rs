@@ -111,7 +111,9 @@ const WARPGROUPS: &str = include_str!("../../../tests/filetests/lower/gpu_wgmma_
 /// whole.
 fn lowered(file: &str, last: i64) -> String {
     let mut text = file[file.find("@T.prim_func").expect("a kernel")..].to_owned();
-    for (extent, axis, name) in [(11, "blockIdx.y", "by"), (13, "blockIdx.x", "bx")] {
+    for (extent, axis, name) in
+        [(11, "blockIdx.y", "by"), (6, "blockIdx.y", "by"), (13, "blockIdx.x", "bx")]
+    {
         let of = |n| format!("T.thread_binding(T.int64({n}), thread=\"{axis}\")");
         if text.contains(&of(extent)) {
             let first = format!("T.int64({}) *", last * (extent - 1));

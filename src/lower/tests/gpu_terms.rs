@@ -1,4 +1,4 @@
-//! Contractions of float32 by terms of bfloat16 on a GPU: where the rule applies. What they compute is in the workspace's
+//! Contractions of float32 by split-bf16 on a GPU: where the rule applies. What they compute is in the workspace's
 //! `tests/gpu_terms.rs` and in `jit/llvm/tests/ptx_runs.rs`: the evaluator takes minutes.
 
 mod common;

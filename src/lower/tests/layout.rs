@@ -273,7 +273,7 @@ fn network_of_halves(dtype: DType) -> Module {
     module
 }
 
-/// What they compute is in the workspace's `tests/gpu_convolutions.rs`: the evaluator takes minutes.
+/// Their results are in the workspace's `tests/gpu_convolutions.rs`: the evaluator takes minutes.
 #[test]
 fn a_gpu_keeps_feature_maps_of_tensor_cores_with_channels_last() {
     for (dtype, precision) in [(DType::F16, Precision::F32), (DType::F32, Precision::Bf16)] {

@@ -14,5 +14,5 @@ class Module:
         return a
 # ----
 mat_mul
-  step  matmul: tiles of 64 x 64 in shared memory, 16 steps at once, 4 x 4 results a thread; 256 threads of 96 registers at most, 17408 bytes of shared memory, 2 blocks on a multiprocessor
+  step  matmul: tiles of 64 x 64 in shared memory, 16 steps at once, 4 x 4 results a thread; 256 threads of 128 registers at most, 17408 bytes of shared memory, 2 blocks on a multiprocessor
   stage matmul: gemm; not transpose: not a move to another axis; not map: not a map over an axis; not gemv, in order: many rows; not gemv: many rows; not gemm, warp-specialised: not on this GPU; not gemm, tensor cores: element type; not gemm, split-k: extents not known; not gemm, terms: not in this precision

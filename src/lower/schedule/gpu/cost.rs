@@ -1,4 +1,4 @@
-//! Predicted times of products by tiles on a GPU: what ranks the tiles that a rule has.
+//! Predicted times of tiled products on a GPU, which rank the tiles that a rule has.
 //!
 //! A roofline of one multiprocessor, in cycles for a group of steps: multiply-adds, instructions, traffic of shared memory and of the
 //! level 2 cache, and the latency of memory over the groups that are on their way. As many blocks share it as
@@ -38,7 +38,7 @@ pub struct Extents {
     pub k: i64,
 }
 
-/// A kernel that computes products by tiles, as it uses a multiprocessor.
+/// A kernel that computes tiled products, as it uses a multiprocessor.
 #[derive(Clone, Copy, Debug)]
 pub struct TileCost {
     /// Rows and columns of a block's tile.
@@ -103,7 +103,7 @@ impl TileCost {
         waves as f64 * self.wave(gpu, of.k, resident) + last
     }
 
-    /// What a kernel takes, and the time that is predicted for a product of known extents.
+    /// The resources of a kernel, and the time that is predicted for a product of known extents.
     pub fn note(&self, gpu: &GpuTarget, of: Option<Extents>) -> String {
         let TileCost { threads, registers, shared_bytes, .. } = self;
         let resident = self.resident(gpu);

@@ -67,7 +67,7 @@ struct Tiling {
 }
 
 /// The largest first.
-const TILINGS: [Tiling; 3] = [tiling(128, 8, 168), tiling(64, 4, 96), tiling(32, 4, 96)];
+const TILINGS: [Tiling; 3] = [tiling(128, 8, 168), tiling(64, 4, 128), tiling(32, 4, 128)];
 
 const fn tiling(tile: i64, each: i64, registers: i64) -> Tiling {
     Tiling { tile, each, registers }
@@ -79,7 +79,7 @@ impl Tiling {
         self.tile / self.each
     }
 
-    /// What tiles take of a multiprocessor.
+    /// The cost of tiles.
     fn cost(self, gpu: &GpuTarget) -> TileCost {
         let (side, tile) = (self.side(), self.tile);
         let threads = side * side;

@@ -86,7 +86,7 @@ pub(super) const fn warpgroups(tile: [i64; 2], stages: usize, registers: i64) ->
 
 /// The largest first; for contractions of unknown extents, the last but one.
 const OF_WARPS: [Tiling; 3] =
-    [warps(128, [2, 4], 3, 168), warps(64, [2, 2], 3, 96), warps(32, [2, 1], 3, 64)];
+    [warps(128, [2, 4], 3, 128), warps(64, [2, 2], 3, 96), warps(32, [2, 1], 3, 64)];
 const OF_WARPGROUPS: [Tiling; 3] =
     [warpgroups([128, 128], 3, 128), warpgroups([64, 64], 4, 96), warps(32, [2, 1], 3, 64)];
 
@@ -124,7 +124,7 @@ impl Tiling {
         }
     }
 
-    /// What tiles take of a multiprocessor.
+    /// The cost of tiles.
     fn cost(&self, gpu: &GpuTarget, operands: Operands) -> TileCost {
         let Operands { element, terms, passes, instructions } = operands;
         let ([rows, columns], depth) = (self.part(), self.depth());
@@ -502,21 +502,33 @@ impl Kernel<'_> {
         })
     }
 
-    /// A thread's accesses of a tile: what `body` makes of the number of an access in the tile, that of its
+    /// A thread's accesses of a tile: what `body` makes of the number of an access in the tile and in the thread's share.
+    pub(super) fn each_access(
+        &self,
+        nest: &mut Nest<'_>,
+        source: &Source<'_>,
+        thread: &Expr,
+        body: &mut dyn FnMut(&mut Nest<'_>, &Expr, Expr) -> Stmt,
+    ) -> Stmt {
+        let [teams, threads] = self.tiling.block();
+        let threads = teams * threads;
+        let accesses = source.extent * source.depth / source.vector / threads;
+        nest.repeat(ForKind::Unrolled, "e", accesses, |nest, e| {
+            body(nest, &(e.clone() * threads + thread.clone()), e)
+        })
+    }
+
+    /// The lanes of a thread's accesses: what `body` makes of the number of an access in the tile, that of its
     /// first element in the thread's share, and the lane.
-    pub(super) fn accesses(
+    fn accesses(
         &self,
         nest: &mut Nest<'_>,
         source: &Source<'_>,
         thread: &Expr,
         body: &dyn Fn(&Expr, Expr, Expr) -> Stmt,
     ) -> Stmt {
-        let [teams, threads] = self.tiling.block();
-        let threads = teams * threads;
-        let accesses = source.extent * source.depth / source.vector / threads;
-        nest.repeat(ForKind::Unrolled, "e", accesses, |nest, e| {
-            let n = e.clone() * threads + thread.clone();
-            let mut all = nest.lanes_of(source.vector, |_, lane| body(&n, e * source.vector, lane));
+        self.each_access(nest, source, thread, &mut |nest, n, e| {
+            let mut all = nest.lanes_of(source.vector, |_, lane| body(n, e * source.vector, lane));
             if let Stmt::For(l) = &mut all
                 && source.copied
             {

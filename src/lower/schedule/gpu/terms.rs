@@ -1,7 +1,7 @@
-//! Contractions of float32 on tensor cores, by terms of bfloat16 (bf16x6, or bf16x3), where the precision allows it.
+//! Contractions of float32 on tensor cores, by split-bf16 (bf16x6, or bf16x3), where the precision allows it.
 //!
 //! ```text
-//! for by, bx in blocks:                       tiles of 128 x 128 results
+//! for by, bx in blocks:                       tiles of 128 x 64 results
 //!     for ty, tx in threads(2, 128):          a warpgroup for each ty
 //!         acc = 0; part = 0
 //!         for k0 in steps of 64:              two buffers of three terms: one is filled while the other is multiplied
@@ -41,9 +41,10 @@ use crate::schedule::gpu::tensor_core::{
 };
 use crate::schedule::gpu::work::Work;
 
-/// The largest first. Two buffers of three terms of 128 x 128 x 64 are 192 KiB.
+/// The largest first. Two buffers of three terms of 128 x 64 x 64 are 144 KiB. Warpgroups of 64 x 128 would have two sums of 64
+/// registers each, and the assembler spills.
 const TILINGS: [Tiling; 2] =
-    [warpgroups([128, 128], BUFFERS, 255), warpgroups([64, 64], BUFFERS, 168)];
+    [warpgroups([128, 64], BUFFERS, 240), warpgroups([64, 64], BUFFERS, 200)];
 const BUFFERS: usize = 2;
 
 /// The fewest steps: below, float32's own sums have no larger errors than those of tensor cores.
@@ -115,11 +116,10 @@ pub fn terms(nest: &mut Nest<'_>, work: &Work) -> Result<Stmt, Refusal> {
     let shape = vec![Expr::i64(teams * threads)];
     let flags = nest.func.new_buffer("flags", DType::I32, shape, Scope::Shared);
     let results = [1, 1, tiling.team.each()];
-    let share = [0, 1].map(|side| tiling.tile[side] * PANEL / (teams * threads));
     let terms = Terms {
         part: nest.local("part", DType::F32, &results),
-        elements: share.map(|n| nest.local("x", DType::F32, &[n])),
-        least: nest.local("least", DType::U32, &[VECTOR]),
+        rest: nest.local("rest", DType::F32, &[VECTOR]),
+        least: nest.local("least", DType::U32, &[]),
         most: nest.local("most", DType::U32, &[]),
         any: nest.local("any", DType::I32, &[FLAGS]),
         sums: nest.local("sums", DType::F32, &[AT_ONCE]),
@@ -153,8 +153,8 @@ struct Terms<'p> {
     products: &'p [(usize, usize)],
     /// The sum of a group of steps.
     part: Buffer,
-    /// A thread's share of the elements of each operand's tile, and what is left of them.
-    elements: [Buffer; 2],
+    /// The rest of elements that are split.
+    rest: Buffer,
     /// The least element that a thread has split, but 0, less one as bits.
     least: Buffer,
     /// The largest of its results, as bits.
@@ -201,8 +201,7 @@ impl Terms<'_> {
                     otherwise: Some(Box::new(kernel.store(nest, &firsts, &origin, &tx))),
                 },
             ];
-            let [x, w] = self.elements;
-            [kernel.acc, self.part, x, w, self.least, self.most, self.any].into_iter().fold(
+            [kernel.acc, self.part, self.rest, self.least, self.most, self.any].into_iter().fold(
                 Stmt::Seq(all),
                 |body, buffer| Stmt::Allocate { buffer, body: Box::new(body) },
             )
@@ -226,8 +225,7 @@ impl Terms<'_> {
             ])
         });
         let none = Expr::int(u32::MAX.into(), DType::U32);
-        let least = nest.lanes_of(VECTOR, |_, l| Stmt::store(self.least, vec![l], none));
-        Stmt::Seq(vec![results, least])
+        Stmt::Seq(vec![results, Stmt::store(self.least, vec![], none)])
     }
 
     /// Adds the sum of a group to that of all, and begins another one.
@@ -248,36 +246,46 @@ impl Terms<'_> {
             let thread = ty * block[1] + tx;
             let mut all = vec![];
             for (side, source) in self.kernel.sources.iter().enumerate() {
-                let x = self.elements[side];
-                let mut each = |body: &dyn Fn(&Expr, Expr, Expr) -> Stmt| {
-                    all.push(self.kernel.accesses(nest, source, &thread, body));
-                };
-                let rest = |at: Expr| Expr::load(x, vec![at], DType::F32);
-                each(&|n, to, lane| {
-                    let element = source.element(source.access(n), &lane, &firsts[side], &step);
-                    Stmt::store(x, vec![to + lane], element)
-                });
-                each(&|_, from, lane| {
-                    let size = magnitude(rest(from + lane.clone())) - Expr::int(1, DType::U32);
-                    let least = Expr::load(self.least, vec![lane.clone()], DType::U32);
-                    Stmt::store(self.least, vec![lane], Expr::binary(BinOp::Min, least, size))
-                });
-                let terms = &self.tiles[s][side];
-                for (t, tile) in terms.iter().enumerate() {
-                    each(&|n, from, lane| {
-                        let at = from + lane.clone();
-                        let term = rest(at.clone()).cast(DType::BF16);
-                        let store = Stmt::store(*tile, source.place(n, lane), term.clone());
-                        let left = rest(at.clone()) - term.cast(DType::F32);
-                        match t + 1 < terms.len() {
-                            true => Stmt::Seq(vec![store, Stmt::store(x, vec![at], left)]),
-                            false => store,
-                        }
-                    });
-                }
+                all.push(self.kernel.each_access(nest, source, &thread, &mut |nest, n, _| {
+                    let at = source.access(n);
+                    self.split_access(nest, (source, &self.tiles[s][side]), n, &|lane| {
+                        source.element(at.clone(), lane, &firsts[side], &step)
+                    })
+                }));
             }
             Stmt::Seq(all)
         })
+    }
+
+    /// Loads the elements of the `n`-th access of a tile, and stores their terms: one access after the other, since the sums
+    /// leave few registers.
+    fn split_access(
+        &self,
+        nest: &mut Nest<'_>,
+        (source, terms): (&Source<'_>, &[Buffer]),
+        n: &Expr,
+        element: &dyn Fn(&Expr) -> Expr,
+    ) -> Stmt {
+        let rest = |lane: &Expr| Expr::load(self.rest, vec![lane.clone()], DType::F32);
+        let store_rest = |lane: Expr, value: Expr| Stmt::store(self.rest, vec![lane], value);
+        let mut all = vec![nest.lanes_of(source.vector, |_, l| store_rest(l.clone(), element(&l)))];
+        all.push(nest.repeat(ForKind::Unrolled, "l", source.vector, |_, l| {
+            let size = magnitude(rest(&l)) - Expr::int(1, DType::U32);
+            let least = Expr::load(self.least, vec![], DType::U32);
+            Stmt::store(self.least, vec![], Expr::binary(BinOp::Min, least, size))
+        }));
+        for (t, tile) in terms.iter().enumerate() {
+            all.push(nest.lanes_of(source.vector, |_, l| {
+                let term = rest(&l).cast(DType::BF16);
+                let store = Stmt::store(*tile, source.place(n, l.clone()), term.clone());
+                let left = rest(&l) - term.cast(DType::F32);
+                match t + 1 < terms.len() {
+                    true => Stmt::Seq(vec![store, store_rest(l, left)]),
+                    false => store,
+                }
+            }));
+        }
+        Stmt::Seq(all)
     }
 
     /// Tells all threads whether terms do not do for this thread's elements or results.
@@ -290,13 +298,11 @@ impl Terms<'_> {
             Stmt::store(self.most, vec![], Expr::binary(BinOp::Max, most.clone(), size))
         });
         let too_large = most.ge(bits(f32::INFINITY.to_bits()));
-        let too_small = (0..VECTOR).fold(too_large, |any, l| {
-            let least = Expr::load(self.least, vec![l.into()], DType::U32);
-            any.or(least.lt(bits(LEAST.to_bits() - 1)))
-        });
+        let least = Expr::load(self.least, vec![], DType::U32);
+        let fails = too_large.or(least.lt(bits(LEAST.to_bits() - 1)));
         let store = threads(nest, block, &mut |_, ty, tx| {
             let at = vec![ty * block[1] + tx];
-            Stmt::store(self.flags, at, too_small.clone().cast(DType::I32))
+            Stmt::store(self.flags, at, fails.clone().cast(DType::I32))
         });
         let none = Expr::int(0, DType::I32);
         let clear = nest.lanes_of(FLAGS, |_, l| Stmt::store(self.any, vec![l], none));
