@@ -63,19 +63,16 @@ const FLAGS: i64 = 4;
 /// Results that a thread computes at once where terms cannot: two rows of two columns.
 const AT_ONCE: i64 = 4;
 
-/// The products of terms that `products` says, the smallest first: a term of each operand.
-fn products_of(products: &str) -> Option<(usize, &'static [(usize, usize)])> {
-    match products {
-        "3" => Some((2, &[(1, 0), (0, 1), (0, 0)])),
-        "6" => Some((3, &[(1, 1), (2, 0), (0, 2), (1, 0), (0, 1), (0, 0)])),
-        _ => None,
-    }
-}
+/// Terms of an element.
+const TERMS: usize = 3;
+/// The products, the smallest first: a term of each operand.
+const PRODUCTS: [(usize, usize); 6] = [(1, 1), (2, 0), (0, 2), (1, 0), (0, 1), (0, 0)];
 
 /// The launch of a contraction of float32, with its epilogue where results are stored.
 pub fn terms(nest: &mut Nest<'_>, work: &Work) -> Result<Stmt, Refusal> {
-    let allowed = nest.func.attrs.get(SPLIT_BF16_ATTR).and_then(|n| products_of(n));
-    let (terms, products) = allowed.ok_or(Refusal::Precision)?;
+    if nest.func.attrs.get(SPLIT_BF16_ATTR).is_none_or(|n| n != "6") {
+        return Err(Refusal::Precision);
+    }
     if !has_warpgroups(nest.target) {
         return Err(Refusal::NoWarpgroups);
     }
@@ -85,9 +82,9 @@ pub fn terms(nest: &mut Nest<'_>, work: &Work) -> Result<Stmt, Refusal> {
     }
     let operands = Operands {
         element: 4,
-        terms: terms as i64,
-        passes: products.len() as i64,
-        instructions: SPLIT * terms as i64,
+        terms: TERMS as i64,
+        passes: PRODUCTS.len() as i64,
+        instructions: SPLIT * TERMS as i64,
     };
     let tiling = Tiling::among(&product, nest.target, &TILINGS, operands);
     let source = |operand, own, side| Source::of_terms(&product, operand, own, (tiling, side));
@@ -97,7 +94,7 @@ pub fn terms(nest: &mut Nest<'_>, work: &Work) -> Result<Stmt, Refusal> {
     nest.steps.push(format!(
         "{}: tensor cores by {} products of terms, tiles of {rows} x {columns} in shared memory, {PANEL} steps at once; {}",
         work.stage.name,
-        products.len(),
+        PRODUCTS.len(),
         tiling.note(&product, nest.target, operands),
     ));
     let mut shared = |source: &Source<'_>, name: String| {
@@ -107,7 +104,7 @@ pub fn terms(nest: &mut Nest<'_>, work: &Work) -> Result<Stmt, Refusal> {
     let tiles: Vec<[Vec<Buffer>; 2]> = (0..tiling.stages)
         .map(|_| {
             let mut of = |side: usize, name| {
-                (0..terms).map(|t| shared(&sources[side], format!("{name}{t}"))).collect()
+                (0..TERMS).map(|t| shared(&sources[side], format!("{name}{t}"))).collect()
             };
             [of(0, "a"), of(1, "b")]
         })
@@ -132,7 +129,6 @@ pub fn terms(nest: &mut Nest<'_>, work: &Work) -> Result<Stmt, Refusal> {
             next: [None; 2],
         },
         tiles: &tiles,
-        products,
         flags,
     };
     let grid = Grid {
@@ -150,7 +146,6 @@ struct Terms<'p> {
     kernel: Kernel<'p>,
     /// For each buffer, the terms of both operands.
     tiles: &'p [[Vec<Buffer>; 2]],
-    products: &'p [(usize, usize)],
     /// The sum of a group of steps.
     part: Buffer,
     /// The rest of elements that are split.
@@ -174,7 +169,7 @@ impl Terms<'_> {
             let origin = kernel.origin(&ty);
             let multiply = |nest: &mut Nest<'_>, s: usize| {
                 let mut all = vec![self.add(nest)];
-                for (a, b) in self.products {
+                for (a, b) in &PRODUCTS {
                     let tiles = [self.tiles[s][0][*a], self.tiles[s][1][*b]];
                     all.push(kernel.multiply(nest, self.part, tiles, &origin, &tx));
                 }
