@@ -1,9 +1,8 @@
 //! The streams of a device, and their order among each other.
 //!
-//! A stream waits for another one by an event, which each stream has one of. Two kinds of waits are left out: for a stream
-//! that has got no work since the last wait for it, and for what is to come before the next use of a stream that nobody
-//! uses again. The host of the process may use a stream whose handle it has, or that it made, at any time, so neither
-//! holds for those.
+//! A stream waits for another one by an event, which each stream has one of. Two kinds of waits are left out: those for a
+//! stream that has got no work since the last one, and those before the next use of a stream that is not used again. The
+//! host of the process may use a stream whose handle it has, or that it made, at any time, so neither holds for those.
 
 use std::ops::Deref;
 use std::ptr::null_mut;

@@ -4,6 +4,8 @@
 //! some hundred. Indices are int64 in loop IR. An expression may be computed in 32 bits where its operands and its value
 //! lie within them: by the constant bounds of the loops around, or by conditions `greatest value <= 2147483647` that the host
 //! has tested before the launch ([`Launch::given`]), which `narrow_indices` writes.
+//!
+//! Decision: docs/decisions/0111-index-widths.md
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -21,7 +23,7 @@ const FACTOR: i64 = 1 << 24;
 /// Tests of a launch.
 const TESTS: usize = 32;
 
-/// What is known of the indices of a launch.
+/// The facts about the indices of a launch.
 #[derive(Debug)]
 pub struct IndexWidths {
     analyzer: Analyzer,
@@ -34,7 +36,7 @@ pub struct IndexWidths {
     known: RefCell<FxHashMap<Expr, bool>>,
 }
 
-/// What makes a value fit.
+/// The reason that a value fits.
 enum Need {
     Nothing,
     /// This, which the host can compute, is at most [`MOST`].

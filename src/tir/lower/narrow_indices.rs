@@ -8,6 +8,8 @@
 //! ```
 //!
 //! Launches with constant extents stay as they are: their bounds are known ([`IndexWidths`]).
+//!
+//! Decision: docs/decisions/0111-index-widths.md
 
 use super::rename;
 use crate::index_width::{IndexWidths, condition};
