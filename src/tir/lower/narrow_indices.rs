@@ -21,7 +21,10 @@ pub fn narrow_indices(func: &PrimFunc) -> PrimFunc {
     let mut result = func.clone();
     let body = func.body.replace(&mut |s| {
         let launch = Launch::of(s)?;
-        let tests = IndexWidths::of(func, &launch).tests(func, &launch)?;
+        // What is inside of a launch is none.
+        let Some(tests) = IndexWidths::of(func, &launch).tests(func, &launch) else {
+            return Some(s.clone());
+        };
         let wide = Box::new(rename::copy(&mut result, s));
         Some(Stmt::If { cond: condition(&tests), then: Box::new(s.clone()), otherwise: Some(wide) })
     });
