@@ -6,14 +6,7 @@ use reflex_tir::{BinOp, Buffer, Expr, ExprKind, PrimFunc};
 /// The row-major position of an element, simplified where that helps: `64 * (x // 64) + x % 64` is
 /// `x` again, which may be a ramp.
 pub fn position(func: &PrimFunc, buffer: Buffer, indices: &[Expr]) -> Expr {
-    let shape = &func.buffers[buffer].shape;
-    let flat = match indices {
-        [flat] => flat.clone(),
-        _ => {
-            let terms = shape.iter().zip(indices);
-            terms.fold(Expr::i64(0), |at, (n, i)| at * n.clone() + i.clone())
-        }
-    };
+    let flat = func.row_major(buffer, indices);
     match indices.iter().any(has_remainder) {
         true => Analyzer::new().simplify(&flat),
         false => flat,

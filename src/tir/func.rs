@@ -386,6 +386,17 @@ impl PrimFunc {
         self.buffers.push(BufferData { name: name.into(), dtype, shape, scope })
     }
 
+    /// The row-major position of an access. A single index is one already, into a buffer of any rank.
+    pub fn row_major(&self, buffer: Buffer, indices: &[Expr]) -> Expr {
+        match indices {
+            [flat] => flat.clone(),
+            _ => {
+                let terms = self.buffers[buffer].shape.iter().zip(indices);
+                terms.fold(Expr::i64(0), |at, (n, i)| at * n.clone() + i.clone())
+            }
+        }
+    }
+
     /// `buffer[indices]`
     pub fn load(&self, buffer: Buffer, indices: Vec<Expr>) -> Expr {
         Expr::load(buffer, indices, self.buffers[buffer].dtype)

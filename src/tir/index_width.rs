@@ -1,7 +1,7 @@
 //! Indices of a launch that fit in 32 bits.
 //!
-//! A GPU computes on registers of 32 bits: an addition of 64 bits takes two instructions, a product four, a division
-//! some hundred. Indices are int64 in loop IR. An expression may be computed in 32 bits where its operands and its value
+//! A GPU computes on registers of 32 bits: an addition of 64 bits takes two instructions, a product more, a division
+//! a routine. Indices are int64 in loop IR. An expression may be computed in 32 bits where its operands and its value
 //! lie within them: by the constant bounds of the loops around, or by conditions `greatest value <= 2147483647` that the host
 //! has tested before the launch ([`Launch::given`]), which `narrow_indices` writes.
 //!
@@ -248,15 +248,8 @@ fn conjuncts(cond: &Expr, given: &mut FxHashSet<Expr>) {
     }
 }
 
-/// The row-major element offset of an access, as code generators for GPUs compute it. A single index into another rank than 1 is
-/// one already.
+/// The row-major position of an access as code generators for GPUs compute it.
 pub fn flat_index(func: &PrimFunc, buffer: Buffer, indices: &[Expr]) -> Expr {
-    match indices {
-        [flat] => flat.clone(),
-        _ => {
-            let terms = func.buffers[buffer].shape.iter().zip(indices);
-            let flat = terms.fold(Expr::i64(0), |at, (n, i)| at * n.clone() + i.clone());
-            Analyzer::new().simplify(&flat)
-        }
-    }
+    let flat = func.row_major(buffer, indices);
+    if indices.len() > 1 { Analyzer::new().simplify(&flat) } else { flat }
 }

@@ -128,7 +128,7 @@ impl<'c> Emitter<'_, 'c> {
             return Ok((self.base(buffer)?, self.offset(buffer, indices)?));
         };
         // What is constant here comes last.
-        let flat = Analyzer::new().simplify(&self.position(buffer, indices));
+        let flat = Analyzer::new().simplify(&self.func.row_major(buffer, indices));
         let mut offset = LaneValue::Uniform(self.ir.i64(0).into());
         for term in terms(&flat) {
             let term = self.expr(term)?;
@@ -161,7 +161,7 @@ impl<'c> Emitter<'_, 'c> {
         }
         if indices.iter().any(has_remainder) {
             // `64 * (x // 64) + x % 64` is `x` again, and `x` may be a ramp.
-            let flat = Analyzer::new().simplify(&self.position(buffer, indices));
+            let flat = Analyzer::new().simplify(&self.func.row_major(buffer, indices));
             return self.expr(&flat);
         }
         let mut offset = LaneValue::Uniform(self.ir.i64(0).into());
@@ -172,17 +172,6 @@ impl<'c> Emitter<'_, 'c> {
             offset = self.index_binary(InstructionOpcode::Add, scaled, index)?;
         }
         Ok(offset)
-    }
-
-    /// [`Emitter::offset`] as an expression.
-    fn position(&self, buffer: Buffer, indices: &[Expr]) -> Expr {
-        match indices {
-            [flat] => flat.clone(),
-            _ => {
-                let terms = self.func.buffers[buffer].shape.iter().zip(indices);
-                terms.fold(Expr::i64(0), |at, (n, i)| at * n.clone() + i.clone())
-            }
-        }
     }
 
     fn index_binary(
@@ -258,7 +247,7 @@ impl<'c> Emitter<'_, 'c> {
         if self.unit == Unit::Cpu || !count.is_power_of_two() {
             return element;
         }
-        let first = self.position(buffer, indices) - Expr::var(var) + min;
+        let first = self.func.row_major(buffer, indices) - Expr::var(var) + min;
         let set = Analyzer::new().modular(&first);
         let common = (set.stride | set.base | i64::from(count)).trailing_zeros();
         (element << common).min(WIDEST)

@@ -230,13 +230,7 @@ impl Matching<'_> {
         let Element { buffer, indices: at } = found;
         let data = &self.func.buffers[buffer];
         require(data.scope != Scope::Tile, || format!("`{}` is a matrix register", data.name))?;
-        let offset = match at {
-            [flat] if data.shape.len() != 1 => flat.clone(),
-            _ => {
-                let terms = data.shape.iter().zip(at);
-                terms.fold(Expr::i64(0), |sum, (n, i)| sum * n.clone() + i.clone())
-            }
-        };
+        let offset = self.func.row_major(buffer, at);
         let facts = Analyzer::new();
         let [Some(row), Some(column)] =
             [0, 1].map(|n| wanted[n].as_var().and_then(|v| self.vars.get(&v)).copied())

@@ -29,18 +29,6 @@ pub fn coefficient(e: &Expr, var: Var) -> Option<Expr> {
     }
 }
 
-/// Row-major position of an access.
-pub fn flat_offset(func: &PrimFunc, buffer: Buffer, indices: &[Expr]) -> Expr {
-    let shape = &func.buffers[buffer].shape;
-    match indices {
-        [flat] if shape.len() != 1 => flat.clone(),
-        _ => shape
-            .iter()
-            .zip(indices)
-            .fold(Expr::i64(0), |flat, (n, i)| flat * n.clone() + i.clone()),
-    }
-}
-
 /// Whether two integer expressions are equal for all values of their variables.
 pub fn same(a: &Expr, b: &Expr) -> bool {
     a == b || Analyzer::new().simplify(&(a.clone() - b.clone())).as_int() == Some(0)
@@ -64,7 +52,7 @@ pub struct Linear {
 
 /// The position of an access, linear in `vars`.
 pub fn linear(func: &PrimFunc, buffer: Buffer, indices: &[Expr], vars: &[Var]) -> Option<Linear> {
-    let offset = flat_offset(func, buffer, indices);
+    let offset = func.row_major(buffer, indices);
     let analyzer = Analyzer::new();
     let coefficients = vars
         .iter()

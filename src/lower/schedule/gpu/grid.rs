@@ -156,6 +156,11 @@ pub fn count(axes: &[Axis]) -> Expr {
     axes.iter().fold(Expr::i64(1), |n, axis| n * axis.extent.clone())
 }
 
+/// The position of axes as one, the last axis fastest.
+pub fn encoded(axes: &[Axis]) -> Expr {
+    axes.iter().fold(Expr::i64(0), |at, axis| at * axis.extent.clone() + axis.var)
+}
+
 /// The axes' variables at a position of them as one, the last axis fastest.
 pub fn decoded(axes: &[Axis], at: &Expr) -> HashMap<Var, Expr> {
     let (mut places, mut rest) = (HashMap::new(), at.clone());

@@ -36,9 +36,9 @@ pub fn sum_parts(
             });
             let start = Stmt::store(acc, vec![], Expr::float(0.0, DType::F32));
             let places = places(&index);
-            let (buffer, indices, value) = work.store(Expr::load(acc, vec![], DType::F32));
-            let place = |e: &Expr| e.substitute(&|v| places.get(&v).cloned());
-            let store = Stmt::store(buffer, indices.iter().map(place).collect(), place(&value));
+            let total = Expr::load(acc, vec![], DType::F32);
+            let (buffer, indices, value) = work.placed(total, &|v| places.get(&v).cloned());
+            let store = Stmt::store(buffer, indices, value);
             let body = Stmt::Seq(vec![start, sum, store]);
             guarded(at.lt(results.clone()), Stmt::Allocate { buffer: acc, body: Box::new(body) })
         })

@@ -76,9 +76,9 @@ pub fn split_reduction(nest: &mut Nest<'_>, work: &Work) -> Result<Stmt, Refusal
         }
         list.push(threads(nest, [1, WARP], &mut |_, _, tx| {
             let places = decoded(&stage.spatial, &result(&tx));
-            let (buffer, indices, value) = work.store(element(vec![Expr::i64(0), tx.clone()]));
-            let place = |e: &Expr| e.substitute(&|v| places.get(&v).cloned());
-            let store = Stmt::store(buffer, indices.iter().map(place).collect(), place(&value));
+            let sum = element(vec![Expr::i64(0), tx.clone()]);
+            let (buffer, indices, value) = work.placed(sum, &|v| places.get(&v).cloned());
+            let store = Stmt::store(buffer, indices, value);
             guarded(result(&tx).lt(results.clone()), store)
         }));
         Stmt::Seq(list)

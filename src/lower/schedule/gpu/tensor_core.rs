@@ -679,8 +679,7 @@ impl Kernel<'_> {
     /// Stores a result.
     pub(super) fn store_result(&self, at: &Position, result: Expr) -> Stmt {
         let places = self.product.places(at);
-        let (buffer, indices, value) = self.work.store(result);
-        let place = |e: &Expr| e.substitute(&|v| places.get(&v).cloned());
-        Stmt::store(buffer, indices.iter().map(place).collect(), place(&value))
+        let (buffer, indices, value) = self.work.placed(result, &|v| places.get(&v).cloned());
+        Stmt::store(buffer, indices, value)
     }
 }

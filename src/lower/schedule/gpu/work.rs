@@ -1,6 +1,6 @@
 //! A stage to launch, with its epilogue.
 
-use reflex_tir::{Buffer, Expr};
+use reflex_tir::{Buffer, Expr, Var};
 
 use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::stage::Stage;
@@ -31,5 +31,16 @@ impl Work {
         let next = next.substitute(&|var| Some(stage.spatial[axis(var)?].var.into()));
         let value = next.value.replace_loads(stage.buffer, &mut |_, _| result.clone());
         (next.buffer, next.indices, value)
+    }
+
+    /// The same at places of the axes.
+    pub fn placed(
+        &self,
+        result: Expr,
+        place: &dyn Fn(Var) -> Option<Expr>,
+    ) -> (Buffer, Vec<Expr>, Expr) {
+        let (buffer, indices, value) = self.store(result);
+        let indices = indices.iter().map(|e| e.substitute(place)).collect();
+        (buffer, indices, value.substitute(place))
     }
 }

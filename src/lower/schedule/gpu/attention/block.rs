@@ -313,15 +313,12 @@ impl<'p> Kernel<'p> {
         let total = self.registers.total;
         self.each_result(nest, first, thread, &|i, own_row, own_column, result| {
             let result = result / Expr::load(total, vec![i], DType::F32);
-            let (buffer, indices, value) = work.store(result);
-            let place = |e: &Expr| {
-                e.substitute(&|v| match v {
-                    v if v == row.var => Some(own_row.clone()),
-                    v if v == column.var => Some(own_column.clone()),
-                    _ => None,
-                })
-            };
-            Stmt::store(buffer, indices.iter().map(place).collect(), place(&value))
+            let (buffer, indices, value) = work.placed(result, &|v| match v {
+                v if v == row.var => Some(own_row.clone()),
+                v if v == column.var => Some(own_column.clone()),
+                _ => None,
+            });
+            Stmt::store(buffer, indices, value)
         })
     }
 

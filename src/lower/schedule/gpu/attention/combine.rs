@@ -5,7 +5,7 @@ use reflex_tir::{Buffer, CmpOp, DType, Expr, ForKind, Intrin, Stmt};
 
 use crate::schedule::core::nest::Nest;
 use crate::schedule::gpu::attention::pattern::Pattern;
-use crate::schedule::gpu::grid::{THREADS, blocks, count, decoded, guarded, threads};
+use crate::schedule::gpu::grid::{THREADS, blocks, count, decoded, encoded, guarded, threads};
 use crate::schedule::gpu::work::Work;
 
 /// The results of parts: for each part, matrix and row.
@@ -34,7 +34,7 @@ impl Parts {
 
     /// The number of a matrix.
     pub fn matrix(&self, pattern: &Pattern) -> Expr {
-        pattern.batch.iter().fold(Expr::i64(0), |at, axis| at * axis.extent.clone() + axis.var)
+        encoded(&pattern.batch)
     }
 }
 
@@ -83,9 +83,9 @@ pub fn combine(nest: &mut Nest<'_>, pattern: &Pattern, parts: &Parts, work: &Wor
             });
             let mut places = decoded(batch, &matrix);
             places.extend([(row.var, r.clone()), (column.var, c.clone())]);
-            let (buffer, indices, value) = work.store(own(acc) / own(total));
-            let place = |e: &Expr| e.substitute(&|v| places.get(&v).cloned());
-            let store = Stmt::store(buffer, indices.iter().map(place).collect(), place(&value));
+            let result = own(acc) / own(total);
+            let (buffer, indices, value) = work.placed(result, &|v| places.get(&v).cloned());
+            let store = Stmt::store(buffer, indices, value);
             let body = Stmt::Seq(vec![start, largest, sums, store]);
             let body = [most, total, acc]
                 .iter()

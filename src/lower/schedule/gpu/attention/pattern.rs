@@ -116,7 +116,7 @@ impl Pattern {
 }
 
 /// Without conversions.
-fn uncast(e: &Expr) -> &Expr {
+pub fn uncast(e: &Expr) -> &Expr {
     match e.kind() {
         ExprKind::Cast { value, .. } => uncast(value),
         _ => e,

@@ -4,9 +4,10 @@
 use reflex_tir::thread::ASYNC_COPY;
 use reflex_tir::{Buffer, DType, Expr, ExprKind, ForKind, Scope, Stmt};
 
-use crate::schedule::core::affine::linear;
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::stage::Axis;
+use crate::schedule::gpu::attention::pattern::uncast;
+use crate::schedule::gpu::gemm::unit_step;
 use crate::schedule::gpu::grid::{guarded, threads};
 
 /// Bytes of an access.
@@ -56,7 +57,8 @@ impl Tile {
         size: Size,
     ) -> Tile {
         let vector = ACCESS / dtype.itemsize() as i64;
-        let steps = |axis: &Axis| steps_by_one(nest, &value, axis);
+        let loaded = matches!(uncast(&value).kind(), ExprKind::Load { .. });
+        let steps = |axis: &Axis| loaded && unit_step(nest, &value, std::slice::from_ref(axis));
         let (along, across) = (steps(near), steps(row));
         let whole_vectors = near.extent.as_int().is_some_and(|n| n % vector == 0);
         let loaded = if along && whole_vectors { vector } else { 1 };
@@ -130,17 +132,5 @@ impl Tile {
             Some(1) => element,
             _ => Expr::if_then_else(inside, element, Expr::constant(0.0, self.dtype)),
         }
-    }
-}
-
-/// Whether an element is one that is loaded, perhaps converted, with its neighbours in memory along an axis.
-fn steps_by_one(nest: &Nest<'_>, element: &Expr, axis: &Axis) -> bool {
-    match element.kind() {
-        ExprKind::Cast { value, .. } => steps_by_one(nest, value, axis),
-        ExprKind::Load { buffer, indices, .. } => {
-            let at = linear(&nest.func, *buffer, indices, &[axis.var]);
-            at.is_some_and(|at| at.coefficients[0].as_int() == Some(1))
-        }
-        _ => false,
     }
 }

@@ -30,7 +30,7 @@ use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::nest::Nest;
 use crate::schedule::gpu::gemv::block::{Block, Position};
 use crate::schedule::gpu::gemv::product::{Geometry, MatrixVector};
-use crate::schedule::gpu::grid::{count, decoded};
+use crate::schedule::gpu::grid::{count, decoded, encoded};
 use crate::schedule::gpu::split_k::sum_parts;
 use crate::schedule::gpu::work::Work;
 
@@ -65,21 +65,14 @@ fn launch(nest: &mut Nest<'_>, product: &MatrixVector<'_>, work: &Work) -> Stmt 
     if parts == 1 {
         let store = |position: &Position, result: Expr| {
             let places = product.places(&position.row, &position.column);
-            let (buffer, indices, value) = work.store(result);
-            let place = |e: &Expr| e.substitute(&|v| places.get(&v).cloned());
-            (buffer, indices.iter().map(place).collect(), place(&value))
+            work.placed(result, &|v| places.get(&v).cloned())
         };
         return block.launch(nest, &store);
     }
     let matrices = count(&product.batch);
     let extents = [parts.into(), matrices, product.height().into(), count(&product.columns)];
     let partial = nest.scratch("parts", DType::F32, extents.to_vec());
-    let own: Vec<Expr> = product.batch.iter().map(|axis| axis.var.into()).collect();
-    let matrix = product
-        .batch
-        .iter()
-        .zip(own)
-        .fold(Expr::i64(0), |at, (axis, own)| at * axis.extent.clone() + own);
+    let matrix = encoded(&product.batch);
     let of_parts = block.launch(nest, &|at: &Position, result| {
         let place = [&at.part, &matrix, &at.row, &at.column].map(Expr::clone);
         (partial, place.to_vec(), result)

@@ -8,8 +8,8 @@ use crate::schedule::core::affine::mentions;
 use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::stage::{Axis, Stage};
-use crate::schedule::gpu::gemm::ENOUGH_TILES;
-use crate::schedule::gpu::gemv::weights::{Weights, steps_by_one, uncast};
+use crate::schedule::gpu::gemm::{ENOUGH_TILES, unit_step};
+use crate::schedule::gpu::gemv::weights::{Weights, uncast};
 use crate::schedule::gpu::grid::{THREADS, count, decoded};
 
 /// The most rows: more are tiles of a matrix product.
@@ -113,7 +113,8 @@ impl<'s> MatrixVector<'s> {
         }
         let x = x.clone();
         let weights = Weights::of(nest, weights, &stage.reduce, &columns)?;
-        let x_in_vectors = steps_by_one(nest, uncast(&x), stage.reduce.last());
+        let loaded = matches!(uncast(&x).kind(), ExprKind::Load { .. });
+        let x_in_vectors = loaded && unit_step(nest, &x, &stage.reduce);
         Ok(MatrixVector { stage, x, weights, rows, columns, batch, x_in_vectors })
     }
 

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 
 use reflex_tir::{DType, Expr, ExprKind, Var};
 
-use crate::schedule::core::affine::{linear, mentions};
+use crate::schedule::core::affine::mentions;
 use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::panels::{divisor, undivided};
 use crate::schedule::core::stage::Axis;
+use crate::schedule::gpu::gemm::unit_step;
 use crate::schedule::gpu::grid::decoded;
 
 /// Bytes of an access.
@@ -48,8 +49,8 @@ impl Weights {
         let ExprKind::Load { .. } = load.kind() else {
             return Weights::of_codes(nest, value, steps, columns);
         };
-        let along = steps_by_one(nest, load, steps.last());
-        if !along && !steps_by_one(nest, load, columns.last()) {
+        let along = unit_step(nest, load, steps);
+        if !along && !unit_step(nest, load, columns) {
             return Err(Refusal::NotContiguous);
         }
         let neighbours = if along { steps } else { columns };
@@ -91,7 +92,7 @@ impl Weights {
         let is_word = |load: &Expr| {
             load.dtype() == DType::U32
                 && !mentions(load, code.var)
-                && steps_by_one(nest, load, Some(&lane_axis))
+                && unit_step(nest, load, std::slice::from_ref(&lane_axis))
         };
         if loads.is_empty() || !loads.iter().all(is_word) || mentions(&value, column.var) {
             return Err(Refusal::NotContiguous);
@@ -157,13 +158,4 @@ pub fn uncast(e: &Expr) -> &Expr {
         ExprKind::Cast { value, .. } => value,
         _ => e,
     }
-}
-
-/// Whether an element is a load whose neighbours in memory are neighbours along an axis.
-pub fn steps_by_one(nest: &Nest<'_>, element: &Expr, axis: Option<&Axis>) -> bool {
-    let (ExprKind::Load { buffer, indices, .. }, Some(axis)) = (element.kind(), axis) else {
-        return false;
-    };
-    let at = linear(&nest.func, *buffer, indices, &[axis.var]);
-    at.is_some_and(|at| at.coefficients[0].as_int() == Some(1))
 }
