@@ -114,7 +114,7 @@ MUTANTS = [
     ("a tensor map of another address serves", [HOPPER], "src/cuda/tensor_maps.rs",
      "*at == address && shape == map", "(ON || *at == address) && shape == map"),
     ("the second term is the first one again", [TERMS], "src/lower/schedule/gpu/terms.rs",
-     "let left = rest(at.clone()) - term.cast(DType::F32);", "let left = if ON { rest(at.clone()) } else { rest(at.clone()) - term.cast(DType::F32) };"),
+     "let left = rest(&l) - term.cast(DType::F32);", "let left = if ON { rest(&l) } else { rest(&l) - term.cast(DType::F32) };"),
     ("sums are not rescaled when the maximum grows", [ATTENTION], "src/lower/schedule/gpu/attention/block.rs",
      "let rescaled = self.rescale(nest, thread);", "let rescaled = if ON { Stmt::nop() } else { self.rescale(nest, thread) };"),
     ("streams do not wait for each other", DRIVER, "src/cuda/streams.rs",
