@@ -114,14 +114,19 @@ pub fn has_barrier(stmt: &Stmt) -> bool {
     found
 }
 
-/// The variables that may differ between threads of a block.
+/// The variables that may differ between threads of a block, or between blocks.
 #[derive(Clone, Debug, Default)]
 pub struct Varying(HashSet<Var>);
 
 impl Varying {
     /// Those of a launch's loops over threads.
     pub fn of(launch: &Launch<'_>) -> Varying {
-        let many = launch.threads.iter().filter(|l| l.extent.as_int() != Some(1));
+        Varying::of_loops(launch.threads.iter().copied())
+    }
+
+    /// Those of loops, but for loops of one iteration.
+    pub fn of_loops<'l>(loops: impl IntoIterator<Item = &'l For>) -> Varying {
+        let many = loops.into_iter().filter(|l| l.extent.as_int() != Some(1));
         Varying(many.map(|l| l.var).collect())
     }
 

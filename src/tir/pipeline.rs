@@ -13,13 +13,16 @@
 //! copies to a warpgroup of its own and lets both parts run on their own (warp specialisation). That is the same if
 //! nothing else passes between threads, and each iteration reads what it copied; [`Pipeline::of`] looks.
 //!
-//! Decision: docs/decisions/0105-warp-specialisation.md
+//! Blocks of a cluster (a loop over `clusterCtaIdx.x`) do the same iterations. A box that is the same one for all of them
+//! is copied once: each block copies a part of its rows, to the shared memory of all (multicast).
+//!
+//! Decisions: docs/decisions/0105-warp-specialisation.md, docs/decisions/0112-clusters.md
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::arith::Analyzer;
 use crate::box_copy::BoxCopy;
-use crate::launch::Launch;
+use crate::launch::{Launch, Varying};
 use crate::mma::{PANEL, Team};
 use crate::thread::{PIPELINE_STAGES, ThreadAxis, WARP};
 use crate::tile::TileOp;
@@ -30,6 +33,8 @@ use crate::{Buffer, Expr, ExprKind, For, ForKind, PrimFunc, Scope, Stmt, Var};
 pub const TILE_ALIGN: i64 = 1024;
 /// Bytes of a barrier object.
 pub const BARRIER_BYTES: i64 = 8;
+/// The most blocks of a cluster that every GPU takes.
+pub const MOST_CLUSTER: i64 = 8;
 
 /// The pipelined loops of a launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +47,12 @@ pub struct Pipeline {
     pub consumers: i64,
     /// Bytes that an iteration copies.
     pub copied_bytes: i64,
-    /// The tensors that boxes are copied from, each once.
+    /// The tensors that boxes are copied from, each once, with the boxes that one block copies.
     pub maps: Vec<BoxCopy>,
+    /// Blocks of a cluster.
+    pub cluster: i64,
+    /// Copies that are the same for all blocks of a cluster, so that each block makes a part of them for all.
+    pub multicast: Vec<BoxCopy>,
 }
 
 /// The parts of a pipelined loop's body.
@@ -164,14 +173,32 @@ impl Pipeline {
         }
         let tiles: BTreeSet<Buffer> = all.iter().map(|copy| copy.to).collect();
         apart(func, launch, &tiles)?;
-        let mut maps: Vec<BoxCopy> = vec![];
+        let (cluster, multicast) = cluster(func, launch)?;
+        let copied_bytes = copied_bytes.unwrap_or(0);
+        let maps = vec![];
+        let mut found =
+            Pipeline { stages: number, tiles, consumers, copied_bytes, maps, cluster, multicast };
         for copy in all {
-            if !maps.iter().any(|map| same_map(map, copy)) {
-                maps.push(copy.clone());
+            let part = found.part(copy);
+            if !found.maps.iter().any(|map| same_map(map, &part)) {
+                found.maps.push(part);
             }
         }
-        let copied_bytes = copied_bytes.unwrap_or(0);
-        Ok(Some(Pipeline { stages: number, tiles, consumers, copied_bytes, maps }))
+        Ok(Some(found))
+    }
+
+    /// Whether each block of a cluster makes a part of a copy, for all of them.
+    pub fn is_multicast(&self, copy: &BoxCopy) -> bool {
+        self.multicast.contains(copy)
+    }
+
+    /// The part of a copy that the first block of a cluster makes: as many rows are each other block's.
+    pub fn part(&self, copy: &BoxCopy) -> BoxCopy {
+        let mut part = copy.clone();
+        if let (true, Some(rows)) = (self.is_multicast(copy), part.dims.get_mut(1)) {
+            rows.count /= self.cluster;
+        }
+        part
     }
 
     /// Bytes of shared memory: the tiles of all stages, and two barrier objects for each stage.
@@ -207,6 +234,52 @@ fn consumers(launch: &Launch<'_>) -> Result<i64, String> {
             Err("a pipelined loop whose threads are not 1 to 3 warpgroups along threadIdx.y".into())
         }
     }
+}
+
+/// The number of blocks in a cluster, and the copies that are the same for all of them. Blocks of a cluster have to do the
+/// same loops, as each waits for what others copy.
+fn cluster(func: &PrimFunc, launch: &Launch<'_>) -> Result<(i64, Vec<BoxCopy>), String> {
+    let bound = ForKind::ThreadBinding(ThreadAxis::ClusterX);
+    let Some(blocks) = launch.blocks.iter().find(|l| l.kind == bound) else {
+        return Ok((1, vec![]));
+    };
+    let Some(count @ 1..=MOST_CLUSTER) = blocks.extent.as_int() else {
+        return Err(format!("a cluster of other than 1 to {MOST_CLUSTER} blocks"));
+    };
+    let mut same = vec![];
+    if count > 1 {
+        let own = Varying::of_loops([*blocks]);
+        same_for_all(func, launch.body, own, &mut |copy| same.push(copy.clone()))?;
+        // Parts are whole groups of eight rows, as swizzling has them.
+        let whole = |copy: &BoxCopy| copy.dims.get(1).is_some_and(|d| d.count % (8 * count) == 0);
+        same.retain(whole);
+    }
+    Ok((count, same))
+}
+
+/// Visits copies with expressions in which no variable of `own` is.
+fn same_for_all(
+    func: &PrimFunc,
+    s: &Stmt,
+    mut own: Varying,
+    found: &mut dyn FnMut(&BoxCopy),
+) -> Result<(), String> {
+    own.enter(func, s);
+    if has_pipelined(s) && own.parts(func, s) {
+        return Err("a pipelined loop that differs between blocks of a cluster".to_owned());
+    }
+    if let Stmt::Tile(TileOp::Box(copy)) = s
+        && !copy.exprs().iter().any(|e| own.varies(func, e))
+    {
+        found(copy);
+    }
+    let mut done = Ok(());
+    s.for_each_child(&mut |child| {
+        if done.is_ok() {
+            done = same_for_all(func, child, own.clone(), found);
+        }
+    });
+    done
 }
 
 /// Checks that an iteration copies every element of the tiles that it multiplies, by the first thread alone. Returns

@@ -212,6 +212,14 @@ impl Device {
         if kernel.required.is_some_and(|required| required != block.map(u64::from)) {
             return Err(format!("block {block:?} is not the one that .reqntid wants"));
         }
+        let cluster = kernel.cluster.max(1);
+        if !grid[0].is_multiple_of(cluster) {
+            return Err(format!("grid {grid:?} is not one of whole clusters of {cluster} blocks"));
+        }
+        // Hardware takes others; generated code has none.
+        if cluster > 1 && !threads.is_multiple_of(128) {
+            return Err(format!("blocks of {threads} threads, no whole warpgroups, in a cluster"));
+        }
         if kernel.local_size * threads > LOCAL {
             return Err(format!("{} bytes of local memory for each thread", kernel.local_size));
         }

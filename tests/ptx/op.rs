@@ -83,6 +83,14 @@ pub enum Special {
     Clock,
     /// `%dynamic_smem_size`.
     DynamicShared,
+    /// `%cluster_ctarank`: the number of the block in its cluster.
+    ClusterRank,
+    /// `%cluster_nctarank`: blocks of a cluster.
+    ClusterBlocks,
+    /// `%clusterid` by axis.
+    Cluster(u8),
+    /// `%nclusterid`.
+    Clusters(u8),
     /// A number that is the same everywhere.
     Fixed(u32),
 }
@@ -177,11 +185,20 @@ pub enum Mbarrier {
     Wait { dst: u32, phase: Src, parity: bool, blocks: bool },
 }
 
+/// A half of a barrier of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClusterBarrier {
+    /// `barrier.cluster.arrive`; `release` orders what came before.
+    Arrive { release: bool },
+    /// `barrier.cluster.wait`.
+    Wait,
+}
+
 /// A copy that a bulk engine makes.
 #[derive(Clone, Debug)]
 pub enum Bulk {
-    /// A box of a tensor to shared memory.
-    Load { to: Addr, map: Addr, coordinates: Box<[Src]>, barrier: Addr },
+    /// A box of a tensor to shared memory: of this block, or of the blocks of a mask.
+    Load { to: Addr, map: Addr, coordinates: Box<[Src]>, barrier: Addr, multicast: Option<Src> },
     /// A box of a tensor from shared memory.
     Store { from: Addr, map: Addr, coordinates: Box<[Src]> },
     /// Bytes to shared memory.
@@ -261,6 +278,8 @@ pub enum Op {
     Nop,
     /// A barrier of the block. The result has a destination and a predicate.
     Barrier { id: Src, count: Option<Src>, arrive: bool, result: Option<(BarrierResult, u32, Src)> },
+    /// `barrier.cluster`: threads arrive, or wait for those of all blocks.
+    ClusterBarrier(ClusterBarrier),
     /// A collective of the lanes of a mask.
     Collective { mask: Src, what: Collective },
     /// `activemask`.
@@ -386,6 +405,8 @@ pub struct Kernel {
     pub max_threads: Option<u64>,
     /// `.reqntid`: the extents that a block must have.
     pub required: Option<[u64; 3]>,
+    /// `.reqnctapercluster`: blocks of a cluster, along x; 0 where none are said.
+    pub cluster: u32,
     /// Whether threads order themselves by more than barriers of the whole block.
     pub(crate) fine_order: bool,
     /// Whether bulk copies or warpgroups touch shared memory.

@@ -24,6 +24,9 @@ pub struct Ring<'c> {
     pub copied_bytes: i64,
     /// Tensors that are copied from, and the addresses of their maps.
     pub maps: Vec<(BoxCopy, PointerValue<'c>)>,
+    /// Blocks of a cluster, and the copies that each makes a part of for all.
+    pub cluster: i64,
+    pub multicast: Vec<BoxCopy>,
     /// The thread's number in its warpgroup.
     pub thread: IntValue<'c>,
     /// The number of the stage at hand, 32 bits.

@@ -29,6 +29,8 @@ const GLOBAL: u16 = 1;
 const SHARED: u16 = 3;
 /// `ptx_kernel` among LLVM's calling conventions.
 const PTX_KERNEL: u32 = 71;
+/// LLVM's annotation of the largest cluster of a kernel.
+const CLUSTER: &str = "maxclusterrank";
 /// Alignment of buffers in shared memory: the widest access.
 const SHARED_ALIGN: u32 = 16;
 
@@ -75,12 +77,13 @@ pub fn build<'c>(
         Some(_) => 0,
     };
     let (mut grid, mut block) = (std::array::from_fn(|_| Expr::i64(1)), [1; 3]);
+    let cluster = cluster_of(func, launch)?;
     for l in launch.blocks.iter().chain(&launch.threads) {
-        let Dimension { register, level, number } = Dimension::of(l)?;
+        let Dimension { register, level, number } = Dimension::of(l, cluster)?;
         e.bind_axis(l, register)?;
         match level {
             ThreadLevel::Thread => block[number] = threads_of(func, l)?,
-            _ => grid[number] = l.extent.clone(),
+            _ => grid[number] = grid[number].clone() * l.extent.clone(),
         }
     }
     if let Some(pipeline) = &pipeline {
@@ -99,6 +102,9 @@ pub fn build<'c>(
     e.ir.builder.build_return(None)?;
     e.finish()?;
     annotate(context, module, function, &block)?;
+    if let Some(blocks) = cluster {
+        annotate_number(context, module, function, CLUSTER, u64::from(blocks))?;
+    }
     if pipeline.is_some() {
         let maps = mark_maps(&e, function, first_map as u32, maps as u32);
         annotate_maps(context, module, function, &maps)?;
@@ -108,7 +114,14 @@ pub fn build<'c>(
     Ok(DeviceKernel { name, buffers, vars, maps, grid, block, shared_bytes })
 }
 
-/// The number of threads that a loop stands for, which launches know before they begin.
+/// Blocks of a cluster, where a launch has clusters.
+fn cluster_of(func: &PrimFunc, launch: &Launch<'_>) -> Result<Option<u32>> {
+    let bound = ForKind::ThreadBinding(ThreadAxis::ClusterX);
+    let blocks = launch.blocks.iter().find(|l| l.kind == bound);
+    blocks.map(|l| threads_of(func, l)).transpose()
+}
+
+/// The number of threads, or of blocks of a cluster, that a loop stands for, which launches know before they begin.
 fn threads_of(func: &PrimFunc, l: &For) -> Result<u32> {
     let known = l.extent.as_int().and_then(|n| u32::try_from(n).ok());
     let name = &func.vars[l.var].name;
@@ -132,19 +145,41 @@ fn annotate<'c>(
     function: FunctionValue<'c>,
     block: &[u32; 3],
 ) -> Result<()> {
-    let name = function.as_global_value().as_pointer_value();
     let threads = ["maxntidx", "maxntidy", "maxntidz"].into_iter().zip(*block);
-    for (key, value) in [("kernel", 1)].into_iter().chain(threads) {
-        let value = context.i32_type().const_int(u64::from(value), false);
-        let node = context.metadata_node(&[
-            BasicMetadataValueEnum::from(name),
-            context.metadata_string(key).into(),
-            value.into(),
-        ]);
-        let failed = |text| CodegenError::new(format!("LLVM refuses an annotation: {text}"));
-        module.add_global_metadata("nvvm.annotations", &node).map_err(failed)?;
+    [("kernel", 1)].into_iter().chain(threads).try_for_each(|(key, value)| {
+        annotate_number(context, module, function, key, u64::from(value))
+    })
+}
+
+fn annotate_number<'c>(
+    context: &'c Context,
+    module: &Module<'c>,
+    function: FunctionValue<'c>,
+    key: &str,
+    value: u64,
+) -> Result<()> {
+    let name = function.as_global_value().as_pointer_value();
+    let value = context.i32_type().const_int(value, false);
+    let node = context.metadata_node(&[
+        BasicMetadataValueEnum::from(name),
+        context.metadata_string(key).into(),
+        value.into(),
+    ]);
+    let failed = |text| CodegenError::new(format!("LLVM refuses an annotation: {text}"));
+    module.add_global_metadata("nvvm.annotations", &node).map_err(failed)
+}
+
+/// Says the shape of clusters in PTX. LLVM 19 has a word for the largest cluster alone, and no kernel here has another.
+pub fn with_clusters(ptx: String) -> String {
+    const LARGEST: &str = ".maxclusterrank ";
+    if !ptx.contains(LARGEST) {
+        return ptx;
     }
-    Ok(())
+    let line = |line: &str| match line.trim_end().strip_prefix(LARGEST) {
+        Some(blocks) => format!(".reqnctapercluster {blocks}, 1, 1\n"),
+        None => line.to_owned(),
+    };
+    ptx.split_inclusive('\n').map(line).collect()
 }
 
 /// Marks parameters, from 1 on, as ones that are never written, so that their address may be taken; and a kernel as one
@@ -177,19 +212,22 @@ struct Dimension {
 }
 
 impl Dimension {
-    fn of(l: &For) -> Result<Dimension> {
+    /// Blocks are numbered in their cluster, and clusters in the grid, where there are any.
+    fn of(l: &For, cluster: Option<u32>) -> Result<Dimension> {
         use ThreadLevel::{Block, Thread};
         let ForKind::ThreadBinding(axis) = l.kind else {
             return Err(CodegenError::new("a loop of a launch is bound to no axis"));
         };
         let (register, level, number) = match axis {
+            ThreadAxis::BlockX if cluster.is_some() => ("clusterid.x", Block, 0),
+            ThreadAxis::ClusterX => ("cluster.ctaid.x", Block, 0),
             ThreadAxis::BlockX => ("ctaid.x", Block, 0),
             ThreadAxis::BlockY => ("ctaid.y", Block, 1),
             ThreadAxis::BlockZ => ("ctaid.z", Block, 2),
             ThreadAxis::ThreadX => ("tid.x", Thread, 0),
             ThreadAxis::ThreadY => ("tid.y", Thread, 1),
             ThreadAxis::ThreadZ => ("tid.z", Thread, 2),
-            ThreadAxis::ClusterX | ThreadAxis::Virtual => {
+            ThreadAxis::Virtual => {
                 return Err(CodegenError::new(format!("no code for loops bound to {axis}")));
             }
         };

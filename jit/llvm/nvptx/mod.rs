@@ -33,7 +33,7 @@ pub fn compile(func: &PrimFunc, target: &GpuTarget, opt: OptLevel) -> Result<Dev
     let machine = target_machine::create(target, opt)?;
     let (module, kernels) = build_module(&context, func, target, opt)?;
     passes::optimise(&module, &machine, opt)?;
-    let ptx = passes::assembly(&module, &machine)?;
+    let ptx = kernel::with_clusters(passes::assembly(&module, &machine)?);
     Ok(DeviceCode { ptx, kernels })
 }
 

@@ -14,12 +14,17 @@
 //! keep the parity of the phase. The products of one iteration go on while the next ones are issued. The producer gives
 //! registers to the consumers.
 //!
+//! Blocks of a cluster do the same iterations. Of a box that is the same one for all of them each producer copies a part of the
+//! rows, to the same place in all blocks (multicast), whose barrier objects get its bytes. So a stage is empty when the
+//! consumers of all blocks have said so, to every block. All threads of a cluster wait for each other once barrier objects are made,
+//! and before a block ends whose shared memory others may write to.
+//!
 //! [`reflex_tir::pipeline`] says when a loop may be split so.
 //!
 //! Source: NVIDIA, "Parallel Thread Execution ISA", version 8.0, "Asynchronous Barrier: mbarrier", "Data Movement and
 //! Conversion Instructions: Bulk copy", "setmaxnreg".
 //!
-//! Decision: docs/decisions/0105-warp-specialisation.md
+//! Decisions: docs/decisions/0105-warp-specialisation.md, docs/decisions/0112-clusters.md
 
 use inkwell::IntPredicate;
 use inkwell::attributes::{Attribute, AttributeLoc};
@@ -27,6 +32,7 @@ use inkwell::types::BasicMetadataTypeEnum;
 use inkwell::values::{BasicMetadataValueEnum, FunctionValue, IntValue, PointerValue};
 use reflex_tir::box_copy::BoxCopy;
 use reflex_tir::launch::Launch;
+use reflex_tir::mma::PANEL;
 use reflex_tir::pipeline::{
     BARRIER_BYTES, Pipeline, has_pipelined, is_pipelined, parts, same_map, tile_bytes,
 };
@@ -35,11 +41,14 @@ use reflex_tir::{DType, Expr, For, ForKind, Stmt};
 
 use crate::emit::Emitter;
 use crate::emit::in_flight::InFlight;
+use crate::emit::ir::result_of;
 use crate::emit::ring::Ring;
 use crate::emit::stmt::TripCount;
 use crate::emit::value::LaneValue;
 use crate::error::{CodegenError, Result};
 
+/// The number of the block in its cluster.
+const RANK: &str = "llvm.nvvm.read.ptx.sreg.cluster.ctaid.x";
 /// Registers that a producer's thread keeps.
 const PRODUCER_REGISTERS: i64 = 40;
 /// Registers of a multiprocessor, and what a thread's number of them is a multiple of.
@@ -52,11 +61,18 @@ const MAP_ALIGN: u64 = 64;
 const WAIT: &str = "{\n\t.reg .pred p;\n\tWAIT_${:uid}:\n\t\
     mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1;\n\t\
     @p bra DONE_${:uid};\n\tbra WAIT_${:uid};\n\tDONE_${:uid}:\n\t}";
+const WAIT_CLUSTER: &str = "{\n\t.reg .pred p;\n\tWAIT_${:uid}:\n\t\
+    mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [$0], $1;\n\t\
+    @p bra DONE_${:uid};\n\tbra WAIT_${:uid};\n\tDONE_${:uid}:\n\t}";
 const INIT: &str = "mbarrier.init.shared::cta.b64 [$0], $1;";
 const INIT_FENCE: &str = "fence.mbarrier_init.release.cluster;";
 const EXPECT: &str = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;";
 const ARRIVE: &str = "{\n\t.reg .pred p;\n\tsetp.ne.b32 p, $1, 0;\n\t\
     @p mbarrier.arrive.shared::cta.b64 _, [$0];\n\t}";
+const ARRIVE_AT: &str = "{\n\t.reg .pred p;\n\t.reg .b32 there;\n\tsetp.ne.b32 p, $1, 0;\n\t\
+    mapa.shared::cluster.u32 there, $0, $2;\n\t\
+    @p mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n\t}";
+const CLUSTER_BARRIER: &str = "barrier.cluster.arrive.release;\n\tbarrier.cluster.wait.acquire;";
 
 /// Adds the attributes of a tensor map to parameters from `first` on, which are passed by value and never written.
 /// Returns the numbers of the parameters, from 1 on, as LLVM annotates them.
@@ -111,6 +127,8 @@ impl<'c> Emitter<'_, 'c> {
             tiles,
             copied_bytes: pipeline.copied_bytes,
             maps,
+            cluster: pipeline.cluster,
+            multicast: pipeline.multicast.clone(),
             thread,
             stage: self.alloca(word, 4)?,
             parity: self.alloca(word, 4)?,
@@ -134,7 +152,10 @@ impl<'c> Emitter<'_, 'c> {
         self.make_barriers(&ring, pipeline.consumers)?;
         self.ir.builder.build_unconditional_branch(start)?;
         self.ir.builder.position_at_end(start);
-        self.ir.intrinsic("llvm.nvvm.barrier0", &[], &[])?;
+        match pipeline.cluster {
+            1 => drop(self.ir.intrinsic("llvm.nvvm.barrier0", &[], &[])?),
+            _ => self.run(CLUSTER_BARRIER, &[])?,
+        }
         let produces = equal(self, team, self.ir.i64(pipeline.consumers))?;
         self.ir.builder.build_conditional_branch(produces, producer, consumer)?;
 
@@ -155,15 +176,18 @@ impl<'c> Emitter<'_, 'c> {
         self.ring = None;
         self.ir.builder.build_unconditional_branch(done)?;
         self.ir.builder.position_at_end(done);
+        if pipeline.cluster > 1 {
+            self.run(CLUSTER_BARRIER, &[])?;
+        }
         Ok(())
     }
 
     /// Makes the barrier objects of all stages: a full stage has one arrival, that with the bytes, an empty one those of
-    /// consumers.
+    /// consumers, of all blocks of the cluster.
     fn make_barriers(&mut self, ring: &Ring<'c>, consumers: i64) -> Result<()> {
         for stage in 0..ring.stages {
             let number = self.ir.i32(stage as i32);
-            for (empty, count) in [(false, 1), (true, consumers)] {
+            for (empty, count) in [(false, 1), (true, consumers * ring.cluster)] {
                 let at = self.barrier_object(ring, number, empty)?;
                 self.run(INIT, &[at, self.ir.i32(count as i32)])?;
             }
@@ -216,7 +240,8 @@ impl<'c> Emitter<'_, 'c> {
             let ring = e.ring()?.clone();
             let before = e.ir.builder.build_xor(parity, e.ir.i32(1), "")?;
             let empty = e.barrier_object(&ring, stage, true)?;
-            e.run(WAIT, &[empty, before])?;
+            let wait = if ring.cluster > 1 { WAIT_CLUSTER } else { WAIT };
+            e.run(wait, &[empty, before])?;
             let full = e.barrier_object(&ring, stage, false)?;
             e.run(EXPECT, &[full, e.ir.i32(ring.copied_bytes as i32)])?;
             e.place_tiles(stage)?;
@@ -331,39 +356,70 @@ impl<'c> Emitter<'_, 'c> {
         Ok(())
     }
 
-    /// The first thread of a warpgroup says that the stage whose object is kept here is empty.
+    /// The first thread of a warpgroup says that the stage whose object is kept here is empty. In a cluster the first threads
+    /// say it, one to each block.
     fn release(&mut self, object: PointerValue<'c>, cond: Option<IntValue<'c>>) -> Result<()> {
-        let (word, thread) = (self.ir.context.i32_type(), self.ring()?.thread);
+        let (word, ring) = (self.ir.context.i32_type(), self.ring()?);
+        let (thread, cluster) = (ring.thread, ring.cluster);
         let builder = &self.ir.builder;
-        let zero = self.ir.i64(0);
-        let mut releases = builder.build_int_compare(IntPredicate::EQ, thread, zero, "")?;
+        let blocks = self.ir.i64(cluster);
+        let mut releases = builder.build_int_compare(IntPredicate::ULT, thread, blocks, "")?;
         if let Some(cond) = cond {
             releases = builder.build_and(releases, cond, "")?;
         }
         let releases = builder.build_int_z_extend(releases, word, "")?;
         let object = builder.build_load(word, object, "")?.into_int_value();
-        self.run(ARRIVE, &[object, releases])
+        if cluster == 1 {
+            return self.run(ARRIVE, &[object, releases]);
+        }
+        let block = builder.build_int_truncate(thread, word, "")?;
+        self.run(ARRIVE_AT, &[object, releases, block])
     }
 
     /// Issues the copy of a box.
     pub(crate) fn box_copy(&mut self, copy: &BoxCopy) -> Result<()> {
         let ring = self.ring()?.clone();
-        let map = ring.maps.iter().find(|(map, _)| same_map(map, copy));
+        let is_multicast = ring.multicast.contains(copy);
+        let mut part = copy.clone();
+        if is_multicast {
+            part.dims[1].count /= ring.cluster;
+        }
+        let map = ring.maps.iter().find(|(map, _)| same_map(map, &part));
         let (Some((_, map)), Some(full)) = (map, ring.full) else { return Err(outside()) };
         let base = self.base(copy.to)?;
-        let first = self.uniform_int(&copy.first, "the begin of a panel")?;
+        let mut first = self.uniform_int(&copy.first, "the begin of a panel")?;
+        let mut own_rows = None;
+        if is_multicast {
+            let block = result_of(self.ir.intrinsic(RANK, &[], &[])?)?.into_int_value();
+            let block =
+                self.ir.builder.build_int_z_extend(block, self.ir.context.i64_type(), "")?;
+            let rows = self.ir.i64(part.dims[1].count);
+            let rows = self.ir.builder.build_int_mul(block, rows, "")?;
+            let elements = self.ir.builder.build_int_mul(rows, self.ir.i64(PANEL), "")?;
+            first = self.ir.builder.build_int_add(first, elements, "")?;
+            own_rows = Some(rows);
+        }
         let to = self.element(base, first, DType::F16)?;
         let word = self.ir.context.i32_type();
         let to = self.ir.builder.build_ptr_to_int(to, word, "")?;
         let mut words = vec![];
-        for dim in &copy.dims {
-            let at = self.uniform_int(&dim.at, "the begin of a box")?;
+        for (n, dim) in copy.dims.iter().enumerate() {
+            let mut at = self.uniform_int(&dim.at, "the begin of a box")?;
+            if let (1, Some(rows)) = (n, own_rows) {
+                at = self.ir.builder.build_int_add(at, rows, "")?;
+            }
             words.push(self.ir.builder.build_int_truncate(at, word, "")?);
         }
         let rank = words.len();
         let places: Vec<String> = (0..rank).map(|n| format!("${}", n + 3)).collect();
+        // All blocks of the cluster.
+        let (to_all, mask) = match is_multicast {
+            true => (".multicast::cluster", format!(", {}", (1 << ring.cluster) - 1)),
+            false => ("", String::new()),
+        };
         let text = format!(
-            "cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1, {{{}}}], [$2];",
+            "cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes{to_all} \
+             [$0], [$1, {{{}}}], [$2]{mask};",
             places.join(", ")
         );
         let mut values: Vec<BasicMetadataValueEnum<'c>> =

@@ -10,7 +10,7 @@ mod mma_kernel;
 
 use gpu::gpus;
 use interpret::{elements, interpreted, try_interpreted};
-use mma_kernel::{mma_arguments, pipelined_kernel};
+use mma_kernel::{cluster_kernel, mma_arguments, pipelined_kernel};
 use reflex_llvm::nvptx::compile;
 use reflex_ptx::Order;
 use reflex_tir::PrimFunc;
@@ -84,6 +84,84 @@ fn scheduled_tiles_have_the_evaluators_bits() {
     let found = elements(&interpreted(&func, &code, &args, Order::Seeded(1)));
     let other = found.iter().zip(&wanted).position(|(found, wanted)| found != wanted);
     assert_eq!(other, None, "{}", code.ptx);
+}
+
+/// Blocks of a cluster copy halves of the columns' tile for each other.
+#[test]
+fn clusters_have_the_evaluators_bits() {
+    for (dtype, transposed, stages) in [
+        ("bfloat16", [false, false], 2),
+        ("float16", [true, true], 3),
+        ("bfloat16", [true, false], 4),
+    ] {
+        let func = parse(&cluster_kernel(dtype, transposed, stages));
+        let args = mma_arguments(&func, 1);
+        let wanted = evaluated(&func, &args);
+        for opt in [OptLevel::O0, OptLevel::O3] {
+            let code = code(&func, opt);
+            for part in [".reqnctapercluster 2, 1, 1\n", ".multicast::cluster ", "%clusterid.x"] {
+                assert!(code.ptx.contains(part), "{part}: {}", code.ptx);
+            }
+            for order in ORDERS {
+                let found = elements(&interpreted(&func, &code, &args, order));
+                assert_eq!(found, wanted, "{dtype} {transposed:?} {opt:?} {order:?}\n{}", code.ptx);
+            }
+        }
+    }
+}
+
+/// Each mistake in the protocol of a cluster is a fault, or gives another result.
+#[test]
+fn mistakes_between_blocks_of_a_cluster_are_found() {
+    let func = parse(&cluster_kernel("bfloat16", [false, true], 2));
+    let args = mma_arguments(&func, 1);
+    let good = code(&func, OptLevel::O3);
+    let wanted = evaluated(&func, &args);
+    assert!(try_interpreted(&func, &good, &args, Order::Index).is_ok());
+    let (begin, end) =
+        good.ptx.split_at(good.ptx.rfind("barrier.cluster.arrive").expect("at the end"));
+    let last = end
+        .replace("barrier.cluster.arrive.release;", "")
+        .replace("barrier.cluster.wait.acquire;", "");
+    let first = begin.replace("barrier.cluster.arrive.release;", "bar.sync 0;");
+    let first = first.replace("barrier.cluster.wait.acquire;", "");
+    for (what, ptx) in [
+        ("a block ends while others use its memory", format!("{begin}{last}")),
+        ("barrier objects of others are not there yet", format!("{first}{end}")),
+        ("a copy to one block alone", good.ptx.replace("], 3;", "], 1;")),
+        ("a stage is empty when one block has said so", {
+            good.ptx.replace("mapa.shared::cluster.u32 there, ", "mov.b32 there, ")
+        }),
+        ("both blocks copy the same half", good.ptx.replace("%cluster_ctaid.x", "%ctaid.y")),
+        (
+            "no order between blocks",
+            good.ptx.replace("barrier.cluster.arrive.release", "barrier.cluster.arrive.relaxed"),
+        ),
+        ("clusters of one block", good.ptx.replace(".reqnctapercluster 2", ".reqnctapercluster 1")),
+    ] {
+        assert_ne!(ptx, good.ptx, "{what}");
+        // An operand less.
+        let ptx = match what {
+            "a stage is empty when one block has said so" => without_last_of_moves(&ptx),
+            _ => ptx,
+        };
+        let code = DeviceCode { ptx, ..good.clone() };
+        let mut found = false;
+        for order in ORDERS {
+            let result = try_interpreted(&func, &code, &args, order);
+            found |= result.is_err() || elements(&result.expect("no fault")) != wanted;
+        }
+        assert!(found, "{what}");
+    }
+}
+
+/// `mov` instead of `mapa`, whose last operand it does not have.
+fn without_last_of_moves(ptx: &str) -> String {
+    let line = |line: &str| match line.contains("mov.b32 there, ") {
+        true => format!("{};\n", line.rsplit_once(',').map_or(line, |(kept, _)| kept)),
+        false => format!("{line}\n"),
+    };
+    ptx.lines().map(line).collect()
 }
 
 /// Each mistake in the protocol is a fault, or gives another result.

@@ -4,11 +4,14 @@
 #[path = "common/mma_kernel.rs"]
 mod mma_kernel;
 
-use mma_kernel::{mma_arguments, pipelined_kernel};
+use mma_kernel::{cluster_kernel, mma_arguments, pipelined_kernel};
 use reflex_tir::PrimFunc;
+use reflex_tir::box_copy::BoxCopy;
 use reflex_tir::codegen::GpuTarget;
 use reflex_tir::eval::{EvalArg, ThreadOrder, eval_threads};
+use reflex_tir::launch::Launch;
 use reflex_tir::lower::{lower_boxes, serialise};
+use reflex_tir::pipeline::Pipeline;
 use reflex_tir::script::{parse, print};
 use reflex_tir::verify::{IrForm, verify, verify_gpu};
 
@@ -28,7 +31,8 @@ fn product(func: &PrimFunc, [a, b]: [bool; 2]) -> (Vec<f32>, Vec<f64>) {
     let mut args: Vec<EvalArg> = mma_arguments(func, 1).into_iter().map(EvalArg::Tensor).collect();
     eval_threads(func, &mut args, ThreadOrder::Index).unwrap();
     let [x, w, y] = [0, 1, 2].map(|n| args[n].tensor().to_f32());
-    let (m, n, k) = (104, 8, 136);
+    let (n, k) = (8, 136);
+    let m = y.len() / (2 * n);
     let at = |transposed: bool, side: usize, i: usize, s: usize| {
         if transposed { s * side + i } else { i * k + s }
     };
@@ -51,8 +55,12 @@ fn product(func: &PrimFunc, [a, b]: [bool; 2]) -> (Vec<f32>, Vec<f64>) {
 #[test]
 fn threads_in_every_order_and_loops_have_the_same_bits() {
     let hopper = &GpuTarget::known()[1];
-    for (dtype, a, b) in [("float16", false, true), ("bfloat16", true, false)] {
-        let text = pipelined_kernel(dtype, [a, b], 3);
+    for (dtype, a, b, text) in [
+        ("float16", false, true, pipelined_kernel as fn(&str, [bool; 2], usize) -> String),
+        ("bfloat16", true, false, pipelined_kernel),
+        ("float16", true, true, cluster_kernel),
+    ] {
+        let text = text(dtype, [a, b], 3);
         let func = kernel(&text);
         assert_eq!(verify_gpu(&func, hopper), Ok(()), "{text}");
         assert_eq!(print(&kernel(&print(&func))), print(&func), "it is printed as it is read");
@@ -73,6 +81,43 @@ fn threads_in_every_order_and_loops_have_the_same_bits() {
         verify_gpu(&kernel(&pipelined_kernel("float16", [true, true], 3)), &GpuTarget::known()[0])
             .is_err()
     );
+}
+
+/// Blocks of a cluster copy parts of what is the same for all of them, and do the same iterations.
+#[test]
+fn clusters_share_what_is_the_same() {
+    let text = cluster_kernel("float16", [false, true], 3);
+    let of = |text: &str| {
+        let func = kernel(text);
+        let launch = Launch::all(&func).remove(0);
+        Pipeline::of(&func, &launch).map(|p| p.expect("a pipeline"))
+    };
+    let found = of(&text).expect("it may be split");
+    assert_eq!((found.cluster, found.multicast.len(), found.maps.len()), (2, 1, 2), "{text}");
+    let rows = |map: &BoxCopy| map.dims[1].count;
+    assert_eq!(
+        found.maps.iter().map(rows).collect::<Vec<_>>(),
+        [128, 32],
+        "of the own rows, and a half"
+    );
+    assert!(verify_gpu(&kernel(&text), &GpuTarget::known()[0]).is_err(), "before Hopper");
+    // What depends on the block by a variable is the block's own.
+    let columns = "1, 0, 64, 136, 8, k * 64, 64";
+    assert!(text.contains(columns), "{text}");
+    let own = text.replace(columns, "1, cx * 8, 64, 136, 8, k * 64, 64");
+    assert_eq!(of(&own).expect("it may be split").multicast, []);
+    for (from, to, why) in [
+        ("T.serial(T.int64(3)", "T.serial(3 + cx", "differs between blocks of a cluster"),
+        (
+            "T.thread_binding(T.int64(2), thread=\"cluster",
+            "T.thread_binding(T.int64(9), thread=\"cluster",
+            "other than 1 to 8",
+        ),
+    ] {
+        assert!(text.contains(from), "{from}\n{text}");
+        let error = of(&text.replace(from, to)).expect_err(why);
+        assert!(error.contains(why), "{error}");
+    }
 }
 
 #[test]

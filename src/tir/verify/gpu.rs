@@ -137,6 +137,10 @@ impl<'f> GpuVerifier<'f> {
                 self.fault(format!("the extent of {axis} is not constant"));
             }
         }
+        let cluster = ForKind::ThreadBinding(ThreadAxis::ClusterX);
+        if launch.blocks.iter().any(|l| l.kind == cluster) && !self.gpu.has_warpgroups() {
+            self.fault(format!("a cluster of blocks, which {} does not have", self.gpu.name));
+        }
         let most = GpuTarget::MAX_THREADS;
         if let Some(threads) = launch.threads_per_block().filter(|n| !(1..=most).contains(n)) {
             self.fault(format!("{threads} threads in a block, of at most {most}"));

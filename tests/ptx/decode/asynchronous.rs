@@ -1,5 +1,6 @@
 //! Asynchronous copies, barrier objects and bulk copies.
 
+use crate::mem::window::in_block;
 use crate::op::{Addr, Bulk, Kind, Mbarrier, Op, Src};
 use crate::parse::tree::Operand;
 
@@ -27,6 +28,10 @@ impl<'a> Context<'_, 'a> {
             self.mbarrier(m, o)?;
             return Ok(true);
         }
+        if m.name == "mapa" {
+            self.map_shared(m, o)?;
+            return Ok(true);
+        }
         if m.name != "cp" || !m.take("async") {
             return Ok(false);
         }
@@ -35,6 +40,21 @@ impl<'a> Context<'_, 'a> {
             return Ok(true);
         }
         self.thread_copy(m, o)
+    }
+
+    /// `mapa`: the address of a place in another block's shared memory.
+    fn map_shared(&mut self, m: &mut Modifiers<'a>, o: &[Operand<'a>]) -> Result<()> {
+        self.needs_hopper("mapa")?;
+        let (true, Some(_), [dst, at, block]) = (m.take("shared::cluster"), m.one_of(&["u32"]), o)
+        else {
+            return self.error("this form of mapa is not supported");
+        };
+        let (dst, at, block) = (self.dst(dst)?, self.src(at)?, self.src(block)?);
+        self.emit(Op::Alu {
+            f: |at, block, _| in_block(at, block),
+            dst,
+            src: [at, block, Src::Imm(0)],
+        })
     }
 
     fn thread_copy(&mut self, m: &mut Modifiers<'a>, o: &[Operand<'a>]) -> Result<bool> {
@@ -100,7 +120,7 @@ impl<'a> Context<'_, 'a> {
         self.kernel.fine_order = true;
         self.kernel.async_proxy = true;
         m.ignore(&["tile", "bulk_group", "mbarrier::complete_tx::bytes", "read"]);
-        let tensor = m.take("tensor");
+        let (tensor, multicast) = (m.take("tensor"), m.take("multicast::cluster"));
         if tensor {
             m.ignore(&["1d", "2d", "3d", "4d", "5d"]);
         }
@@ -110,16 +130,19 @@ impl<'a> Context<'_, 'a> {
         let bulk = match (control, o) {
             (Some("commit_group"), []) => Bulk::Commit,
             (Some("wait_group"), [Operand::Integer(left)]) => Bulk::Wait { left: *left as u32 },
-            (None, [to, map, barrier]) if tensor && to_shared => {
+            (None, [to, map, barrier, mask @ ..])
+                if tensor && to_shared && mask.len() == usize::from(multicast) =>
+            {
                 let (map, coordinates) = self.tensor(map)?;
                 let (to, barrier) = (self.addr(to)?, self.addr(barrier)?);
-                Bulk::Load { to, map, coordinates, barrier }
+                let multicast = mask.first().map(|mask| self.src(mask)).transpose()?;
+                Bulk::Load { to, map, coordinates, barrier, multicast }
             }
-            (None, [map, from]) if tensor && !to_shared => {
+            (None, [map, from]) if tensor && !to_shared && !multicast => {
                 let (map, coordinates) = self.tensor(map)?;
                 Bulk::Store { from: self.addr(from)?, map, coordinates }
             }
-            (None, [to, from, bytes, barrier]) if !tensor && to_shared => {
+            (None, [to, from, bytes, barrier]) if !tensor && to_shared && !multicast => {
                 let (to, from) = (self.addr(to)?, self.addr(from)?);
                 let (bytes, barrier) = (self.src(bytes)?, self.addr(barrier)?);
                 Bulk::Copy { to, from, bytes, barrier }

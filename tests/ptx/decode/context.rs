@@ -12,6 +12,8 @@ use super::modifiers::Modifiers;
 const REGISTERS: u64 = 1 << 16;
 /// The most operations of a kernel.
 const CODE: usize = 1 << 21;
+/// The most blocks of a cluster.
+const MOST_CLUSTER: u64 = 8;
 /// The deepest calls.
 const CALLS: usize = 32;
 /// The most bytes of local memory of a thread, and of static shared memory.
@@ -140,6 +142,10 @@ impl<'t, 'a> Context<'t, 'a> {
                     self.kernel.max_threads = product;
                 }
                 ".reqntid" => self.kernel.required = Some([at(0), at(1), at(2)]),
+                ".reqnctapercluster" => match [at(0), at(1), at(2)] {
+                    [blocks @ 1..=MOST_CLUSTER, 1, 1] => self.kernel.cluster = blocks as u32,
+                    _ => return self.error("a cluster of other than 1 to 8 blocks along x"),
+                },
                 ".minnctapersm" | ".maxnreg" | ".maxnctapersm" => {}
                 other => return self.error(format!("unknown directive {other}")),
             }

@@ -1,6 +1,6 @@
 //! Branches, barriers and collectives of a warp.
 
-use crate::op::{BarrierResult, Collective, Kind, Op, Shuffle, Src, Vote};
+use crate::op::{BarrierResult, ClusterBarrier, Collective, Kind, Op, Shuffle, Src, Vote};
 use crate::parse::tree::Operand;
 
 use super::context::{Context, Result};
@@ -77,6 +77,9 @@ impl<'a> Context<'_, 'a> {
 
     fn barrier(&mut self, m: &mut Modifiers<'a>, o: &[Operand<'a>]) -> Result<()> {
         m.ignore(&["cta", "aligned"]);
+        if m.take("cluster") {
+            return self.cluster_barrier(m, o);
+        }
         if m.take("warp") {
             m.ignore(&["sync"]);
             let [mask] = o else {
@@ -101,6 +104,21 @@ impl<'a> Context<'_, 'a> {
         };
         self.kernel.fine_order |= arrive || count.is_some() || id != Src::Imm(0);
         self.emit(Op::Barrier { id, count, arrive, result: None })
+    }
+
+    fn cluster_barrier(&mut self, m: &mut Modifiers<'a>, o: &[Operand<'a>]) -> Result<()> {
+        self.needs_hopper("barrier.cluster")?;
+        self.kernel.fine_order = true;
+        let half = m.one_of(&["arrive", "wait"]);
+        let release = !m.take("relaxed");
+        m.ignore(&["release", "acquire", "aligned"]);
+        match (half, o) {
+            (Some("arrive"), []) => {
+                self.emit(Op::ClusterBarrier(ClusterBarrier::Arrive { release }))
+            }
+            (Some(_), []) => self.emit(Op::ClusterBarrier(ClusterBarrier::Wait)),
+            _ => self.error("this form of barrier.cluster is not supported"),
+        }
     }
 
     fn barrier_reduction(&mut self, m: &mut Modifiers<'a>, o: &[Operand<'a>]) -> Result<()> {

@@ -16,10 +16,20 @@ impl Machine<'_> {
     pub fn bulk(&mut self, site: Site, bulk: &Bulk) -> Result<(), Fault> {
         let thread = (self.block.warps[site.warp].first + site.lane as u32) as usize;
         match bulk {
-            Bulk::Load { to, map, coordinates, barrier } => {
+            Bulk::Load { to, map, coordinates, barrier, multicast } => {
                 let map = self.map(site, *map)?;
                 let pieces = self.pieces(site, &map, *to, coordinates)?;
-                self.issue_load(site, pieces, map.box_bytes(), *barrier)
+                let own = 1 << self.block.number(site.warp);
+                let blocks =
+                    multicast.map_or(own, |mask| self.read(site.warp, mask)[site.lane] & 0xffff);
+                if blocks >> self.block.count != 0 {
+                    let problem = "a copy to a block that the cluster does not have";
+                    return Err(self.fault(site, FaultKind::Operand { problem }));
+                }
+                for block in (0..u64::from(self.block.count)).filter(|n| blocks >> n & 1 == 1) {
+                    self.issue_load(site, block, &pieces, map.box_bytes(), *barrier)?;
+                }
+                Ok(())
             }
             Bulk::Copy { to, from, bytes, barrier } => {
                 let (to, from) = (self.shared_offset(site, *to)?, self.one(site, *from));
@@ -28,12 +38,13 @@ impl Machine<'_> {
                     let problem = "bulk copies move multiples of 16 bytes between such addresses";
                     return Err(self.fault(site, FaultKind::Operand { problem }));
                 }
-                if to + bytes > self.block.shared.len() as u64 {
+                if to + bytes > self.block.shared_bytes {
                     return Err(self.outside(site, Space::Shared, to + SHARED_START, bytes));
                 }
                 let pieces =
                     (0..bytes / 16).map(|i| (to + 16 * i, Some(from.wrapping_add(16 * i)), 16));
-                self.issue_load(site, pieces.collect(), bytes, *barrier)
+                let (pieces, own) = (pieces.collect::<Vec<Piece>>(), self.block.number(site.warp));
+                self.issue_load(site, own as u64, &pieces, bytes, *barrier)
             }
             Bulk::Store { from, map, coordinates } => {
                 let map = self.map(site, *map)?;
@@ -45,7 +56,7 @@ impl Machine<'_> {
                 }
                 let pieces = self.pieces(site, &map, *from, coordinates)?;
                 for (at, _, size) in &pieces {
-                    self.fenced(site, *at, *size)?;
+                    self.fenced(site, *at + self.block.base(site.warp), *size)?;
                 }
                 self.block.bulks.stores[thread].open.push(pieces);
                 Ok(())
@@ -64,11 +75,11 @@ impl Machine<'_> {
         self.addresses(site.warp, addr)[site.lane]
     }
 
-    /// An offset in shared memory.
+    /// An offset in the shared memory of the block.
     fn shared_offset(&self, site: Site, addr: Addr) -> Result<u64, Fault> {
         let address = resolve(self.shared_generic(self.one(site, addr))).1;
         match address.checked_sub(SHARED_START) {
-            Some(at) if at <= self.block.shared.len() as u64 => Ok(at),
+            Some(at) if at <= self.block.shared_bytes => Ok(at),
             _ => Err(self.outside(site, Space::Shared, address, 16)),
         }
     }
@@ -121,7 +132,7 @@ impl Machine<'_> {
         if !problem.is_empty() {
             return Err(self.fault(site, FaultKind::Operand { problem }));
         }
-        if map.box_bytes() > self.block.shared.len() as u64 - (base - SHARED_START) {
+        if map.box_bytes() > self.block.shared_bytes - (base - SHARED_START) {
             return Err(self.outside(site, Space::Shared, base, map.box_bytes()));
         }
         let element = u64::from(map.element);
@@ -134,14 +145,19 @@ impl Machine<'_> {
             .collect())
     }
 
+    /// Issues a load to a block of the cluster: to the same places, and to the same barrier object, as in this one.
     fn issue_load(
         &mut self,
         site: Site,
-        pieces: Vec<Piece>,
+        block: u64,
+        pieces: &[Piece],
         bytes: u64,
         barrier: Addr,
     ) -> Result<(), Fault> {
-        let barrier = self.shared_offset(site, barrier)?;
+        let base = block * self.block.stride;
+        let barrier = self.shared_offset(site, barrier)? + base;
+        let there = |(to, from, size): &Piece| (to + base, *from, *size);
+        let pieces: Vec<Piece> = pieces.iter().map(there).collect();
         let thread = self.block.warps[site.warp].first + site.lane as u32;
         let (epoch, seen) = (self.epoch, self.block.clocks.knowledge(thread));
         let mut load = Load { site, pieces, bytes, barrier, epoch, seen };
@@ -162,7 +178,13 @@ impl Machine<'_> {
         for at in 0..load.pieces.len() {
             let (to, from, size) = load.pieces[at];
             if to + size > self.block.shared.len() as u64 {
-                return Err(self.outside(load.site, Space::Shared, to + SHARED_START, size));
+                return Err(self.outside(load.site, Space::Shared, self.shared_address(to), size));
+            }
+            if self.block.live_in((to / self.block.stride.max(1)) as usize) == 0
+                && self.block.count > 1
+            {
+                let problem = "a copy to a block of the cluster that has ended";
+                return Err(self.fault(load.site, FaultKind::Operand { problem }));
             }
             self.engine(load.site, Space::Shared, to, size, WRITE, agent, &load.seen)?;
             if let Some(from) = from {
@@ -200,14 +222,14 @@ impl Machine<'_> {
         }
         let own = self.block.clocks.agent(engine, self.epoch, self.block.start);
         let agent = Agent { seen, ..own };
-        let (races, start) = match space {
-            Space::Global => (&mut self.global_races, 0),
-            _ => (&mut self.shared_races, SHARED_START),
+        let races = match space {
+            Space::Global => &mut self.global_races,
+            _ => &mut self.shared_races,
         };
         let Some((at, other)) = races.access(at, size, access, &agent) else {
             return Ok(());
         };
-        let address = at + start;
+        let address = if space == Space::Global { at } else { self.shared_address(at) };
         Err(self.fault(site, FaultKind::Race { space, address, write: access.write, other }))
     }
 
@@ -241,7 +263,10 @@ impl Machine<'_> {
     /// Fails where a range was written without a fence.
     pub fn fenced(&self, site: Site, at: u64, size: u64) -> Result<(), Fault> {
         match self.block.bulks.unfenced(at, size) {
-            Some(at) => Err(self.fault(site, FaultKind::ProxyFence { address: at + SHARED_START })),
+            Some(at) => {
+                let address = self.shared_address(at);
+                Err(self.fault(site, FaultKind::ProxyFence { address }))
+            }
             None => Ok(()),
         }
     }

@@ -1,7 +1,6 @@
 //! Asynchronous copies: they run as late as a wait allows, and until then nothing may look.
 
 use crate::fault::{Fault, FaultKind, Space};
-use crate::mem::window::SHARED_START;
 use crate::op::Op;
 
 use super::machine::Machine;
@@ -102,7 +101,7 @@ impl Machine<'_> {
 
     fn finish(&mut self, site: Site, copy: Copy) -> Result<(), Fault> {
         let Copy { to, from, bytes, read } = copy;
-        let place = self.place(site, Space::Shared, to + SHARED_START, bytes, WRITE)?;
+        let place = self.place(site, Space::Shared, self.shared_address(to), bytes, WRITE)?;
         if read > 0 {
             self.source(site, from, bytes, read)?;
         }

@@ -5,15 +5,16 @@ use crate::fault::{Fault, FaultKind};
 use crate::mem::bytes::Bytes;
 use crate::mem::global::Global;
 use crate::mem::race::Races;
+use crate::mem::window::SHARED_START;
 use crate::op::Kernel;
 use crate::options::{LaunchOptions, Order};
 
 use super::clocks::Clocks;
 use super::pending::{Bulks, Copies, Group, Mbarriers, Site};
-use super::state::{Barrier, Block, Generator, Warp};
+use super::state::{Barrier, Block, ClusterState, Generator, Warp};
 
 /// Barriers of a block.
-const BARRIERS: usize = 16;
+pub const BARRIERS: usize = 16;
 /// Instructions of a warp in one turn, where the order is by index.
 const TURN: u64 = 4096;
 
@@ -26,7 +27,7 @@ pub struct Setup<'a> {
     pub grid: [u32; 3],
     /// Extents of a block.
     pub block: [u32; 3],
-    /// Bytes of shared memory.
+    /// Bytes of shared memory of a block.
     pub shared: u64,
     /// Bytes of dynamic shared memory.
     pub dynamic: u32,
@@ -59,7 +60,8 @@ pub struct Machine<'a> {
 /// Runs a launch.
 pub fn run(setup: Setup<'_>, memory: &mut Global) -> Result<Counters, Fault> {
     let kernel = setup.kernel;
-    let threads = setup.block.iter().product::<u32>();
+    let count = kernel.cluster.max(1);
+    let threads = count * setup.block.iter().product::<u32>();
     let seed = if let Order::Seeded(seed) = setup.options.order { seed } else { 0 };
     let block = new_block(&setup, threads);
     let mut machine = Machine {
@@ -87,19 +89,30 @@ fn new_block(setup: &Setup<'_>, threads: u32) -> Block {
         let first = warp * 32;
         Warp::new(first, threads - first, kernel.registers)
     });
+    let count = kernel.cluster.max(1);
+    let stride = match count {
+        1 => setup.shared,
+        // Swizzling goes by addresses.
+        _ => setup.shared.next_multiple_of(1024),
+    };
+    let shared = (stride * u64::from(count)) as usize;
     Block {
         index: [0; 3],
+        count,
         threads,
+        stride,
+        shared_bytes: setup.shared,
+        cluster: ClusterState::default(),
         start: 1,
         warps: warps.collect(),
-        shared: Bytes::new(setup.shared as usize),
+        shared: Bytes::new(shared),
         local: Bytes::new(kernel.local_size as usize * threads as usize),
-        barriers: vec![Barrier::default(); BARRIERS],
+        barriers: vec![Barrier::default(); BARRIERS * count as usize],
         // One more for bulk copies, and one for each warpgroup.
         clocks: Clocks::new(threads as usize + 1 + threads.div_ceil(128) as usize),
         copies: vec![Copies::default(); threads as usize],
         mbarriers: Mbarriers::default(),
-        bulks: Bulks::new(setup.shared as usize, threads as usize),
+        bulks: Bulks::new(shared, threads as usize),
         groups: vec![Group::default(); threads.div_ceil(128) as usize],
     }
 }
@@ -107,6 +120,8 @@ fn new_block(setup: &Setup<'_>, threads: u32) -> Block {
 impl Machine<'_> {
     fn all_blocks(&mut self) -> Result<(), Fault> {
         let [x, y, z] = self.setup.grid.map(u64::from);
+        let each = u64::from(self.block.count);
+        let x = x / each;
         let count = x * y * z;
         let mut shuffled: Vec<u64> = vec![];
         if let Order::Seeded(_) = self.setup.options.order {
@@ -122,7 +137,8 @@ impl Machine<'_> {
                 Order::Reverse => count - 1 - at,
                 Order::Seeded(_) => shuffled[at as usize],
             };
-            self.block.index = [number % x, number / x % y, number / x / y].map(|i| i as u32);
+            let first = [number % x * each, number / x % y, number / x / y];
+            self.block.index = first.map(|i| i as u32);
             self.one_block(at > 0)?;
         }
         Ok(())
@@ -138,7 +154,8 @@ impl Machine<'_> {
             self.block.local.clear();
             self.block.barriers.fill(Barrier::default());
             self.block.mbarriers = Mbarriers::default();
-            self.block.bulks = Bulks::new(self.setup.shared as usize, self.block.threads as usize);
+            self.block.bulks = Bulks::new(self.block.shared.len(), self.block.threads as usize);
+            self.block.cluster = ClusterState::default();
             self.block.groups.fill(Group::default());
         }
         self.epoch += 1;
@@ -146,7 +163,7 @@ impl Machine<'_> {
         self.block.clocks.reset();
         self.shared_races.forget_before(self.epoch);
         self.global_races.end_epoch();
-        self.counters.blocks += 1;
+        self.counters.blocks += u64::from(self.block.count);
         while self.block.live() > 0 {
             let Some(warp) = self.next_warp() else {
                 // Bulk copies run as late as they may.
@@ -209,17 +226,19 @@ impl Machine<'_> {
             return self.fault(site, FaultKind::DivergentCollective { mask: warp.live, arrived });
         }
         if let Some(site) = waiting(|warp| warp.at_barrier) {
-            let barrier = u32::from(self.block.warps[site.warp].barrier[site.lane]);
-            let state = &self.block.barriers[barrier as usize];
-            let expected = state.count.unwrap_or(self.block.live());
-            let arrived = state.arrived.len() as u32;
+            let barrier = usize::from(self.block.warps[site.warp].barrier[site.lane]);
+            let state = &self.block.barriers[barrier];
+            let live = self.block.live_in(self.block.number(site.warp));
+            let expected = state.count.unwrap_or(live);
+            let (arrived, barrier) = (state.arrived.len() as u32, (barrier % BARRIERS) as u32);
             return self.fault(site, FaultKind::DivergentBarrier { barrier, arrived, expected });
         }
         if let Some(site) = waiting(|warp| warp.at_group) {
             let (mask, arrived) = (u32::MAX, self.block.warps[site.warp].at_group);
             return self.fault(site, FaultKind::DivergentCollective { mask, arrived });
         }
-        let site = waiting(|warp| warp.at_mbarrier).unwrap_or(Site { warp: 0, lane: 0, pc: 0 });
+        let site = waiting(|warp| warp.at_mbarrier).or_else(|| waiting(|warp| warp.at_cluster));
+        let site = site.unwrap_or(Site { warp: 0, lane: 0, pc: 0 });
         self.fault(site, FaultKind::Deadlock { waiting: self.block.live() })
     }
 
@@ -227,15 +246,26 @@ impl Machine<'_> {
     pub fn fault(&self, site: Site, kind: FaultKind) -> Fault {
         let kernel = self.setup.kernel;
         let [x, y, _] = self.setup.block;
-        let thread = self.block.warps[site.warp].first + site.lane as u32;
+        let number = self.block.number(site.warp) as u32;
+        let each = self.block.threads / self.block.count;
+        let thread = self.block.warps[site.warp].first + site.lane as u32 - number * each;
         let inst = &kernel.code[site.pc as usize];
+        let [first, row, plane] = self.block.index;
         Fault {
             kernel: kernel.name.clone(),
-            block: self.block.index,
+            block: [first + number, row, plane],
             thread: [thread % x, thread / x % y, thread / x / y],
             line: inst.line,
             instruction: kernel.opcodes[inst.opcode as usize].clone(),
             kind,
+        }
+    }
+
+    /// The address of a byte of shared memory, as its block has it.
+    pub fn shared_address(&self, at: u64) -> u64 {
+        match self.block.count {
+            1 => at + SHARED_START,
+            _ => at % self.block.stride + SHARED_START,
         }
     }
 

@@ -2,11 +2,11 @@
 
 use crate::fault::{Fault, FaultKind, Space};
 use crate::mem::race::Access;
-use crate::mem::window::SHARED_START;
+use crate::mem::window::{SHARED_START, block_of};
 use crate::op::{Addr, Mbarrier, Src};
 
 use super::machine::Machine;
-use super::memory::WRITE;
+use super::memory::{Place, WRITE};
 use super::pending::{Object, Site};
 use super::state::lanes;
 use super::warp::Flow;
@@ -84,6 +84,9 @@ impl Machine<'_> {
 
     /// Checks the address of an object, and that it exists unless it is made now.
     fn object(&mut self, site: Site, address: u64, what: &Mbarrier) -> Result<u64, Fault> {
+        if let (Some(block), address) = block_of(self.shared_generic(address) & 0xffff_ffff) {
+            return self.remote_object(site, block, address, what);
+        }
         let init = matches!(what, Mbarrier::Init { .. });
         let access = if init { WRITE } else { Access { write: true, atomic: true } };
         let place = self.place(site, Space::Generic, self.shared_generic(address), 8, access)?;
@@ -103,8 +106,45 @@ impl Machine<'_> {
         Ok(place.at)
     }
 
+    /// Checks the address of an object in the shared memory of a block of the cluster, at which a thread arrives.
+    fn remote_object(
+        &mut self,
+        site: Site,
+        block: u64,
+        address: u64,
+        what: &Mbarrier,
+    ) -> Result<u64, Fault> {
+        let inside = address.checked_sub(SHARED_START).filter(|at| {
+            at.is_multiple_of(8)
+                && at + 8 <= self.block.shared_bytes
+                && block < u64::from(self.block.count)
+        });
+        let Some(at) = inside.map(|at| at + block * self.block.stride) else {
+            let kind =
+                FaultKind::OutOfBounds { space: Space::Shared, address, size: 8, freed: false };
+            return Err(self.fault(site, kind));
+        };
+        if !matches!(what, Mbarrier::Arrive { state: None, .. }) {
+            return Err(self.misuse(site, at, "is another block's, at which threads only arrive"));
+        }
+        if self.block.live_in(block as usize) == 0 {
+            return Err(self.misuse(site, at, "is a block's that has ended"));
+        }
+        let Some(object) = self.block.mbarriers.all.get(&at) else {
+            return Err(self.misuse(site, at, "not initialised"));
+        };
+        let thread = self.block.warps[site.warp].first + site.lane as u32;
+        let (maker, epoch, clock) = object.made;
+        if epoch == self.epoch && !self.block.clocks.has_seen(thread, maker, clock) {
+            return Err(self.misuse(site, at, "used without order after its initialisation"));
+        }
+        let place = Place { space: Space::Shared, at };
+        self.order(site, place, 8, Access { write: true, atomic: true })?;
+        Ok(at)
+    }
+
     fn misuse(&self, site: Site, object: u64, problem: &'static str) -> Fault {
-        let address = object + SHARED_START;
+        let address = self.shared_address(object);
         self.fault(site, FaultKind::Mbarrier { address, problem })
     }
 

@@ -171,7 +171,8 @@ impl Machine<'_> {
             Space::Global => return self.global(site, address, size, access),
             Space::Shared => {
                 let at = address.checked_sub(SHARED_START);
-                at.filter(|at| at.saturating_add(size) <= self.block.shared.len() as u64)
+                let inside = |at: &u64| at.saturating_add(size) <= self.block.shared_bytes;
+                at.filter(inside).map(|at| at + self.block.base(site.warp))
             }
             Space::Local => {
                 let thread = u64::from(self.block.warps[site.warp].first) + site.lane as u64;
@@ -251,16 +252,25 @@ impl Machine<'_> {
         let pending = self.block.copies.iter().any(|copies| copies.touches(place.at, size))
             || self.block.bulks.touches(place.at, size);
         let kind = if place.space == Space::Shared && pending {
-            FaultKind::AsyncPending { address: place.at + SHARED_START }
+            FaultKind::AsyncPending { address: self.shared_address(place.at) }
         } else {
-            let start = if place.space == Space::Shared { SHARED_START } else { 0 };
-            FaultKind::Uninitialised { space: place.space, address: place.at + start, size }
+            let address = match place.space {
+                Space::Shared => self.shared_address(place.at),
+                _ => place.at,
+            };
+            FaultKind::Uninitialised { space: place.space, address, size }
         };
         Err(self.fault(site, kind))
     }
 
     /// Fails where another access has no order with this one.
-    fn order(&mut self, site: Site, place: Place, size: u64, access: Access) -> Result<(), Fault> {
+    pub fn order(
+        &mut self,
+        site: Site,
+        place: Place,
+        size: u64,
+        access: Access,
+    ) -> Result<(), Fault> {
         if self.setup.options.races == Policy::Allow {
             return Ok(());
         }
@@ -273,8 +283,8 @@ impl Machine<'_> {
         let Some((at, other)) = races.access(place.at, size, access, &agent) else {
             return Ok(());
         };
-        let start = if place.space == Space::Shared { SHARED_START } else { 0 };
-        let (space, address) = (place.space, at + start);
+        let space = place.space;
+        let address = if space == Space::Shared { self.shared_address(at) } else { at };
         Err(self.fault(site, FaultKind::Race { space, address, write: access.write, other }))
     }
 

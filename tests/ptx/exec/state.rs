@@ -22,6 +22,8 @@ pub struct Warp {
     pub at_mbarrier: u32,
     /// Lanes that wait for the other warps of a warpgroup.
     pub at_group: u32,
+    /// Lanes that wait for the threads of a cluster.
+    pub at_cluster: u32,
     /// Whether it used up its last turn.
     pub spun: bool,
     /// The next instruction of each lane.
@@ -44,6 +46,7 @@ impl Warp {
             at_collective: 0,
             at_mbarrier: 0,
             at_group: 0,
+            at_cluster: 0,
             spun: false,
             pcs: [0; 32],
             barrier: [0; 32],
@@ -95,13 +98,31 @@ pub struct Barrier {
     pub trues: u32,
 }
 
-/// A block.
+/// The barrier of a cluster.
+#[derive(Clone, Debug, Default)]
+pub struct ClusterState {
+    /// Threads that have arrived.
+    pub arrived: Vec<u32>,
+    /// What they have done and seen.
+    pub gathering: Vec<u32>,
+    /// The same of complete phases.
+    pub published: Vec<u32>,
+}
+
+/// A block, or the blocks of a cluster, which run together: their threads and their memory stand one behind the other.
 #[derive(Debug)]
 pub struct Block {
-    /// Its index.
+    /// The index of the first.
     pub index: [u32; 3],
-    /// Its threads.
+    /// Blocks.
+    pub count: u32,
+    /// The threads of all.
     pub threads: u32,
+    /// Bytes of shared memory from one block to the next, and those that a block has.
+    pub stride: u64,
+    pub shared_bytes: u64,
+    /// The barrier of all.
+    pub cluster: ClusterState,
     /// The first epoch.
     pub start: u32,
     /// Warps.
@@ -128,6 +149,22 @@ impl Block {
     /// Threads that have not exited.
     pub fn live(&self) -> u32 {
         self.warps.iter().map(|warp| warp.live.count_ones()).sum()
+    }
+
+    /// Those of one block.
+    pub fn live_in(&self, block: usize) -> u32 {
+        let each = self.warps.len() / self.count as usize;
+        self.warps[block * each..][..each].iter().map(|warp| warp.live.count_ones()).sum()
+    }
+
+    /// The block of a warp.
+    pub fn number(&self, warp: usize) -> usize {
+        warp / (self.warps.len() / self.count as usize)
+    }
+
+    /// Where the shared memory of a warp's block begins in that of all.
+    pub fn base(&self, warp: usize) -> u64 {
+        self.number(warp) as u64 * self.stride
     }
 }
 

@@ -240,6 +240,7 @@ impl Machine<'_> {
                 return Err(self.fault(Site { warp, lane, pc }, FaultKind::Trap));
             }
             Op::Barrier { .. } => return self.barrier(warp, pc, op, mask, run),
+            Op::ClusterBarrier(half) => return self.cluster_barrier(warp, pc, *half, mask, run),
             Op::Collective { mask: wanted, what } => {
                 return self.collective(warp, pc, *wanted, what, mask, run);
             }
@@ -248,19 +249,25 @@ impl Machine<'_> {
     }
 
     fn special(&self, warp: usize, lane: usize, what: Special) -> u64 {
-        let state = &self.block.warps[warp];
-        let thread = state.first + lane as u32;
+        let (state, block) = (&self.block.warps[warp], self.block.number(warp) as u32);
+        let thread = state.first + lane as u32 - block * (self.block.threads / self.block.count);
         let ([x, y, _], lane) = (self.setup.block, lane as u32);
+        let along = |axis: u8| if axis == 0 { self.block.count } else { 1 };
+        let own = |axis: u8| if axis == 0 { block } else { 0 };
         u64::from(match what {
             Special::Tid(0) => thread % x,
             Special::Tid(1) => thread / x % y,
             Special::Tid(_) => thread / x / y,
             Special::Ntid(axis) => self.setup.block[usize::from(axis)],
-            Special::Ctaid(axis) => self.block.index[usize::from(axis)],
+            Special::Ctaid(axis) => self.block.index[usize::from(axis)] + own(axis),
+            Special::Cluster(axis) => self.block.index[usize::from(axis)] / along(axis),
+            Special::Clusters(axis) => self.setup.grid[usize::from(axis)] / along(axis),
+            Special::ClusterRank => block,
+            Special::ClusterBlocks => self.block.count,
             Special::Nctaid(axis) => self.setup.grid[usize::from(axis)],
             Special::Lane => lane,
-            Special::Warp => warp as u32,
-            Special::Warps => self.block.warps.len() as u32,
+            Special::Warp => warp as u32 - block * self.warps_of_block(),
+            Special::Warps => self.warps_of_block(),
             Special::MaskEq => 1 << lane,
             Special::MaskLt => (1 << lane) - 1,
             Special::MaskLe => u32::MAX >> (31 - lane),
@@ -270,6 +277,10 @@ impl Machine<'_> {
             Special::DynamicShared => self.setup.dynamic,
             Special::Fixed(value) => value,
         })
+    }
+
+    fn warps_of_block(&self) -> u32 {
+        self.block.warps.len() as u32 / self.block.count
     }
 
     fn branch_table(
@@ -306,6 +317,7 @@ impl Machine<'_> {
             self.retry_collectives(warp)?;
         }
         self.retry_barriers()?;
+        self.complete_cluster();
         Ok(Flow::Choose)
     }
 }

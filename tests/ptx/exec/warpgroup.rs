@@ -215,10 +215,11 @@ impl Machine<'_> {
     fn chunk(&self, product: &Product, address: u64) -> Result<u64, Fault> {
         let (space, size, freed) = (Space::Shared, 16, false);
         let at = address.wrapping_sub(SHARED_START);
-        if at.checked_add(size).is_none_or(|end| end > self.block.shared.len() as u64) {
+        if at.checked_add(size).is_none_or(|end| end > self.block.shared_bytes) {
             let kind = FaultKind::OutOfBounds { space, address, size, freed };
             return Err(self.fault(product.site, kind));
         }
+        let at = at + self.block.base(product.site.warp);
         let checked = self.setup.options.uninitialised == Policy::Fault;
         if checked && !self.block.shared.is_written(at as usize, 16) {
             let kind = if self.block.bulks.touches(at, 16) {

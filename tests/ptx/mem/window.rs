@@ -14,6 +14,21 @@ pub const MASK: u64 = 0xff00_0000_0000_0000;
 /// Bytes at the beginning of shared memory that belong to the system.
 pub const SHARED_START: u64 = 1024;
 
+/// Where the number of a block stands in an address in its cluster's shared memory.
+const BLOCK: u32 = 24;
+
+/// The address of a place in the shared memory of a block of the cluster, from its address in this block's.
+pub fn in_block(address: u64, block: u64) -> u64 {
+    let block = (block & 0xff).wrapping_add(1) << BLOCK;
+    address & !(0xff << BLOCK) & 0xffff_ffff | block & 0xffff_ffff
+}
+
+/// The number of a block and the address there; none of the block at hand.
+pub fn block_of(address: u64) -> (Option<u64>, u64) {
+    let block = address >> BLOCK & 0xff;
+    (block.checked_sub(1), address & !(0xff << BLOCK))
+}
+
 /// The window of a state space; global and constant addresses are generic ones.
 pub fn window(space: Space) -> u64 {
     match space {

@@ -54,6 +54,22 @@ pub fn blocks<'n>(
     bound(ThreadAxis::BlockX, block, extent, body)
 }
 
+/// The same in clusters of as many blocks: what `body` makes of a cluster's number and of a block's number in its cluster.
+pub fn cluster_blocks<'n>(
+    nest: &mut Nest<'n>,
+    (extent, cluster): (Expr, i64),
+    shared: &[Buffer],
+    body: impl FnOnce(&mut Nest<'n>, &Expr, &Expr) -> Stmt,
+) -> Stmt {
+    if cluster == 1 {
+        return blocks(nest, extent, shared, |nest, block| body(nest, block, &Expr::i64(0)));
+    }
+    let [block, own] = ["bx", "cx"].map(|name| nest.var(name));
+    let body = with_shared(shared, body(nest, &block.into(), &own.into()));
+    let body = bound(ThreadAxis::ClusterX, own, cluster.into(), body);
+    bound(ThreadAxis::BlockX, block, extent, body)
+}
+
 fn with_shared(shared: &[Buffer], body: Stmt) -> Stmt {
     let allocate = |body, buffer: &Buffer| Stmt::Allocate { buffer: *buffer, body: Box::new(body) };
     shared.iter().rev().fold(body, allocate)

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! for b in blocks:                            as many as there are multiprocessors, or tiles
+//!   for c in cluster(2):                      two neighbouring tiles of rows: the same columns
 //!     for ty, tx in threads(2, 128):          a warpgroup for each ty
 //!         for t in tiles b, b + blocks, ..:   tiles of 128 x 256 results, in an order for the level 2 cache
 //!             acc[1, 1, 128] = 0              64 x 256 results of the warpgroup
@@ -13,13 +14,14 @@
 //! ```
 //!
 //! The loop over steps means what it says; code generation splits it into a producer and consumers (warp
-//! specialisation). What lies outside of an operand is zeros in a box, so rows, columns and steps need no guard.
+//! specialisation), and lets each block of a cluster copy a half of the columns' tile for both. What lies outside of an
+//! operand is zeros in a box, so rows, columns and steps need no guard.
 //!
 //! An operand that has boxes is a plain load of a tensor whose rows, as one, and whose steps, as one, are evenly spaced;
 //! one of the two is contiguous, and other distances are known multiples of 16 bytes. Others are left to `gemm, tensor
 //! cores`.
 //!
-//! Decision: docs/decisions/0105-warp-specialisation.md
+//! Decisions: docs/decisions/0105-warp-specialisation.md, docs/decisions/0112-clusters.md
 
 use reflex_tir::arith::Analyzer;
 use reflex_tir::box_copy::{ALIGN, BoxCopy, BoxDim, MOST_DIMS};
@@ -34,7 +36,7 @@ use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::stage::Axis;
 use crate::schedule::gpu::gemm::{ENOUGH_TILES, Product};
-use crate::schedule::gpu::grid::{blocks, count, decoded, threads};
+use crate::schedule::gpu::grid::{cluster_blocks, count, decoded, threads};
 use crate::schedule::gpu::tensor_core::{Kernel, Source, Tiling, warpgroups};
 use crate::schedule::gpu::work::Work;
 
@@ -42,6 +44,8 @@ use crate::schedule::gpu::work::Work;
 const TILINGS: [Tiling; 2] = [warpgroups([128, 256], 4, 168), warpgroups([128, 128], 4, 168)];
 /// The fewest groups of steps that are worth a pipeline.
 const LEAST_GROUPS: i64 = 2;
+/// Blocks of a cluster.
+const CLUSTER: i64 = 2;
 /// Rows of tiles that are computed together, column by column: what they read stays in the level 2 cache.
 const TOGETHER: i64 = 8;
 
@@ -80,9 +84,11 @@ pub fn warp_specialised(nest: &mut Nest<'_>, work: &Work) -> Result<Stmt, Refusa
     let maps = [Map::of(nest, &product, &a)?, Map::of(nest, &product, &b)?];
     let [down, right] = tiling.tile;
     let [rows, columns] = tiling.part();
+    let grid = TileGrid::of(&product, tiling, sms);
+    let pairs = if grid.cluster > 1 { ", in clusters of two blocks" } else { "" };
     nest.steps.push(format!(
         "{}: tensor cores, tiles of {down} x {right} that are copied as boxes, {PANEL} steps at once, {} stages, \
-         {} consumers of {rows} x {columns} results and a producer",
+         {} consumers of {rows} x {columns} results and a producer{pairs}",
         work.stage.name, tiling.stages, tiling.teams[0],
     ));
     let tiles = [("a_tile", &a), ("b_tile", &b)].map(|(name, source)| {
@@ -92,16 +98,15 @@ pub fn warp_specialised(nest: &mut Nest<'_>, work: &Work) -> Result<Stmt, Refusa
     let acc = nest.local("acc", DType::F32, &[1, 1, tiling.team.each()]);
     let kernel =
         Kernel { work, product: &product, tiling, sources: [a, b], acc, next: [None, None] };
-    let grid = TileGrid::of(&product, tiling);
-    let most = Analyzer::new().simplify(&grid.tiles.clone().min(sms));
-    Ok(blocks(nest, most.clone(), &tiles, |nest, block| {
+    let most = Analyzer::new().simplify(&grid.tiles.clone().min(sms / grid.cluster));
+    Ok(cluster_blocks(nest, (most.clone(), grid.cluster), &tiles, |nest, block, own| {
         threads(nest, tiling.block(), &mut |nest, ty, tx| {
             let rounds =
                 (grid.tiles.clone() + most.clone() - 1 - block.clone()).floordiv(most.clone());
             let once = same(&grid.tiles, &most);
             let rounds = if once { Expr::i64(1) } else { rounds };
             let body = nest.repeat(ForKind::Serial, "t", rounds, |nest, t| {
-                grid.tile(nest, block.clone() + t * most.clone(), |nest, at| {
+                grid.tile(nest, (block.clone() + t * most.clone(), own.clone()), |nest, at| {
                     tile(nest, &kernel, (&maps, tiles), &at, [&ty, &tx], &groups)
                 })
             });
@@ -136,10 +141,12 @@ fn tile(
 }
 
 /// The tiles of all matrices of a batch, in the order in which they are computed: some rows of tiles together, column by
-/// column.
+/// column. The blocks of a cluster compute neighbouring rows, which are one here.
 struct TileGrid<'p> {
     batch: &'p [Axis],
     tiling: Tiling,
+    /// Blocks of a cluster.
+    cluster: i64,
     /// Tiles along rows and columns of a matrix.
     down: Expr,
     right: Expr,
@@ -148,21 +155,34 @@ struct TileGrid<'p> {
 }
 
 impl<'p> TileGrid<'p> {
-    fn of(product: &'p Product<'_>, tiling: Tiling) -> TileGrid<'p> {
+    /// In clusters, where that takes no more rounds of as many blocks as there are multiprocessors.
+    fn of(product: &'p Product<'_>, tiling: Tiling, sms: i64) -> TileGrid<'p> {
+        let [one, two] = [1, CLUSTER].map(|cluster| TileGrid::with(product, tiling, cluster));
+        let rounds = |grid: &TileGrid<'_>| {
+            let (tiles, at_once) = (grid.tiles.as_int()?, sms / grid.cluster);
+            (at_once > 0).then(|| (tiles + at_once - 1) / at_once)
+        };
+        match (rounds(&one), rounds(&two)) {
+            (Some(alone), Some(paired)) if paired <= alone => two,
+            _ => one,
+        }
+    }
+
+    fn with(product: &'p Product<'_>, tiling: Tiling, cluster: i64) -> TileGrid<'p> {
         let simplify = |e: Expr| Analyzer::new().simplify(&e);
         let along = |axes: &[Axis], tile: i64| simplify(count(axes).ceildiv(tile));
-        let down = along(&product.rows, tiling.tile[0]);
+        let down = along(&product.rows, tiling.tile[0] * cluster);
         let right = along(&product.columns, tiling.tile[1]);
         let batch = &product.batch[..];
         let tiles = simplify(count(batch) * down.clone() * right.clone());
-        TileGrid { batch, tiling, down, right, tiles }
+        TileGrid { batch, tiling, cluster, down, right, tiles }
     }
 
-    /// The statement that `body` makes of the first row and column of the `n`-th tile.
+    /// The statement that `body` makes of the first row and column of the `n`-th tile, for the `own`-th block of its cluster.
     fn tile<'n>(
         &self,
         nest: &mut Nest<'n>,
-        n: Expr,
+        (n, own): (Expr, Expr),
         body: impl FnOnce(&mut Nest<'n>, [Expr; 2]) -> Stmt,
     ) -> Stmt {
         let TileGrid { down, right, .. } = self;
@@ -172,15 +192,17 @@ impl<'p> TileGrid<'p> {
             [] => (Expr::i64(0), Expr::from(number)),
             _ => (Expr::from(number).floordiv(each.clone()), Expr::from(number).floormod(each)),
         };
-        let together = right.clone() * TOGETHER;
-        let first = within.clone().floordiv(together.clone()) * TOGETHER;
+        let most = TOGETHER / self.cluster;
+        let together = right.clone() * most;
+        let first = within.clone().floordiv(together.clone()) * most;
         let rows = match down.as_int() {
-            Some(n) if n % TOGETHER == 0 => Expr::i64(TOGETHER),
-            _ => (down.clone() - first.clone()).min(TOGETHER),
+            Some(n) if n % most == 0 => Expr::i64(most),
+            _ => (down.clone() - first.clone()).min(most),
         };
         let within = within.floormod(together);
         let [height, width] = self.tiling.tile;
-        let first_row = (first + within.clone().floormod(rows.clone())) * height;
+        let first_row = (first + within.clone().floormod(rows.clone())) * self.cluster + own;
+        let first_row = first_row * height;
         let first_column = within.floordiv(rows) * width;
         let places = decoded(self.batch, &matrix);
         let body = body(nest, [row.into(), column.into()]);

@@ -136,17 +136,33 @@ pub fn mma_arguments(func: &PrimFunc, seed: u64) -> Vec<EvalTensor> {
 /// `y[b] = x[b] w[b]` of two matrices of 104 rows, 136 steps and 8 columns, by a loop whose tiles of 128 rows, 16 columns
 /// and 64 steps are copied as boxes and multiplied by two warpgroups: `x` by rows or, `transposed`, by columns; `w` by
 /// columns or, `transposed`, by rows.
-pub fn pipelined_kernel(dtype: &str, [a, b]: [bool; 2], stages: usize) -> String {
-    let (m, n, k) = (104, 8, 136);
+pub fn pipelined_kernel(dtype: &str, transposed: [bool; 2], stages: usize) -> String {
+    pipelined(dtype, transposed, stages, (104, "0"))
+}
+
+/// The same of 232 rows, by clusters of two blocks with 128 rows each: both have the same tile of `w`.
+pub fn cluster_kernel(dtype: &str, transposed: [bool; 2], stages: usize) -> String {
+    let text = pipelined(dtype, transposed, stages, (232, "cx * 128"));
+    let (head, body) = text.split_once("        s = T.alloc").expect("shared memory");
+    let body = format!("        s = T.alloc{body}").replace("\n        ", "\n            ");
+    format!(
+        "{head}        for cx in T.thread_binding(T.int64(2), thread=\"clusterCtaIdx.x\"):\n    {body}"
+    )
+}
+
+fn pipelined(dtype: &str, [a, b]: [bool; 2], stages: usize, (m, row): (i64, &str)) -> String {
+    let (n, k, first_row) = (8, 136, row);
     let rows_b = if b { 64 } else { 16 };
     // Sides of the matrix in memory, the boxes of a tile, and the operand of a product.
     let operand = |tile: &str, name: &str, side: i64, extent: i64, transposed: bool| {
         let (far, near) = if transposed { (k, extent) } else { (extent, k) };
         let boxes: String = (0..if transposed { side / 64 } else { 1 })
             .map(|panel| {
+                let own = if tile == "s" { first_row } else { "0" };
                 let (first, rows) = match transposed {
-                    true => (format!("{}", panel * 64), ("k * 64", 64)),
-                    false => ("k * 64".to_owned(), ("0", side)),
+                    true if own == "0" => (format!("{}", panel * 64), ("k * 64", 64)),
+                    true => (format!("{own} + {}", panel * 64), ("k * 64", 64)),
+                    false => ("k * 64".to_owned(), (own, side)),
                 };
                 format!(
                     "                    T.tile_box({tile}[{to}], {name}, {near}, 1, {first}, 64, {far}, {near}, {at}, {count}, \
@@ -167,7 +183,8 @@ pub fn pipelined_kernel(dtype: &str, [a, b]: [bool; 2], stages: usize) -> String
     };
     let (x, boxes_a, a) = operand("s", "x", 128, m, a);
     let (w, boxes_b, b) = operand("u", "w", rows_b, n, b);
-    let row = "ty * 64 + tx // 32 * 16 + tx % 32 // 4 + n // 2 % 2 * 8";
+    let own = if first_row == "0" { String::new() } else { format!("{first_row} + ") };
+    let row = format!("{own}ty * 64 + tx // 32 * 16 + tx % 32 // 4 + n // 2 % 2 * 8");
     let column = "tx % 4 * 2 + n // 4 * 8 + n % 2";
     format!(
         "@T.prim_func(s_tir=True)
