@@ -63,22 +63,28 @@ fn both_parts_together_have_the_evaluators_bits() {
     }
 }
 
-/// Of the tiles of a block that has several, in its order; one of them lies beyond the ends.
+/// Of the tiles of a cluster that has several for each block, in its order; some of them lie beyond the ends.
 #[test]
 fn scheduled_tiles_have_the_evaluators_bits() {
     let text = &LOWERED[LOWERED.find("@T.prim_func").expect("a kernel")..];
-    let grid = "T.thread_binding(T.int64(132), thread=\"blockIdx.x\")";
-    assert!(text.contains(grid) && text.contains("(T.int64(27) - bx)"), "{text}");
-    let one = grid.replace("132", "1");
+    let grid = "T.thread_binding(T.int64(66), thread=\"blockIdx.x\")";
+    assert!(text.contains(grid) && text.contains("(T.int64(13) - bx)"), "{text}");
+    let one = grid.replace("66", "1");
     let text = text.replace(grid, &one);
-    let text = text.replace("- bx)", "- T.int64(27))").replace("= bx +", "= T.int64(27) +");
+    let text = text.replace("- bx)", "- T.int64(13))").replace("= bx +", "= T.int64(13) +");
     let func = parse(&text);
     let args = mma_arguments(&func, 1);
     let wanted = evaluated(&func, &args);
-    assert!(wanted.iter().filter(|bits| **bits != 0).count() > 128 * 256, "two tiles");
+    assert!(
+        wanted.iter().filter(|bits| **bits != 0).count() > 2 * 128 * 256,
+        "a tile of each block and a part"
+    );
     let code = code(&func, OptLevel::O3);
-    for instruction in ["wgmma.wait_group.sync.aligned 4;", "setmaxnreg.inc.sync.aligned.u32 232;"]
-    {
+    for instruction in [
+        "wgmma.wait_group.sync.aligned 4;",
+        "setmaxnreg.inc.sync.aligned.u32 232;",
+        ".multicast::cluster",
+    ] {
         assert!(code.ptx.contains(instruction), "{}", code.ptx);
     }
     let found = elements(&interpreted(&func, &code, &args, Order::Seeded(1)));
