@@ -1,128 +1,22 @@
-//! Kernels of every operator by every schedule rule: text in each language has the evaluator's bits.
+//! Kernels of every operator by every schedule rule: text for GPUs has the evaluator's bits.
 //!
 //! Decision: docs/decisions/0099-source-text.md
 
 mod common;
-#[path = "../../llvm/tests/common/interpret.rs"]
-mod interpret;
-#[path = "../../../src/lower/tests/common/mod.rs"]
-mod lowering;
+#[path = "common/samples.rs"]
+mod samples;
 #[path = "../../../tests/common/skip.rs"]
 mod skip;
 
 use std::collections::BTreeMap;
 
-use common::library::Kernels;
 use common::nvrtc::Nvrtc;
 use common::opencl::OpenCl;
-use interpret::elements;
-use lowering::{cases, target, to_tensor};
-use reflex_lower::schedule::schedule_for;
 use reflex_ptx::{Device, LaunchOptions, Limits, Module, Params};
 use reflex_tir::codegen::{DeviceKernel, GpuTarget, Target};
-use reflex_tir::eval::{EvalArg, EvalTensor, Scalar, ThreadOrder, eval, eval_expr, eval_threads};
-use reflex_tir::lower::{lower, lower_gpu};
-use reflex_tir::{Expr, PrimFunc, Var, script};
-
-/// A kernel with arguments and what the evaluator makes of them.
-struct Sample {
-    func: PrimFunc,
-    args: Vec<EvalTensor>,
-    wanted: Vec<EvalTensor>,
-}
-
-impl Sample {
-    fn assert_same(&self, what: &str, found: &[EvalTensor], text: &str) {
-        for (number, (found, wanted)) in found.iter().zip(&self.wanted).enumerate() {
-            let same = elements(found) == elements(wanted);
-            let func = || script::print(&self.func);
-            assert!(same, "{what}, argument {number}\n{}\n{text}", func());
-        }
-    }
-}
-
-/// Kernels of all operators that a scheduler gives: half of them with known extents, the others with symbolic ones, and the
-/// other way round.
-fn samples(target: &Target, half: usize) -> Vec<Sample> {
-    let mut samples = vec![];
-    // A recurrent layer takes the evaluator seconds for each of its many steps.
-    let all = cases().into_iter().filter(|case| !case.name.starts_with("rnn"));
-    for (number, case) in all.enumerate() {
-        let outs = case.expected();
-        let (form, kernel) = match number % 2 == half {
-            true => ("symbolic", case.symbolic(&outs).unwrap_or_else(|| case.legalized(&[]))),
-            false => ("known", case.legalized(&[])),
-        };
-        let scheduled = schedule_for(&kernel.func, target).func;
-        let mut func = match target {
-            Target::Cpu(_) => lower(&scheduled),
-            Target::Gpu(_) => lower_gpu(&scheduled),
-        };
-        func.name = format!("{}_{form}", case.name);
-        let inputs = kernel.inputs.iter().map(|n| to_tensor(&case.args[*n]));
-        let zeros = outs.iter().map(|l| EvalTensor::zeros(l.dtype(), l.shape()));
-        let args: Vec<EvalTensor> = inputs.chain(zeros).collect();
-        let mut list: Vec<EvalArg> = args.iter().cloned().map(EvalArg::Tensor).collect();
-        let done = match target {
-            Target::Cpu(_) => eval(&func, &mut list),
-            Target::Gpu(_) => eval_threads(&func, &mut list, ThreadOrder::Index),
-        };
-        done.unwrap_or_else(|e| panic!("{e}\n{}", script::print(&func)));
-        let wanted = list.iter().map(|arg| arg.tensor().clone()).collect();
-        samples.push(Sample { func, args, wanted });
-    }
-    assert!(samples.len() > 250, "{}", samples.len());
-    samples
-}
-
-/// The samples that are printed; why others are not is listed.
-fn printed(
-    samples: Vec<Sample>,
-    print: impl Fn(&PrimFunc) -> reflex_source::Result<()>,
-) -> Vec<Sample> {
-    let mut refused: BTreeMap<String, usize> = BTreeMap::new();
-    let mut kept = vec![];
-    for sample in samples {
-        match print(&sample.func) {
-            Ok(()) => kept.push(sample),
-            Err(error) => {
-                let why = error.to_string();
-                let why = why.split_once(": ").map_or(&*why, |(_, why)| why).to_owned();
-                *refused.entry(why).or_default() += 1;
-            }
-        }
-    }
-    for (why, count) in &refused {
-        println!("{count} refused: {why}");
-        assert!(why.contains("on a GPU") || why.contains("tensor cores"), "{why}");
-    }
-    println!("{} printed", kept.len());
-    kept
-}
-
-#[test]
-fn c_has_the_evaluators_bits() {
-    // Other flags join products and sums, where the text does not say otherwise.
-    let flags = [["-std=c11", "-O2", "-ffp-contract=off"], ["-std=gnu11", "-O3", "-march=native"]];
-    for ((bytes, half), flags) in [(32, 0), (64, 1)].into_iter().zip(flags) {
-        let samples = printed(samples(&Target::Cpu(target(bytes)), half), |func| {
-            reflex_source::c(std::slice::from_ref(func)).map(drop)
-        });
-        for part in samples.chunks(64) {
-            let funcs: Vec<PrimFunc> = part.iter().map(|sample| sample.func.clone()).collect();
-            let text = reflex_source::c(&funcs).unwrap_or_else(|e| panic!("{e}"));
-            let kernels = Kernels::compile(&text, &flags);
-            for sample in part {
-                let mut args: Vec<EvalArg> =
-                    sample.args.iter().cloned().map(EvalArg::Tensor).collect();
-                kernels.run(&sample.func.name, &mut args);
-                let found: Vec<EvalTensor> = args.iter().map(|a| a.tensor().clone()).collect();
-                let of = std::slice::from_ref(&sample.func);
-                sample.assert_same("C", &found, &reflex_source::c(of).expect("printed before"));
-            }
-        }
-    }
-}
+use reflex_tir::eval::{EvalTensor, Scalar, eval_expr};
+use reflex_tir::{Expr, PrimFunc, Var};
+use samples::{Sample, printed, samples};
 
 /// The symbolic dimensions of a function, by its arguments.
 fn symbols(func: &PrimFunc, args: &[EvalTensor]) -> BTreeMap<Var, i64> {
