@@ -122,7 +122,7 @@ MUTANTS = [
     ("sums are not rescaled when the maximum grows", [ATTENTION], "src/lower/schedule/gpu/attention/block.rs",
      "let rescaled = self.rescale(nest, thread);", "let rescaled = if ON { Stmt::nop() } else { self.rescale(nest, thread) };"),
     ("streams do not wait for each other", DRIVER, "src/cuda/streams.rs",
-     "if is_known && self.order.lock()", "if ON || is_known && self.order.lock()"),
+     "is_known && self.order.lock()", "ON || is_known && self.order.lock()"),
     ("a use of a stream is no work that others wait for", DRIVER, "src/cuda/streams.rs",
      "self.0.uses.fetch_add(1, Ordering::Release);", "self.0.uses.fetch_add(u64::from(!ON), Ordering::Release);"),
     ("waits that are put off are forgotten", DRIVER, "src/cuda/streams.rs",

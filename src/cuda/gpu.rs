@@ -166,7 +166,12 @@ impl Gpu {
 
     /// Makes a stream wait for what another one has before it now.
     pub(crate) fn order(&self, stream: Stream, leads: Stream) -> Result<(), Error> {
-        let (waits, leads) = (self.stream(stream)?, self.known_stream(leads)?);
+        let leads = self.known_stream(leads)?;
+        // Most often there is nothing new to wait for, and no use of the stream either.
+        if self.known_stream(stream)?.has_waited_for(&leads) {
+            return self.is_alive();
+        }
+        let waits = self.stream(stream)?;
         self.enter()?;
         waits.wait_for(&leads).map_err(|why| self.stream_error(why, &waits))
     }

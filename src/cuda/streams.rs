@@ -89,12 +89,18 @@ impl StreamState {
         self.is_shared.store(true, Ordering::Release);
     }
 
+    /// Whether it has waited for all that another one has before it now, as far as all uses of that one are known here.
+    pub(crate) fn has_waited_for(&self, leads: &StreamState) -> bool {
+        let uses = leads.uses.load(Ordering::Acquire);
+        let is_known = !leads.is_shared.load(Ordering::Acquire);
+        is_known && self.order.lock().seen.contains(&(leads.serial, uses))
+    }
+
     /// Makes this stream wait for what another one has before it now. Its context is current.
     pub(crate) fn wait_for(&self, leads: &StreamState) -> Result<(), Failure> {
         // Read before the event is recorded: work of later uses may be behind it.
         let uses = leads.uses.load(Ordering::Acquire);
-        let is_known = !leads.is_shared.load(Ordering::Acquire);
-        if is_known && self.order.lock().seen.contains(&(leads.serial, uses)) {
+        if self.has_waited_for(leads) {
             return Ok(());
         }
         leads.record(|event| {

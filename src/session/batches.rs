@@ -19,6 +19,7 @@ use reflex_runtime::error::Error as Raised;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::Any;
 use reflex_vm::executable::{Executable, FuncKind, Function};
+use smallvec::SmallVec;
 
 /// Calls with the same shapes before they are recorded.
 const BEFORE: u32 = 3;
@@ -116,7 +117,10 @@ struct Replay {
     outputs: Vec<(DType, Vec<i64>)>,
     result: Template,
     replays: u64,
-    /// The changes of a replay, whose memory is used again.
+    /// Addresses of the arguments and results of the last replay; none where it failed.
+    last: Vec<u64>,
+    /// The addresses and the changes of a replay, whose memory is used again.
+    addresses: Vec<u64>,
     changes: Vec<Change>,
 }
 
@@ -288,7 +292,18 @@ impl Batches {
         let Found { places, outputs, result } = found;
         let launches = recorded.launches.len();
         let batch = self.device.batch(self.stream, recorded).map_err(text)?;
-        Ok(Replay { batch, launches, places, outputs, result, replays: 0, changes: vec![] })
+        let (last, addresses, changes) = (vec![], vec![], vec![]);
+        Ok(Replay {
+            batch,
+            launches,
+            places,
+            outputs,
+            result,
+            replays: 0,
+            last,
+            addresses,
+            changes,
+        })
     }
 }
 
@@ -392,22 +407,36 @@ impl Replay {
     fn run(&mut self, device: &'static dyn Device, args: &[Any]) -> Result<Any, Raised> {
         let make =
             |(dtype, shape): &(DType, Vec<i64>)| Tensor::empty_on(device.id(), shape, *dtype);
-        let outputs = self.outputs.iter().map(make).collect::<Result<Vec<Tensor>, _>>()?;
+        let outputs = self.outputs.iter().map(make).collect::<Result<_, _>>();
+        let mut outputs: SmallVec<[Tensor; 2]> = outputs?;
+        self.addresses.clear();
+        let address = |tensor: Option<&Tensor>| tensor.map_or(0, |t| t.data_ptr().addr() as u64);
+        self.addresses.extend(args.iter().map(|arg| address(arg.downcast_ref::<Tensor>())));
+        self.addresses.extend(outputs.iter().map(|output| address(Some(output))));
         self.changes.clear();
-        for place in &self.places {
-            let tensor = match place.of {
-                Source::Argument(n) => args[n].downcast_ref::<Tensor>(),
-                Source::Output(n) => Some(&outputs[n]),
-            };
-            let address = tensor.map_or(0, |t| t.data_ptr().addr() as u64);
-            let (launch, param) = (place.launch, place.param);
-            self.changes.push(Change { launch, param, value: address + place.offset });
+        // The batch has the addresses of the last replay.
+        if self.addresses != self.last {
+            for place in &self.places {
+                let address = match place.of {
+                    Source::Argument(n) => self.addresses[n],
+                    Source::Output(n) => self.addresses[args.len() + n],
+                };
+                let (launch, param) = (place.launch, place.param);
+                self.changes.push(Change { launch, param, value: address + place.offset });
+            }
         }
+        self.last.clear();
         // SAFETY: arguments have the types and shapes of those that were recorded, results are new, and
         // both are released, if at all, in the order of the stream. The program, which has the kernels,
         // outlives its sessions.
         unsafe { self.batch.replay(&self.changes)? };
+        std::mem::swap(&mut self.last, &mut self.addresses);
         self.replays += 1;
+        if let Template::Output(_) = self.result
+            && let Some(only) = outputs.pop()
+        {
+            return Ok(only.into());
+        }
         Ok(self.result.fill(args, &outputs))
     }
 }

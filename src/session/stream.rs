@@ -8,6 +8,7 @@ use reflex_runtime::error::Error as Raised;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::tensor::transfer::{follow, stream_of};
 use reflex_runtime::value::{Any, AnyView};
+use smallvec::SmallVec;
 
 use super::batches::Batches;
 
@@ -19,9 +20,11 @@ pub(super) struct SessionStream {
 
 /// Arguments on the device, and the streams that made them: other sessions', and the host's.
 pub(super) struct PlacedArgs {
-    pub(super) args: Vec<Any>,
-    guests: Vec<Stream>,
+    pub(super) args: SmallVec<[Any; 8]>,
+    guests: Guests,
 }
+
+type Guests = SmallVec<[Stream; 4]>;
 
 impl SessionStream {
     /// Makes a stream; `None` on a CPU.
@@ -51,32 +54,32 @@ impl SessionStream {
     /// Copies tensors in host memory to the device, those of tuples too, and makes the stream wait for
     /// what wrote the others. The stream is entered.
     pub(super) fn place(&self, args: &[AnyView<'_>]) -> Result<PlacedArgs, Raised> {
-        let mut placed = PlacedArgs { args: Vec::with_capacity(args.len()), guests: vec![] };
+        let mut placed = PlacedArgs { args: SmallVec::new(), guests: Guests::new() };
         if let Some(host) = host_stream::current(self.device.id())? {
             self.follow(host, &mut placed.guests)?;
         }
         for arg in args {
-            let value = self.value(&arg.to_owned(), &mut placed.guests)?;
+            let value = self.value(arg.to_owned(), &mut placed.guests)?;
             placed.args.push(value);
         }
         Ok(placed)
     }
 
-    fn value(&self, value: &Any, guests: &mut Vec<Stream>) -> Result<Any, Raised> {
+    fn value(&self, value: Any, guests: &mut Guests) -> Result<Any, Raised> {
         if let Some(items) = value.downcast_ref::<Array>() {
-            let items = items.iter().map(|item| self.value(item, guests));
+            let items = items.iter().map(|item| self.value(item.clone(), guests));
             return Ok(Array::new(items.collect::<Result<Vec<_>, _>>()?).into());
         }
-        let Some(tensor) = value.downcast_ref::<Tensor>() else { return Ok(value.clone()) };
+        let Some(tensor) = value.downcast_ref::<Tensor>() else { return Ok(value) };
         if tensor.device() == self.device.id() {
             self.follow(stream_of(self.device, tensor.data_ptr()), guests)?;
-            return Ok(value.clone());
+            return Ok(value);
         }
         Ok(tensor.to_device(self.device.id())?.into())
     }
 
     /// Makes the stream wait for what another one has before it now.
-    fn follow(&self, owner: Stream, guests: &mut Vec<Stream>) -> Result<(), Raised> {
+    fn follow(&self, owner: Stream, guests: &mut Guests) -> Result<(), Raised> {
         if owner != self.stream && !guests.contains(&owner) {
             follow(self.device, self.stream, self.device, owner)?;
             guests.push(owner);

@@ -80,6 +80,9 @@ impl Driver {
 
     /// Counts a call; the status that the plan has for it, if it has one.
     pub fn planned(&mut self, function: &'static str) -> Option<Status> {
+        if self.plan.failures.is_empty() {
+            return None;
+        }
         let count = self.calls.entry(function).or_default();
         *count += 1;
         let fails = |f: &&crate::plan::Failure| f.function == function && f.call == *count;

@@ -18,6 +18,7 @@ use reflex_runtime::tensor::transfer::host_copy_of;
 use reflex_runtime::value::{Any, AnyView};
 use smallvec::{SmallVec, smallvec};
 
+use super::host_expr::HostExpr;
 use super::host_plan::{
     Extent, HostCheck, HostLaunch, HostMap, HostParam, HostPlan, HostStep, StepIndex,
 };
@@ -31,6 +32,45 @@ pub(super) struct HostEntry {
     plan: HostPlan,
     device: DLDevice,
     kernels: Arc<dyn LoadedKernels>,
+    /// What is known of each parameter before a call, and whether all are tensors of known shapes.
+    known: Vec<Option<KnownShape>>,
+    all_known: bool,
+    /// The grids of launches, where they are known before a call.
+    grids: Vec<Option<[u32; 3]>>,
+}
+
+/// Extents of a tensor that are constants, and the strides of its elements in row-major order.
+#[derive(Debug)]
+struct KnownShape {
+    shape: Box<[i64]>,
+    strides: Box<[i64]>,
+}
+
+impl KnownShape {
+    fn of(param: &HostParam) -> Option<KnownShape> {
+        let HostParam::Tensor { shape, .. } = param else { return None };
+        let shape = shape.iter().map(|extent| extent.value.as_int().filter(|n| *n > 0));
+        let shape: Box<[i64]> = shape.collect::<Option<_>>()?;
+        let mut strides = vec![1; shape.len()];
+        for d in (1..shape.len()).rev() {
+            strides[d - 1] = shape[d].checked_mul(strides[d])?;
+        }
+        Some(KnownShape { shape, strides: strides.into() })
+    }
+
+    /// Whether a tensor with elements is one of this shape, in row-major order. A quick look: where it says no, the checks
+    /// that name what is wrong follow, which let other strides of single elements pass.
+    fn fits(&self, tensor: &DLTensor) -> bool {
+        if dims(tensor) != &*self.shape || tensor.data.is_null() {
+            return false;
+        }
+        if tensor.strides.is_null() {
+            return true;
+        }
+        // SAFETY: strides that are there are as many as dimensions.
+        let strides = unsafe { std::slice::from_raw_parts(tensor.strides, self.shape.len()) };
+        strides == &*self.strides
+    }
 }
 
 /// The state of a call.
@@ -52,7 +92,14 @@ impl HostEntry {
         device: &dyn device::Device,
         kernels: Arc<dyn LoadedKernels>,
     ) -> HostEntry {
-        HostEntry { plan, device: device.id(), kernels }
+        let known: Vec<Option<KnownShape>> = plan.params.iter().map(KnownShape::of).collect();
+        let all_known = known.iter().all(Option::is_some);
+        let grid = |launch: &HostLaunch| {
+            let [x, y, z] = launch.grid.each_ref().map(|n| u32::try_from(n.as_int()?).ok());
+            Some([x?, y?, z?])
+        };
+        let grids = plan.launches.iter().map(grid).collect();
+        HostEntry { plan, device: device.id(), kernels, known, all_known, grids }
     }
 
     /// The function in the packed convention. It returns once its launches are enqueued.
@@ -72,7 +119,9 @@ impl HostEntry {
         for (at, (param, arg)) in self.plan.params.iter().zip(args).enumerate() {
             frame.bind(at, param, arg)?;
         }
-        frame.check_shapes(args)?;
+        if !self.all_known {
+            frame.check_shapes(args)?;
+        }
         self.plan.checks.iter().try_for_each(|check| frame.check_indices(check, args))?;
         frame.run(self.plan.steps.len() as StepIndex - 1)?;
         Ok(Any::NONE)
@@ -138,9 +187,19 @@ impl Frame<'_> {
                     let (prefix, got) = (self.entry.prefix(at, name), arg.type_key());
                     Error::type_error(format!("{prefix}expected a tensor, got {got}"))
                 })?;
-                let address = self.address(tensor, *dtype, shape).map_err(|what| {
+                let is_ours = tensor.dtype == *dtype && tensor.device == self.entry.device;
+                let known =
+                    self.entry.known[at].as_ref().filter(|known| is_ours && known.fits(tensor));
+                let address = match known {
+                    Some(_) => Ok((tensor.data.addr() as u64).wrapping_add(tensor.byte_offset)),
+                    None => self.address(tensor, *dtype, shape),
+                };
+                let address = address.map_err(|what| {
                     Error::value_error(format!("{}{what}", self.entry.prefix(at, name)))
                 })?;
+                if known.is_none() && self.entry.all_known {
+                    self.check_shape(at, name, shape, tensor)?;
+                }
                 self.buffers[*buffer as usize] = address;
                 Ok(())
             }
@@ -190,13 +249,24 @@ impl Frame<'_> {
             else {
                 continue;
             };
-            for (d, (extent, got)) in shape.iter().zip(dims(tensor)).enumerate() {
-                let want = extent.value.value(&self.slots);
-                if want != *got {
-                    let prefix = self.entry.prefix(at, name);
-                    let text = format!("{prefix}dimension {d}: expected {want}, got {got}");
-                    return Err(Error::value_error(text));
-                }
+            self.check_shape(at, name, shape, tensor)?;
+        }
+        Ok(())
+    }
+
+    fn check_shape(
+        &self,
+        at: usize,
+        name: &str,
+        shape: &[Extent],
+        tensor: &DLTensor,
+    ) -> Result<(), Error> {
+        for (d, (extent, got)) in shape.iter().zip(dims(tensor)).enumerate() {
+            let want = extent.value.value(&self.slots);
+            if want != *got {
+                let prefix = self.entry.prefix(at, name);
+                let text = format!("{prefix}dimension {d}: expected {want}, got {got}");
+                return Err(Error::value_error(text));
             }
         }
         Ok(())
@@ -289,9 +359,8 @@ impl Frame<'_> {
         Ok(copies)
     }
 
-    fn launch(&mut self, at: usize) -> Result<(), Error> {
-        let HostLaunch { grid, block, shared_bytes, buffers, vars, maps, .. } =
-            &self.entry.plan.launches[at];
+    /// The grid of a launch.
+    fn blocks(&self, grid: &[HostExpr; 3]) -> Result<[u32; 3], Error> {
         let mut blocks = [0; 3];
         for (extent, blocks) in grid.iter().zip(&mut blocks) {
             let value = extent.value(&self.slots).max(0);
@@ -300,6 +369,16 @@ impl Frame<'_> {
                 Error::value_error(format!("{name}: {value} blocks of threads along one axis"))
             })?;
         }
+        Ok(blocks)
+    }
+
+    fn launch(&mut self, at: usize) -> Result<(), Error> {
+        let HostLaunch { grid, block, shared_bytes, buffers, vars, maps, .. } =
+            &self.entry.plan.launches[at];
+        let blocks = match self.entry.grids[at] {
+            Some(blocks) => blocks,
+            None => self.blocks(grid)?,
+        };
         self.words.clear();
         self.words.extend(buffers.iter().map(|buffer| self.buffers[*buffer as usize]));
         self.words.extend(vars.iter().map(|slot| self.slots[*slot as usize] as u64));

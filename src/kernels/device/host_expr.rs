@@ -77,6 +77,14 @@ impl HostExpr {
         self
     }
 
+    /// The number that the expression is, if it is one.
+    pub(super) fn as_int(&self) -> Option<i64> {
+        match self.0[..] {
+            [HostOp::Int(value)] => Some(value),
+            _ => None,
+        }
+    }
+
     /// The slot that the expression is, if it is one.
     pub(super) fn as_slot(&self) -> Option<u32> {
         match self.0[..] {
@@ -104,12 +112,17 @@ impl HostExpr {
     }
 
     /// The value; a division by zero is 0, as loop IR leaves it open. The expression is verified.
+    #[inline]
     pub(super) fn value(&self, slots: &[i64]) -> i64 {
         match self.0[..] {
-            [HostOp::Int(value)] => return value,
-            [HostOp::Slot(slot)] => return slots[slot as usize],
-            _ => {}
+            [HostOp::Int(value)] => value,
+            [HostOp::Slot(slot)] => slots[slot as usize],
+            _ => self.evaluated(slots),
         }
+    }
+
+    #[inline(never)]
+    fn evaluated(&self, slots: &[i64]) -> i64 {
         let (mut stack, mut depth) = ([0; DEPTH], 0);
         for op in &self.0 {
             depth -= op.takes();
