@@ -32,7 +32,7 @@ pub(super) struct HostEntry {
     plan: HostPlan,
     device: DLDevice,
     kernels: Arc<dyn LoadedKernels>,
-    /// What is known of each parameter before a call, and whether all are tensors of known shapes.
+    /// Shapes of parameters that are known before a call, and whether all are.
     known: Vec<Option<KnownShape>>,
     all_known: bool,
     /// The grids of launches, where they are known before a call.

@@ -103,7 +103,7 @@ pub struct Barrier {
 pub struct ClusterState {
     /// Threads that have arrived.
     pub arrived: Vec<u32>,
-    /// What they have done and seen.
+    /// The clock of those at the current phase.
     pub gathering: Vec<u32>,
     /// The same of complete phases.
     pub published: Vec<u32>,
