@@ -37,9 +37,10 @@ PTX, CODE = ("reflex-llvm", "ptx_runs"), ("reflex-llvm", "nvptx")
 ATTENTION, TERMS, RING = ("reflex-lower", "gpu_attention"), ("reflex-lower", "gpu_terms"), ("reflex-llvm", "warp_specialised")
 HOPPER = ("reflex", "cuda_hopper")
 DEVICE, FAULTS, WHOLE = ("reflex-cuda", "conformance"), ("reflex-cuda", "faults"), ("reflex", "cuda")
-SCHEDULES = [TIR, RULES, PTX, WHOLE]
-ROWS = [RULES, ("reflex-lower", "gpu_attention")]
-CODEGEN = [PTX, CODE, WHOLE]
+# Those that take seconds come first.
+SCHEDULES = [TIR, WHOLE, RULES, PTX]
+ROWS = [("reflex-lower", "gpu_attention"), RULES]
+CODEGEN = [CODE, WHOLE, PTX]
 DRIVER = [DEVICE, FAULTS, WHOLE]
 HOST = [WHOLE]
 
@@ -112,7 +113,7 @@ MUTANTS = [
     ("a stage is given back while it is multiplied", [RING], "jit/llvm/nvptx/warp_specialised.rs",
      "e.settle_but(issued, &going)?;", "e.settle_but(if ON { 2 * issued } else { issued }, &going)?;"),
     ("consumers of one block say that a stage of the cluster is empty", [RING], "jit/llvm/nvptx/warp_specialised.rs",
-     "(true, consumers * ring.cluster)", "(true, if ON { consumers } else { consumers * ring.cluster })"),
+     "(true, consumers * ring.pipeline.cluster)", "(true, if ON { consumers } else { consumers * ring.pipeline.cluster })"),
     ("a box that is a block's own is copied for the cluster", [RING], "src/tir/pipeline.rs",
      "&& !copy.exprs().iter().any(|e| own.varies(func, e))", "&& (ON || !copy.exprs().iter().any(|e| own.varies(func, e)))"),
     ("a tensor map of another address serves", [HOPPER], "src/cuda/tensor_maps.rs",

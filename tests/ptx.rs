@@ -83,16 +83,19 @@ fn every_kernel_of_the_node_cases_has_ptx() {
 struct Facts {
     registers: i64,
     spilled: i64,
+    /// Instructions of the machine code that load or store memory of a thread.
+    local: usize,
     said: String,
 }
 
 /// Assembles a kernel's PTX, where there is an assembler; `None`, and a note, where there is none.
 fn assembled(folder: &Path, sm: &str, ptx: &str) -> Option<Facts> {
     let ptxas = skip::variable("REFLEX_PTXAS")?;
-    let source = folder.join("kernel.ptx");
+    let nvdisasm = skip::variable("REFLEX_NVDISASM")?;
+    let [source, cubin] = ["kernel.ptx", "kernel.cubin"].map(|name| folder.join(name));
     std::fs::write(&source, ptx).expect("writes");
     let mut command = Command::new(&ptxas);
-    let output = command.arg(format!("-arch={sm}")).args(["-v", "-o", "/dev/null"]).arg(&source);
+    let output = command.arg(format!("-arch={sm}")).args(["-v", "-o"]).args([&cubin, &source]);
     let output = output.output().expect("ptxas starts");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}\n{ptx}");
@@ -104,7 +107,14 @@ fn assembled(folder: &Path, sm: &str, ptx: &str) -> Option<Facts> {
             .collect()
     };
     let registers = before("registers").into_iter().max().expect("registers");
-    Some(Facts { registers, spilled: before("bytes spill stores").into_iter().sum(), said })
+    let code = Command::new(&nvdisasm).arg("-c").arg(&cubin).output().expect("nvdisasm starts");
+    assert!(code.status.success(), "{}", String::from_utf8_lossy(&code.stderr));
+    let code = String::from_utf8_lossy(&code.stdout);
+    assert!(code.contains("EXIT"), "machine code: {code}");
+    let is_local = |word: &str| word.starts_with("LDL") || word.starts_with("STL");
+    let local = code.split_whitespace().filter(|word| is_local(word)).count();
+    let spilled = before("bytes spill stores").into_iter().sum();
+    Some(Facts { registers, spilled, local, said })
 }
 
 /// A product of matrices as a program.
@@ -127,7 +137,7 @@ class Module:
     )
 }
 
-/// Registers, spills and predictions of a kernel of each class: `tests/gpu_facts.txt` holds them, and the model of costs has
+/// Registers, spills, accesses of a thread's own memory and predictions of a kernel of each class: `tests/gpu_facts.txt` holds them, and the model of costs has
 /// no fewer registers. `REFLEX_BLESS=1` writes what is so.
 #[test]
 fn kernels_take_what_the_facts_say_and_spill_nothing() {
@@ -180,9 +190,12 @@ fn kernels_take_what_the_facts_say_and_spill_nothing() {
                     faults.push(format!("{sm}, {name}, {kernel}: {}", found.said));
                 }
                 let note = note.map_or(String::new(), |note| format!("; {note}"));
-                let registers = found.registers;
-                writeln!(facts, "{sm}, {name}, {kernel}: {registers} registers{note}")
-                    .expect("text");
+                let (registers, local) = (found.registers, found.local);
+                writeln!(
+                    facts,
+                    "{sm}, {name}, {kernel}: {registers} registers, {local} local accesses{note}"
+                )
+                .expect("text");
             }
         }
     }

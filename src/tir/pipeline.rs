@@ -250,8 +250,13 @@ fn cluster(func: &PrimFunc, launch: &Launch<'_>) -> Result<(i64, Vec<BoxCopy>), 
     if count > 1 {
         let own = Varying::of_loops([*blocks]);
         same_for_all(func, launch.body, own, &mut |copy| same.push(copy.clone()))?;
-        // Parts are whole groups of eight rows, as swizzling has them.
-        let whole = |copy: &BoxCopy| copy.dims.get(1).is_some_and(|d| d.count % (8 * count) == 0);
+        // Parts are neighbours in memory, and whole groups of eight rows, as swizzling has them.
+        let whole = |copy: &BoxCopy| match &copy.dims[..] {
+            [_, rows, others @ ..] => {
+                rows.count % (8 * count) == 0 && others.iter().all(|d| d.count == 1)
+            }
+            _ => false,
+        };
         same.retain(whole);
     }
     Ok((count, same))

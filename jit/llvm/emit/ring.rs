@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use inkwell::values::{IntValue, PointerValue};
 use reflex_tir::Buffer;
 use reflex_tir::box_copy::BoxCopy;
+use reflex_tir::pipeline::Pipeline;
 
 use crate::emit::in_flight::Sums;
 
@@ -12,21 +13,16 @@ use crate::emit::in_flight::Sums;
 /// those that say that it is empty.
 #[derive(Debug, Clone)]
 pub struct Ring<'c> {
-    /// Stages.
-    pub stages: i64,
     /// Where shared memory begins.
     pub memory: PointerValue<'c>,
     /// Bytes of a stage.
     pub stage_bytes: i64,
     /// Where tiles are in a stage, bytes.
     pub tiles: HashMap<Buffer, i64>,
-    /// Bytes that are copied to a stage.
-    pub copied_bytes: i64,
     /// Tensors that are copied from, and the addresses of their maps.
     pub maps: Vec<(BoxCopy, PointerValue<'c>)>,
-    /// Blocks of a cluster, and the copies that each makes a part of for all.
-    pub cluster: i64,
-    pub multicast: Vec<BoxCopy>,
+    /// The loops: stages, bytes that an iteration copies, and what the blocks of a cluster copy for each other.
+    pub pipeline: Pipeline,
     /// The thread's number in its warpgroup.
     pub thread: IntValue<'c>,
     /// The number of the stage at hand, 32 bits.

@@ -121,14 +121,11 @@ impl<'c> Emitter<'_, 'c> {
         let tiles = pipeline.tiles.iter().map(&mut place).collect();
         let word = self.ir.context.i32_type();
         let ring = Ring {
-            stages: pipeline.stages,
             memory,
             stage_bytes: pipeline.stage_bytes(self.func),
             tiles,
-            copied_bytes: pipeline.copied_bytes,
             maps,
-            cluster: pipeline.cluster,
-            multicast: pipeline.multicast.clone(),
+            pipeline: pipeline.clone(),
             thread,
             stage: self.alloca(word, 4)?,
             parity: self.alloca(word, 4)?,
@@ -185,9 +182,9 @@ impl<'c> Emitter<'_, 'c> {
     /// Makes the barrier objects of all stages: a full stage has one arrival, that with the bytes, an empty one those of
     /// consumers, of all blocks of the cluster.
     fn make_barriers(&mut self, ring: &Ring<'c>, consumers: i64) -> Result<()> {
-        for stage in 0..ring.stages {
+        for stage in 0..ring.pipeline.stages {
             let number = self.ir.i32(stage as i32);
-            for (empty, count) in [(false, 1), (true, consumers * ring.cluster)] {
+            for (empty, count) in [(false, 1), (true, consumers * ring.pipeline.cluster)] {
                 let at = self.barrier_object(ring, number, empty)?;
                 self.run(INIT, &[at, self.ir.i32(count as i32)])?;
             }
@@ -240,10 +237,10 @@ impl<'c> Emitter<'_, 'c> {
             let ring = e.ring()?.clone();
             let before = e.ir.builder.build_xor(parity, e.ir.i32(1), "")?;
             let empty = e.barrier_object(&ring, stage, true)?;
-            let wait = if ring.cluster > 1 { WAIT_CLUSTER } else { WAIT };
+            let wait = if ring.pipeline.cluster > 1 { WAIT_CLUSTER } else { WAIT };
             e.run(wait, &[empty, before])?;
             let full = e.barrier_object(&ring, stage, false)?;
-            e.run(EXPECT, &[full, e.ir.i32(ring.copied_bytes as i32)])?;
+            e.run(EXPECT, &[full, e.ir.i32(ring.pipeline.copied_bytes as i32)])?;
             e.place_tiles(stage)?;
             e.ring_mut()?.full = Some(full);
             parts.copies.iter().try_for_each(|s| e.stmt(s))
@@ -316,7 +313,7 @@ impl<'c> Emitter<'_, 'c> {
         let (stage, parity) = self.stage()?;
         let (ring, builder) = (self.ring()?, &self.ir.builder);
         let next = builder.build_int_add(stage, self.ir.i32(1), "")?;
-        let last = self.ir.i32(ring.stages as i32);
+        let last = self.ir.i32(ring.pipeline.stages as i32);
         let wraps = builder.build_int_compare(IntPredicate::EQ, next, last, "")?;
         let next = builder.build_select(wraps, self.ir.i32(0), next, "")?;
         let round = builder.build_int_z_extend(wraps, self.ir.context.i32_type(), "")?;
@@ -334,7 +331,7 @@ impl<'c> Emitter<'_, 'c> {
         empty: bool,
     ) -> Result<IntValue<'c>> {
         let builder = &self.ir.builder;
-        let first = ring.stages * (ring.stage_bytes + BARRIER_BYTES * i64::from(empty));
+        let first = ring.pipeline.stages * (ring.stage_bytes + BARRIER_BYTES * i64::from(empty));
         let word = self.ir.context.i32_type();
         let memory = builder.build_ptr_to_int(ring.memory, word, "")?;
         let at = builder.build_int_mul(stage, self.ir.i32(BARRIER_BYTES as i32), "")?;
@@ -360,7 +357,7 @@ impl<'c> Emitter<'_, 'c> {
     /// say it, one to each block.
     fn release(&mut self, object: PointerValue<'c>, cond: Option<IntValue<'c>>) -> Result<()> {
         let (word, ring) = (self.ir.context.i32_type(), self.ring()?);
-        let (thread, cluster) = (ring.thread, ring.cluster);
+        let (thread, cluster) = (ring.thread, ring.pipeline.cluster);
         let builder = &self.ir.builder;
         let blocks = self.ir.i64(cluster);
         let mut releases = builder.build_int_compare(IntPredicate::ULT, thread, blocks, "")?;
@@ -379,11 +376,7 @@ impl<'c> Emitter<'_, 'c> {
     /// Issues the copy of a box.
     pub(crate) fn box_copy(&mut self, copy: &BoxCopy) -> Result<()> {
         let ring = self.ring()?.clone();
-        let is_multicast = ring.multicast.contains(copy);
-        let mut part = copy.clone();
-        if is_multicast {
-            part.dims[1].count /= ring.cluster;
-        }
+        let (is_multicast, part) = (ring.pipeline.is_multicast(copy), ring.pipeline.part(copy));
         let map = ring.maps.iter().find(|(map, _)| same_map(map, &part));
         let (Some((_, map)), Some(full)) = (map, ring.full) else { return Err(outside()) };
         let base = self.base(copy.to)?;
@@ -414,7 +407,7 @@ impl<'c> Emitter<'_, 'c> {
         let places: Vec<String> = (0..rank).map(|n| format!("${}", n + 3)).collect();
         // All blocks of the cluster.
         let (to_all, mask) = match is_multicast {
-            true => (".multicast::cluster", format!(", {}", (1 << ring.cluster) - 1)),
+            true => (".multicast::cluster", format!(", {}", (1 << ring.pipeline.cluster) - 1)),
             false => ("", String::new()),
         };
         let text = format!(
