@@ -1,6 +1,6 @@
 //! Kernels of every operator by every schedule rule: text in C has the evaluator's bits.
 //!
-//! In a process without an implementation of OpenCL, which handles signals of its own.
+//! In a process of its own, into which no implementation of OpenCL is loaded.
 //!
 //! Decision: docs/decisions/0099-source-text.md
 
