@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
 """Time from a model file to its first answer, whole processes, beside ONNX Runtime.
 
-usage: first_answer.py REFLEX MODELS_DIR REFS_DIR [--rounds N] [--policies A,B] [--warm] [model ...]
+usage: first_answer.py PEERS MODELS_DIR REFS_DIR [--rounds N] [--policies A;B] [--warm] [model ...]
 
-REFLEX is the program `reflex`, with `reflex-codegen` beside it. Runs under an interpreter that has numpy
-and onnxruntime. Each round runs every engine once, in turn, on the first feed of a model's first reference:
+PEERS is the program `reflex-peers` (`./x peers --help` builds it), in which both engines are linked or loaded as a native
+application has them; ORT_DYLIB_PATH is ONNX Runtime's library. Runs under an interpreter that has numpy. Each round
+runs every engine once, in turn, on the first feed of a model's first reference, in a process that loads the model, calls it
+once and ends:
 
-- each tier policy with an empty kernel cache (`--warm`: with one that a run before filled), as the process
-  `reflex run`, from its start to its end;
-- ONNX Runtime in a process of its own: `InferenceSession` and the first `run`, timed inside, so that
-  neither Python's start nor the import counts; and that whole process.
+- Reflex with each tier policy and an empty kernel cache (`--warm`: with one that a run before filled);
+- ONNX Runtime with two threads.
 
-Prints medians in milliseconds, and the ratio of each policy to ONNX Runtime's load and first call.
+Prints medians in milliseconds, of the whole process and of load and first call alone (timed inside), and the ratio of
+each policy to ONNX Runtime in both.
 """
 import argparse
-import json
 import os
 import pathlib
 import statistics
@@ -25,16 +25,6 @@ import time
 
 import numpy as np
 
-PEER = """
-import sys, time, numpy as np, onnxruntime as ort
-feed = dict(np.load(sys.argv[2]))
-start = time.perf_counter()
-options = ort.SessionOptions()
-options.intra_op_num_threads = 2
-session = ort.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
-session.run(None, feed)
-print(time.perf_counter() - start)
-"""
 
 
 def first_feed(refs, model):
@@ -43,77 +33,67 @@ def first_feed(refs, model):
     if not files:
         sys.exit(f"{refs} has no reference of {model}")
     arrays = np.load(files[0])
-    return {key.split(".", 2)[2]: arrays[key] for key in arrays.files if key.startswith("in.0.")}
+    return {key: arrays[key] for key in arrays.files if key.split(".")[:2] in (["in", "0"], ["out", "0"])}
 
 
-def reflex(args, model, inputs, policy, cache):
-    command = [args.reflex, "run", str(model), "--json", *inputs]
-    environment = dict(os.environ, REFLEX_TIER=policy, REFLEX_CACHE=str(cache))
+def process(args, engine, model, feed, **environment):
+    """Seconds of a whole process, and of load and first call in it."""
+    command = [args.peers, "--threads", "2" if engine == "ort" else "1", "--first-answer", engine, model, feed]
     start = time.perf_counter()
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    took = time.perf_counter() - start
-    if done.returncode != 0:
-        sys.exit(f"{model.name}, {policy}: {done.stderr}")
-    json.loads(done.stdout)
-    return took
-
-
-def peer(model, feed):
-    start = time.perf_counter()
-    done = subprocess.run([sys.executable, "-c", PEER, model, feed], capture_output=True, text=True)
+    done = subprocess.run(command, env=dict(os.environ, **environment), capture_output=True, text=True)
     whole = time.perf_counter() - start
     if done.returncode != 0:
-        sys.exit(f"{model}: {done.stderr}")
-    return float(done.stdout), whole
+        sys.exit(f"{model}, {engine}: {done.stderr}")
+    return whole, float(done.stdout)
 
 
 def measure(args, model, folder):
     """Seconds of each engine, round by round."""
-    feed = first_feed(args.refs, model.stem)
-    np.savez(folder / "feed.npz", **feed)
-    inputs = []
-    for number, (name, array) in enumerate(feed.items()):
-        path = folder / f"{number}.npy"
-        np.save(path, array)
-        inputs += ["--input", f"{name}={path}"]
+    feed = folder / "feed.npz"
+    np.savez(feed, **first_feed(args.refs, model.stem))
     times = {}
     filled = {policy: folder / f"cache{number}" for number, policy in enumerate(args.policies)}
     if args.warm:
         for policy, cache in filled.items():
-            reflex(args, model, inputs, policy, cache)
+            process(args, "reflex", model, feed, REFLEX_TIER=policy, REFLEX_CACHE=str(cache))
     for _ in range(args.rounds):
         for policy in args.policies:
             with tempfile.TemporaryDirectory(dir=folder) as empty:
                 cache = filled[policy] if args.warm else empty
-                times.setdefault(policy, []).append(reflex(args, model, inputs, policy, cache))
-        inside, whole = peer(model, folder / "feed.npz")
-        times.setdefault("onnxruntime", []).append(inside)
-        times.setdefault("onnxruntime, process", []).append(whole)
-    return {name: statistics.median(list_) * 1e3 for name, list_ in times.items()}
+                took = process(args, "reflex", model, feed, REFLEX_TIER=policy, REFLEX_CACHE=str(cache))
+            times.setdefault(policy, []).append(took)
+        times.setdefault("onnxruntime", []).append(process(args, "ort", model, feed))
+    return {name: [statistics.median(part) * 1e3 for part in zip(*rounds)] for name, rounds in times.items()}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("reflex")
+    parser.add_argument("peers")
     parser.add_argument("models_dir", type=pathlib.Path)
     parser.add_argument("refs", type=pathlib.Path)
     parser.add_argument("models", nargs="*")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--policies", default="kernels=llvm;kernels=tiered", help="separated by ;")
     parser.add_argument("--warm", action="store_true")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     args.policies = args.policies.split(";")
     names = args.models or sorted(path.stem for path in args.models_dir.glob("*.onnx"))
-    columns = [*args.policies, "onnxruntime", "onnxruntime, process"]
-    ratios = [f"{policy} / onnxruntime" for policy in args.policies]
-    print("| model | " + " | ".join(columns + ratios) + " |")
-    print("|---" * (len(columns) + len(ratios) + 1) + "|")
+    columns = [*args.policies, "onnxruntime"]
+    heads = [f"{column}{part}" for column in columns for part in (", process", ", load and call")]
+    heads += [f"{policy} / onnxruntime{part}" for policy in args.policies for part in (", process", ", load and call")]
+    print("| model | " + " | ".join(heads) + " |")
+    print("|---" * (len(heads) + 1) + "|")
+    ratios = {head: [] for head in heads[2 * len(columns):]}
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
             times = measure(args, args.models_dir / f"{name}.onnx", pathlib.Path(folder))
-        row = [f"{times[column]:.0f}" for column in columns]
-        row += [f"{times[policy] / times['onnxruntime']:.2f}" for policy in args.policies]
-        print(f"| {name} | " + " | ".join(row) + " |", flush=True)
+        row = [f"{took:.0f}" for column in columns for took in times[column]]
+        found = [a / b for policy in args.policies for a, b in zip(times[policy], times["onnxruntime"])]
+        for ratio, all_ in zip(found, ratios.values()):
+            all_.append(ratio)
+        print(f"| {name} | " + " | ".join(row + [f"{ratio:.2f}" for ratio in found]) + " |", flush=True)
+    means = [f"{statistics.geometric_mean(all_):.2f}" for all_ in ratios.values()]
+    print("| geometric mean | " + " | ".join([""] * (2 * len(columns)) + means) + " |")
 
 
 main()

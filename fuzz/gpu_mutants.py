@@ -34,7 +34,7 @@ CRATES = {
 # stand-in for the driver, and all of it from the command line.
 TIR, RULES = ("reflex-tir", "threads"), ("reflex-lower", "gpu")
 PTX, CODE = ("reflex-llvm", "ptx_runs"), ("reflex-llvm", "nvptx")
-ATTENTION, TERMS, RING = ("reflex-lower", "gpu_attention"), ("reflex-lower", "gpu_terms"), ("reflex-llvm", "warp_specialised")
+ATTENTION, TERMS, RING = ("reflex-lower", "gpu_attention"), ("reflex", "gpu_terms"), ("reflex-llvm", "warp_specialised")
 HOPPER = ("reflex", "cuda_hopper")
 DEVICE, FAULTS, WHOLE = ("reflex-cuda", "conformance"), ("reflex-cuda", "faults"), ("reflex", "cuda")
 # Those that take seconds come first.
@@ -72,8 +72,8 @@ MUTANTS = [
      "while half > 0 {", "while half > i64::from(ON) {"),
     ("a transpose stores one row too many", SCHEDULES, "src/lower/schedule/gpu/transpose.rs",
      "i.lt(axes[0].extent.clone())", "i.lt(axes[0].extent.clone() + i64::from(ON))"),
-    ("rows that are no whole vectors are vectorized", SCHEDULES, "src/lower/schedule/gpu/row_blocks.rs",
-     "let in_vectors = extent.is_some_and(|n| n % (VECTOR * along) == 0);", "let in_vectors = extent.is_some_and(|n| ON || n % (VECTOR * along) == 0);"),
+    ("a tree of sums adds a neighbour's part", SCHEDULES, "src/tir/schedule/tree_reduce.rs",
+     "combining.element(self, lane + h);", "combining.element(self, lane + if ON { 1 } else { h });"),
     ("shares of a column are added one level too few", ROWS, "src/lower/schedule/gpu/gemv/block.rs",
      "while half > 0 {", "while half > i64::from(ON) {"),
     ("weights beyond the last step are multiplied", ROWS, "src/lower/schedule/gpu/gemv/block.rs",

@@ -113,7 +113,7 @@ impl Signature {
 
 #[cfg(feature = "compiler")]
 fn port(func: &Func, ty: &TensorType, name: &str) -> TensorInfo {
-    let of_var = |var: Var| func.syms[var].name.clone();
+    let of_var = |var: Var| func.syms[var].name.to_string();
     let shape = ty.shape.iter().map(|d| Dim::of(d, &of_var)).collect();
     TensorInfo { name: name.to_string(), dtype: ty.dtype, shape }
 }

@@ -71,20 +71,33 @@ fn maps_follow_their_tensors() {
     let on_gpu = load(Engine::builder().device("cuda:0"));
     let mut expected = on_cpu.session(Mode::Bytecode).unwrap();
     let mut session = on_gpu.session(Mode::Tiered).unwrap();
+    let mut interpreted = on_gpu.session(Mode::Bytecode).unwrap();
     let main = session.function_index("main").unwrap();
     let answer = |value: &reflex::Any| {
         let tensor = value.downcast_ref::<Tensor>().expect("a tensor");
         tensor.to_host().unwrap().to_vec::<bf16>().unwrap()
     };
+    // Arguments of earlier calls stay where they are, so that each has an address of its own.
+    let mut kept = vec![];
     for call in 0..8 {
         let args = [tensor(&[72, 136], call).into(), tensor(&[136, 24], 3 * call).into()];
         let wanted = answer(&expected.call_index(main, AnyView::slice(&args)).unwrap());
         assert!(wanted.iter().any(|x| *x != bf16::ZERO));
         let found = answer(&session.call_index(main, AnyView::slice(&args)).unwrap());
         assert_eq!(found, wanted, "call {call}");
+        let there = |arg: &reflex::Any| {
+            let tensor = arg.downcast_ref::<Tensor>().expect("a tensor");
+            reflex::Any::from(tensor.copy_to(DLDevice::cuda(0)).unwrap())
+        };
+        kept.push([there(&args[0]), there(&args[1])]);
+        for (mode, session) in [("tiered", &mut session), ("bytecode", &mut interpreted)] {
+            let args = AnyView::slice(kept.last().expect("the arguments"));
+            let found = answer(&session.call_index(main, args).unwrap());
+            assert_eq!(found, wanted, "call {call}, {mode}, on the device");
+        }
     }
     let report = session.batches();
-    assert!(matches!(report.ready[..], [(_, 1, 4)]), "{report}");
+    assert!(matches!(report.ready[..], [(_, 1, 12)]), "{report}");
 
     // An argument that begins at a multiple of 8 bytes, and not of 16.
     let x = values(72 * 136, 5);

@@ -4,9 +4,8 @@
 //! `1 / sqrt(variance[()] + epsilon)`, would be computed for every vector. What an expression loads from stack
 //! memory that the loop does not write is known before the loop, whether or not it has an iteration.
 
-use std::collections::HashSet;
-
 use reflex_tir::{BinOp, Buffer, Expr, ExprKind, For, ForKind, Intrin, PrimFunc, Scope, Stmt, Var};
+use rustc_hash::FxHashSet;
 
 /// `func` with such expressions before the outermost loop that they are the same in.
 pub fn hoist(mut func: PrimFunc) -> PrimFunc {
@@ -48,15 +47,15 @@ fn replaced(e: &Expr, value: &Expr, name: &Expr) -> Expr {
 struct Invariants<'f> {
     func: &'f PrimFunc,
     /// Variables that the loop binds, its own among them.
-    bound: HashSet<Var>,
+    bound: FxHashSet<Var>,
     /// Buffers that it writes or allocates.
-    written: HashSet<Buffer>,
+    written: FxHashSet<Buffer>,
     values: Vec<Expr>,
 }
 
 impl<'f> Invariants<'f> {
     fn of(l: &For, func: &'f PrimFunc) -> Invariants<'f> {
-        let (mut bound, mut written) = (HashSet::from([l.var]), HashSet::new());
+        let (mut bound, mut written) = (FxHashSet::from_iter([l.var]), FxHashSet::default());
         l.body.visit(&mut |s| match s {
             Stmt::For(inner) => drop(bound.insert(inner.var)),
             Stmt::Let { var, .. } => drop(bound.insert(*var)),
@@ -98,7 +97,7 @@ impl<'f> Invariants<'f> {
         }
         match e.kind() {
             ExprKind::Call { op: Intrin::IfThenElse, .. } | ExprKind::Load { .. } => {}
-            _ => e.children().into_iter().for_each(|e| self.expr(e)),
+            _ => e.for_each_child(&mut |e| self.expr(e)),
         }
     }
 

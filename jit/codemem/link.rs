@@ -12,6 +12,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::Range;
 
 use crate::error::{CodeError, CodeErrorKind};
@@ -251,7 +252,7 @@ impl<'a> LinkedImage<'a> {
         let mut absolutes = Vec::new();
         for fixup in std::mem::take(&mut self.fixups) {
             let at = self.address(fixup.at);
-            let label = self.label(&fixup);
+            let label = label(self.objects, &fixup);
             match (fixup.kind, fixup.target) {
                 (FixupKind::Absolute(width), target) => absolutes.push(Absolute {
                     at,
@@ -261,7 +262,7 @@ impl<'a> LinkedImage<'a> {
                         Target::Import(import) => AbsoluteTarget::Import(import),
                     },
                     addend: fixup.addend,
-                    label,
+                    label: label.to_string(),
                 }),
                 (kind, Target::Local(location)) => {
                     let to = i128::from(self.address(location)) + i128::from(fixup.addend);
@@ -279,16 +280,17 @@ impl<'a> LinkedImage<'a> {
         absolutes.sort_by_key(|absolute| absolute.at);
         Ok(absolutes)
     }
+}
 
-    fn label(&self, fixup: &Fixup) -> String {
-        match fixup.cause {
-            Some((object, symbol)) => {
-                let object = &self.objects[object];
-                format!("object `{}`: {}", object.name, object.symbol_label(symbol))
-            }
-            None => "a table entry of the linker".to_owned(),
+/// What a place refers to, for messages.
+fn label(objects: &[ObjectFile<'_>], fixup: &Fixup) -> impl fmt::Display {
+    fmt::from_fn(|f| match fixup.cause {
+        Some((object, symbol)) => {
+            let object = &objects[object];
+            write!(f, "object `{}`: {}", object.name, object.symbol_label(symbol))
         }
-    }
+        None => f.write_str("a table entry of the linker"),
+    })
 }
 
 /// Fills in the distance between two addresses of the image, which begins on a page.
@@ -297,7 +299,7 @@ fn write_distance(
     offset: u64,
     kind: FixupKind,
     [from, to]: [i128; 2],
-    label: &str,
+    label: &impl fmt::Display,
 ) -> Result<(), CodeError> {
     /// Bytes of a page as `adrp` counts them.
     const PAGE: i128 = 4096;
@@ -363,7 +365,7 @@ mod tests {
     /// The instruction after its field is filled in, at `from` and for `to`.
     fn filled(kind: FixupKind, instruction: u32, from: i128, to: i128) -> Result<u32, CodeError> {
         let mut bytes = [[0; 4], instruction.to_le_bytes()].concat();
-        write_distance(&mut bytes, 4, kind, [from, to], "it")?;
+        write_distance(&mut bytes, 4, kind, [from, to], &"it")?;
         assert_eq!(bytes[..4], [0; 4]);
         Ok(u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]))
     }

@@ -5,6 +5,8 @@
 //! Sections that are not loaded (debug information, notes, unwind tables) are dropped together
 //! with their relocations.
 
+use std::fmt;
+
 use object::LittleEndian;
 use object::elf::{self, FileHeader64, Rela64, SectionHeader64, Sym64};
 use object::read::elf::{FileHeader as _, SectionHeader as _, SectionTable, Sym as _, SymbolTable};
@@ -339,7 +341,7 @@ impl<'n, 'a> Reader<'n, 'a> {
         symbols: usize,
     ) -> Result<Option<Relocation>, CodeError> {
         let offset = entry.r_offset.get(LE);
-        let label = format_args!("relocation at `{}`+{offset:#x}", section.name).to_string();
+        let label = fmt::from_fn(|f| write!(f, "relocation at `{}`+{offset:#x}", section.name));
         let of = entry.r_type(LE, false);
         let kind = self.machine.relocation(of);
         let unknown = |_| self.unsupported(format_args!("{label} has type {}", of.0));

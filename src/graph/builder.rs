@@ -7,6 +7,7 @@
 //! The builder does not optimise.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use cranelift_entity::SecondaryMap;
 use reflex_tir::{DType, Expr, Var};
@@ -68,7 +69,7 @@ impl<'m> FuncBuilder<'m> {
     }
 
     /// A new symbolic dimension.
-    pub fn sym(&mut self, name: impl Into<String>) -> Var {
+    pub fn sym(&mut self, name: impl Into<Arc<str>>) -> Var {
         self.func.new_sym(name)
     }
 

@@ -181,7 +181,7 @@ impl fmt::Display for FuncType {
 
 impl FuncType {
     fn text(&self, ty: &Type) -> String {
-        let name = |var: Var| self.dims[var].name.clone();
+        let name = |var: Var| self.dims[var].name.to_string();
         let shape = |dims: &[Expr]| {
             let texts: Vec<String> = dims.iter().map(|e| DimPrinter(&name).text(e)).collect();
             match &texts[..] {

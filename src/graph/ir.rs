@@ -378,7 +378,7 @@ impl Func {
     }
 
     /// Adds a symbolic dimension.
-    pub fn new_sym(&mut self, name: impl Into<String>) -> Var {
+    pub fn new_sym(&mut self, name: impl Into<Arc<str>>) -> Var {
         self.syms.push(VarData { name: name.into(), dtype: DType::I64 })
     }
 

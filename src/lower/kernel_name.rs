@@ -7,6 +7,7 @@
 //! Decision: docs/decisions/0095-names-of-cached-kernels.md
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use reflex_tir::PrimFunc;
 use reflex_tir::abi::scalar_vars;
@@ -26,7 +27,7 @@ pub(crate) fn nameless(func: &PrimFunc) -> PrimFunc {
     let mut func = func.clone();
     func.name = stand_in(&func.name);
     for dim in scalar_vars(&func).split_off(func.params.len() - func.buffer_params().count()) {
-        func.vars[dim].name.clear();
+        func.vars[dim].name = Arc::default();
     }
     func
 }

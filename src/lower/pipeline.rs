@@ -165,6 +165,10 @@ fn lower_launches(func: &PrimFunc, target: &Target) -> PrimFunc {
 /// Name of the stage that emits the executable.
 pub const BYTECODE: &str = "bytecode";
 
+/// Whether the module is verified after each pass, so that a faulty one is named. Without, it is verified after the last:
+/// fifteen verifications take a twentieth of a cold start.
+const VERIFY_EACH: bool = cfg!(debug_assertions);
+
 /// The names of all stages of a pipeline, in order.
 pub fn stages(pipeline: &Pipeline) -> Vec<&str> {
     let graph = pipeline.module_steps().map(Step::name);
@@ -268,7 +272,13 @@ pub fn run_graph_passes(
         }
         let start = Instant::now();
         run_step(step, &mut module, options, made)?;
+        if VERIFY_EACH {
+            check(&module, name)?;
+        }
         observer.after(name, start.elapsed(), StageOutput::Graph(&module));
+    }
+    if !VERIFY_EACH {
+        check(&module, "all passes")?;
     }
     Ok(module)
 }
@@ -283,6 +293,7 @@ pub fn run_one_pass(
     check(&module, "import")?;
     if let Some(step) = options.pipeline.module_steps().find(|step| step.name() == pass) {
         run_step(step, &mut module, options, made)?;
+        check(&module, pass)?;
         return Ok(module);
     }
     let target = options.cpus.first().map(|cpu| options.target(cpu));
@@ -320,8 +331,7 @@ fn leave_unscheduled(module: &mut Module, options: &Options) -> Result<(), Lower
     Ok(())
 }
 
-/// Runs a pass on the module, and checks what it leaves. A fault after a pass of our own is a bug; one
-/// after a pass from outside is its author's.
+/// Runs a pass on the module, and checks what one from outside leaves.
 fn run_step(
     step: &Step,
     module: &mut Module,
@@ -339,8 +349,7 @@ fn run_step(
                 settings: step.settings(),
                 has_trace: &|kernel| options.pipeline.traces().contains_key(kernel),
             };
-            run(module, &context)?;
-            check(module, name)
+            run(module, &context)
         }
         Pass::Outside { run, .. } => {
             let failed = |why: String| LowerError::outside(format!("pass {name}: {why}"));

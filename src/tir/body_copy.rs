@@ -1,7 +1,7 @@
 //! The body of one function written into another: what it binds and allocates is new there, and its operands are
 //! elements of buffers that the other one has.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use crate::{Buffer, Expr, ExprKind, For, PrimFunc, Stmt, Var};
 
@@ -11,8 +11,8 @@ pub(crate) struct BodyCopy<'a> {
     into: &'a mut PrimFunc,
     /// Where the element of an operand, by its number, lies.
     place: &'a dyn Fn(usize, Vec<Expr>) -> (Buffer, Vec<Expr>),
-    vars: HashMap<Var, Expr>,
-    buffers: HashMap<Buffer, Buffer>,
+    vars: FxHashMap<Var, Expr>,
+    buffers: FxHashMap<Buffer, Buffer>,
 }
 
 impl<'a> BodyCopy<'a> {
@@ -21,9 +21,9 @@ impl<'a> BodyCopy<'a> {
         of: &'a PrimFunc,
         into: &'a mut PrimFunc,
         place: &'a dyn Fn(usize, Vec<Expr>) -> (Buffer, Vec<Expr>),
-        vars: HashMap<Var, Expr>,
+        vars: FxHashMap<Var, Expr>,
     ) -> BodyCopy<'a> {
-        BodyCopy { of, into, place, vars, buffers: HashMap::new() }
+        BodyCopy { of, into, place, vars, buffers: FxHashMap::default() }
     }
 
     /// The body, in the allocations of the function.

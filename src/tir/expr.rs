@@ -11,6 +11,7 @@ use std::ops;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 use crate::{Buffer, DType, Var};
 
@@ -500,8 +501,8 @@ impl Expr {
     }
 
     /// The direct operands, in order.
-    pub fn children(&self) -> Vec<&Expr> {
-        let mut list = vec![];
+    pub fn children(&self) -> SmallVec<[&Expr; 4]> {
+        let mut list = SmallVec::new();
         self.for_each_child(&mut |e| list.push(e));
         list
     }

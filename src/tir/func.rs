@@ -5,6 +5,7 @@
 //! [`Stmt::Allocate`] and, for a GPU, [`Stmt::Barrier`] only; code generators take it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use cranelift_entity::{PrimaryMap, entity_impl};
 use serde::{Deserialize, Serialize};
@@ -31,7 +32,7 @@ entity_impl!(Buffer, "b");
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct VarData {
     /// Name hint; the printer makes names unique.
-    pub name: String,
+    pub name: Arc<str>,
     /// Scalar type.
     pub dtype: DType,
 }
@@ -371,7 +372,7 @@ impl PrimFunc {
     }
 
     /// Adds an int64 variable.
-    pub fn new_var(&mut self, name: impl Into<String>) -> Var {
+    pub fn new_var(&mut self, name: impl Into<Arc<str>>) -> Var {
         self.vars.push(VarData { name: name.into(), dtype: DType::I64 })
     }
 

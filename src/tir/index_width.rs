@@ -8,7 +8,6 @@
 //! Decision: docs/decisions/0111-index-widths.md
 
 use std::cell::RefCell;
-use std::collections::HashSet;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -30,7 +29,7 @@ pub struct IndexWidths {
     /// The same where no extent of a tensor is 0. Quotients by such an extent are 0, and loops over it do not run.
     nonempty: Analyzer,
     /// Variables that the launch binds.
-    inner: HashSet<Var>,
+    inner: FxHashSet<Var>,
     /// Expressions over other variables that are at most [`MOST`].
     given: FxHashSet<Expr>,
     known: RefCell<FxHashMap<Expr, bool>>,
@@ -51,7 +50,7 @@ impl IndexWidths {
             let extents = func.buffers.iter().flat_map(|(_, data)| &data.shape);
             extents.filter_map(Expr::as_var).for_each(|var| analyzer.at_least(var, least));
         }
-        let mut inner = HashSet::new();
+        let mut inner = FxHashSet::default();
         for l in launch.blocks.iter().chain(&launch.threads) {
             both.iter_mut().for_each(|analyzer| analyzer.bind_loop(l));
             inner.insert(l.var);

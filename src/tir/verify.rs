@@ -19,7 +19,11 @@ mod tile;
 
 pub use self::gpu::verify_gpu;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
+use std::rc::Rc;
+
+use rustc_hash::FxHashSet;
 
 use crate::{
     Block, Buffer, DType, Expr, ExprKind, For, ForKind, IndexCheck, Intrin, Param, PrimFunc,
@@ -50,10 +54,10 @@ pub fn verify(func: &PrimFunc, form: IrForm) -> Result<(), Vec<Fault>> {
     let mut v = Verifier {
         func,
         form,
-        at: vec![format!("function `{}`", func.name)],
-        vars: HashSet::new(),
-        buffers: HashSet::new(),
-        bound: HashSet::new(),
+        at: vec![format!("function `{}`", func.name).into()],
+        vars: FxHashSet::default(),
+        buffers: FxHashSet::default(),
+        bound: FxHashSet::default(),
         blocks: HashSet::new(),
         faults: vec![],
     };
@@ -70,19 +74,19 @@ pub fn verify(func: &PrimFunc, form: IrForm) -> Result<(), Vec<Fault>> {
 struct Verifier<'f> {
     func: &'f PrimFunc,
     form: IrForm,
-    at: Vec<String>,
+    at: Vec<Rc<str>>,
     /// Variables and buffers in scope.
-    vars: HashSet<Var>,
-    buffers: HashSet<Buffer>,
+    vars: FxHashSet<Var>,
+    buffers: FxHashSet<Buffer>,
     /// Variables and block names bound anywhere: in scheduled form each may be only once.
-    bound: HashSet<Var>,
+    bound: FxHashSet<Var>,
     blocks: HashSet<String>,
     faults: Vec<Fault>,
 }
 
-impl Verifier<'_> {
+impl<'f> Verifier<'f> {
     fn fault(&mut self, what: impl Into<String>) {
-        let at = self.at.last().expect("the function").clone();
+        let at = self.at.last().expect("the function").to_string();
         self.faults.push(Fault { at, what: what.into() });
     }
 
@@ -92,12 +96,14 @@ impl Verifier<'_> {
         }
     }
 
-    fn var_name(&self, var: Var) -> String {
-        self.func.vars.get(var).map_or(format!("{var}"), |v| v.name.clone())
+    fn var_name(&self, var: Var) -> Cow<'f, str> {
+        let data = self.func.vars.get(var);
+        data.map_or_else(|| var.to_string().into(), |v| Cow::Borrowed(&*v.name))
     }
 
-    fn buffer_name(&self, buffer: Buffer) -> String {
-        self.func.buffers.get(buffer).map_or(format!("{buffer}"), |b| b.name.clone())
+    fn buffer_name(&self, buffer: Buffer) -> Cow<'f, str> {
+        let data = self.func.buffers.get(buffer);
+        data.map_or_else(|| buffer.to_string().into(), |b| b.name.as_str().into())
     }
 
     fn params(&mut self) {
@@ -170,9 +176,9 @@ impl Verifier<'_> {
         self.require(first, || format!("`{name}` is defined twice"));
     }
 
-    fn inside(&mut self, at: String, f: impl FnOnce(&mut Self)) {
+    fn inside(&mut self, at: impl Into<Rc<str>>, f: impl FnOnce(&mut Self)) {
         let (vars, buffers) = (self.vars.clone(), self.buffers.clone());
-        self.at.push(at);
+        self.at.push(at.into());
         f(self);
         self.at.pop();
         (self.vars, self.buffers) = (vars, buffers);
@@ -188,14 +194,14 @@ impl Verifier<'_> {
                 self.store(*buffer, value);
             }
             Stmt::If { cond, then, otherwise } => {
-                self.condition("if", cond);
+                self.condition(cond, || "if".into());
                 self.stmt(then);
                 if let Some(otherwise) = otherwise {
                     self.stmt(otherwise);
                 }
             }
             Stmt::While { cond, body } => {
-                self.condition("while", cond);
+                self.condition(cond, || "while".into());
                 self.stmt(body);
             }
             Stmt::Let { var, value, body } => {
@@ -240,10 +246,10 @@ impl Verifier<'_> {
         });
     }
 
-    fn condition(&mut self, what: &str, cond: &Expr) {
+    fn condition(&mut self, cond: &Expr, of: impl FnOnce() -> String) {
         self.expr(cond);
         self.require(cond.dtype() == DType::BOOL, || {
-            format!("the condition of `{what}` is {}", cond.dtype())
+            format!("the condition of `{}` is {}", of(), cond.dtype())
         });
     }
 
@@ -289,7 +295,7 @@ impl Verifier<'_> {
             self.expr(&iter.extent);
             self.expr(&iter.value);
         }
-        self.condition(&format!("where of {}", b.name), &b.predicate);
+        self.condition(&b.predicate, || format!("where of {}", b.name));
         self.inside(format!("block `{}`", b.name), |v| {
             for iter in &b.iters {
                 let name = v.var_name(iter.var);
@@ -338,7 +344,7 @@ impl Verifier<'_> {
 
     /// Checks an expression bottom-up; `dtype` of a child may be asked once it was checked.
     fn expr(&mut self, e: &Expr) {
-        e.children().into_iter().for_each(|c| self.expr(c));
+        e.for_each_child(&mut |c| self.expr(c));
         match e.kind() {
             ExprKind::Int { dtype, .. } => {
                 let fits = dtype.is_int() || dtype.is_uint() || dtype.is_bool();

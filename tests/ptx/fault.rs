@@ -107,6 +107,8 @@ pub enum FaultKind {
         /// The address.
         address: u64,
     },
+    /// A product of a warpgroup whose registers a thread wrote without a fence before it.
+    RegisterFence,
     /// Nothing can run, and threads wait.
     Deadlock {
         /// The threads that wait.
@@ -216,6 +218,9 @@ impl fmt::Display for FaultKind {
             }
             FaultKind::ProxyFence { address } => {
                 write!(f, "asynchronous access at shared {address:#x} without fence.proxy.async")
+            }
+            FaultKind::RegisterFence => {
+                f.write_str("a product of registers that were written without wgmma.fence")
             }
             FaultKind::Deadlock { waiting } => write!(f, "deadlock: {waiting} threads wait"),
             FaultKind::OutOfFuel => f.write_str("out of fuel"),

@@ -92,6 +92,9 @@ struct Options {
     /// Child process: prints the peak memory of one engine.
     #[arg(long, num_args = 3, value_names = ["ENGINE", "MODEL", "NPZ"], hide = true)]
     memory: Option<Vec<String>>,
+    /// Child process: loads a model, calls it once, and prints how long both took, in seconds.
+    #[arg(long, num_args = 3, value_names = ["ENGINE", "MODEL", "NPZ"], hide = true)]
+    first_answer: Option<Vec<String>>,
     /// Child process: rounds of calls through a libreflex.so.
     #[arg(long, num_args = 3, value_names = ["LIB", "MODEL", "NPZ"], hide = true)]
     serve: Option<Vec<PathBuf>>,
@@ -117,6 +120,10 @@ fn main() -> Result<()> {
         let feeds = feeds(Path::new(npz))?;
         let threads = options.threads[0];
         return start::memory_child(engine, Path::new(model), &feeds, threads, options.mode);
+    }
+    if let Some([engine, model, npz]) = options.first_answer.as_deref() {
+        let feeds = feeds(Path::new(npz))?;
+        return start::first_answer(engine, Path::new(model), &feeds[..1], options.threads[0]);
     }
     if let Some([library, model, npz]) = options.serve.as_deref() {
         let feeds = feeds(npz)?;

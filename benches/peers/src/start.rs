@@ -52,6 +52,21 @@ pub fn memory_child(
     Ok(())
 }
 
+/// The child process that `--first-answer` selects: what a program that embeds an engine does until it has an answer.
+/// `benches/first_answer.py` measures such processes from outside.
+pub fn first_answer(engine: &str, model: &Path, feeds: &[Feed], threads: usize) -> Result<()> {
+    let start = Instant::now();
+    match engine {
+        "ort" => Ort::open(model, feeds, threads)?.run(0)?,
+        "reflex" => {
+            Reflex::open(model, feeds, threads, Mode::Tiered, Precision::F32)?.run(0)?;
+        }
+        other => return Err(format!("no engine {other}; there are ort and reflex").into()),
+    }
+    println!("{}", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
 /// Milliseconds from the start of `reflex run` to its end: ONNX with an empty kernel cache, ONNX
 /// with a warm one, and the compiled `.so`. Medians of `rounds`, of three for the first.
 pub fn starts(reflex: &Path, model: &Path, cases: &Path, rounds: usize) -> Result<[f64; 3]> {

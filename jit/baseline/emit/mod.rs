@@ -15,8 +15,6 @@ mod tile;
 pub mod value;
 mod vector_form;
 
-use std::collections::HashMap;
-
 use cranelift_codegen::ir::immediates::Offset32;
 use cranelift_codegen::ir::{
     Block, Endianness, FuncRef, Function, InstBuilder, InstructionData, MemFlagsData, Opcode,
@@ -25,6 +23,7 @@ use cranelift_codegen::ir::{
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_module::{FuncId, Linkage, Module};
 use reflex_tir::{Buffer, DType, PrimFunc, Var};
+use rustc_hash::FxHashMap;
 
 use crate::error::{BaselineError, Result};
 use crate::unit::{POINTER, Unit};
@@ -48,19 +47,19 @@ pub struct Emitter<'u, 'b, 'f> {
     /// The kernel.
     pub func: &'f PrimFunc,
     /// Variables in scope.
-    pub vars: HashMap<Var, LaneValue>,
+    pub vars: FxHashMap<Var, LaneValue>,
     /// Addresses of element 0.
-    pub buffers: HashMap<Buffer, Value>,
+    pub buffers: FxHashMap<Buffer, Value>,
     /// The vector loop around, if any.
     pub lanes: Lanes,
     /// Workspaces to release on every way out.
     pub workspaces: Vec<Value>,
     /// Numbers of the matrix registers that are allocated.
-    registers: HashMap<Buffer, u8>,
+    registers: FxHashMap<Buffer, u8>,
     /// Whether this function already is one part of a parallel loop.
     pub in_parallel: bool,
     /// Functions that this one refers to.
-    callees: HashMap<FuncId, FuncRef>,
+    callees: FxHashMap<FuncId, FuncRef>,
 }
 
 /// Declares a function and emits its body, which `build` ends with a return.
@@ -101,13 +100,13 @@ impl<'u, 'b, 'f> Emitter<'u, 'b, 'f> {
             func: unit.func,
             unit,
             b,
-            vars: HashMap::new(),
-            buffers: HashMap::new(),
+            vars: FxHashMap::default(),
+            buffers: FxHashMap::default(),
             lanes: Lanes::One,
             workspaces: vec![],
-            registers: HashMap::new(),
+            registers: FxHashMap::default(),
             in_parallel: false,
-            callees: HashMap::new(),
+            callees: FxHashMap::default(),
         }
     }
 

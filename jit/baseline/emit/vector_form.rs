@@ -5,10 +5,9 @@
 //! no such form (64-bit elements, gathers, functions of the mathematics library, control flow that differs between lanes)
 //! runs in order, which means the same.
 
-use std::collections::HashMap;
-
 use reflex_tir::adjacent::adjacent_bytes;
 use reflex_tir::{BinOp, Buffer, DType, Expr, ExprKind, For, Intrin, PrimFunc, Stmt, Var};
+use rustc_hash::FxHashMap;
 
 use crate::emit::expr::loads;
 use crate::position::position;
@@ -27,12 +26,12 @@ enum Form {
 struct Analysis<'f> {
     func: &'f PrimFunc,
     /// The variables that differ.
-    vars: HashMap<Var, Form>,
+    vars: FxHashMap<Var, Form>,
 }
 
 /// Whether every statement of the loop's body has a form in four lanes.
 pub fn has_vector_form(func: &PrimFunc, l: &For) -> bool {
-    let vars = HashMap::from([(l.var, Form::Ramp(1))]);
+    let vars = FxHashMap::from_iter([(l.var, Form::Ramp(1))]);
     Analysis { func, vars }.stmt(&l.body).is_some()
 }
 

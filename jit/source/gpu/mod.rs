@@ -100,7 +100,7 @@ fn described(func: &PrimFunc, kernel: &DeviceKernel) -> Result<String> {
     for extent in &kernel.grid {
         extent.visit(&mut |e: &Expr| {
             if let Some(var) = e.as_var().filter(|_| e.dtype() == DType::I64) {
-                p.vars.insert(var, func.vars[var].name.clone());
+                p.vars.insert(var, func.vars[var].name.to_string());
                 p.positions.insert(var);
             }
         });

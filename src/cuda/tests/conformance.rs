@@ -62,6 +62,8 @@ fn suite(id: DLDevice) {
     memory_is_counted_reused_and_limited(device);
     streams_are_ordered_by_events(device);
     streams_follow_each_other(device);
+    later_work_is_waited_for_again(device);
+    memory_goes_back_after_its_work(device);
     tensors_move(id);
 }
 
@@ -173,6 +175,43 @@ fn streams_follow_each_other(device: &'static dyn Device) {
     device.destroy_stream(two);
     device.synchronize(one).unwrap();
     device.destroy_stream(one);
+}
+
+fn later_work_is_waited_for_again(device: &'static dyn Device) {
+    let [one, two] = [0, 1].map(|_| device.create_stream().unwrap());
+    let [a, b] = [0, 1].map(|_| OwnedBlock::new(device.allocator(), 4096).unwrap());
+    for round in 1..8_u8 {
+        let mut back = [0_u8; 4096];
+        // SAFETY: both blocks have 4096 bytes, and the host waits for `two` before `one` writes again.
+        unsafe {
+            device.fill(one, a.data().as_ptr(), round, 4096).unwrap();
+            device.order(two, one).unwrap();
+            device.copy(two, b.data().as_ptr(), a.data().as_ptr(), 4096).unwrap();
+            device.copy_to_host(two, back.as_mut_ptr(), b.data().as_ptr(), 4096).unwrap();
+        }
+        assert!(back.iter().all(|byte| *byte == round), "round {round}");
+    }
+    device.synchronize(one).unwrap();
+    device.destroy_stream(one);
+    device.destroy_stream(two);
+}
+
+fn memory_goes_back_after_its_work(device: &'static dyn Device) {
+    let stream = device.create_stream().unwrap();
+    let scope = StreamScope::enter(device.id(), stream);
+    let [a, b] = [0, 1].map(|_| OwnedBlock::new(device.allocator(), 4096).unwrap());
+    let mut back = [0_u8; 4096];
+    // SAFETY: both blocks have 4096 bytes; `a` is released in the order of the stream, behind the copy.
+    unsafe {
+        device.fill(stream, a.data().as_ptr(), 5, 4096).unwrap();
+        device.copy(stream, b.data().as_ptr(), a.data().as_ptr(), 4096).unwrap();
+        drop(a);
+        device.allocator().trim();
+        device.copy_to_host(stream, back.as_mut_ptr(), b.data().as_ptr(), 4096).unwrap();
+    }
+    assert!(back.iter().all(|byte| *byte == 5));
+    drop((b, scope));
+    device.destroy_stream(stream);
 }
 
 fn tensors_move(id: DLDevice) {

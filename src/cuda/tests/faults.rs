@@ -205,15 +205,21 @@ fn short_memory_is_an_error_that_leaves_the_rest() {
 
 #[test]
 fn free_memory_of_another_stream_serves_after_its_work() {
-    case("free_memory_of_another_stream_serves_after_its_work", "memory=2621440;seed=5", || {
+    // Work runs when it is needed, and no sooner.
+    case("free_memory_of_another_stream_serves_after_its_work", "memory=2621440", || {
         let bench = Bench::new(0);
         let other = bench.gpu.create_stream().unwrap();
-        let first = {
+        let (first, kept) = {
             let _scope = device::StreamScope::enter(bench.gpu.id(), other);
             let block = OwnedBlock::new(bench.gpu.allocator(), 2 << 20).unwrap();
-            // SAFETY: the block has so many bytes.
-            unsafe { bench.gpu.fill(other, block.data().as_ptr(), 1, 2 << 20).unwrap() };
-            block.data()
+            let kept = OwnedBlock::new(bench.gpu.allocator(), 16).unwrap();
+            let (from, to) = (block.data().as_ptr(), kept.data().as_ptr());
+            // SAFETY: the blocks have so many bytes.
+            unsafe {
+                bench.gpu.fill(other, from, 1, 2 << 20).unwrap();
+                bench.gpu.copy(other, to, from, 1).unwrap();
+            }
+            (block.data(), kept)
         };
         let again = OwnedBlock::new(bench.gpu.allocator(), 2 << 20).unwrap();
         assert_eq!(again.data(), first);
@@ -223,8 +229,13 @@ fn free_memory_of_another_stream_serves_after_its_work() {
             bench.gpu.fill(Stream::DEFAULT, again.data().as_ptr(), 2, 2 << 20).unwrap();
             let from = again.data().as_ptr();
             bench.gpu.copy_to_host(Stream::DEFAULT, byte.as_mut_ptr(), from, 1).unwrap();
+            assert_eq!(byte, [2]);
+            let theirs = kept.data().as_ptr();
+            bench.gpu.copy_to_host(other, byte.as_mut_ptr(), theirs, 1).unwrap();
+            assert_eq!(byte, [1], "the other stream's work had the memory to itself");
+            bench.gpu.copy_to_host(Stream::DEFAULT, byte.as_mut_ptr(), from, 1).unwrap();
+            assert_eq!(byte, [2], "the other stream's fill came before");
         }
-        assert_eq!(byte, [2], "the other stream's fill came before");
         bench.gpu.destroy_stream(other);
     });
 }

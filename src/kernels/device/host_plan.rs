@@ -268,7 +268,7 @@ impl Builder<'_> {
                 }
                 let slot = self.slots.of(var);
                 bound.push(slot);
-                Ok(HostParam::Scalar { name: data.name.clone(), dtype: data.dtype, slot })
+                Ok(HostParam::Scalar { name: data.name.to_string(), dtype: data.dtype, slot })
             }
             Param::Buffer(buffer) => {
                 let data = &func.buffers[buffer];

@@ -306,7 +306,7 @@ fn dim_text(e: &Expr, func: &Func) -> String {
     match e.kind() {
         ExprKind::Int { value, .. } => value.to_string(),
         ExprKind::Var { var, .. } => match func.syms.get(*var) {
-            Some(data) => data.name.clone(),
+            Some(data) => data.name.to_string(),
             None => var.to_string(),
         },
         ExprKind::Binary { op, a, b } => {

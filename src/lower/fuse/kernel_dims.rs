@@ -134,7 +134,7 @@ fn choose(
             continue;
         }
         let dtype = dim.dtype();
-        let var = all.push(VarData { name: format!("d{}", own.len()), dtype });
+        let var = all.push(VarData { name: format!("d{}", own.len()).into(), dtype });
         own.push((free.clone(), var));
     }
     own

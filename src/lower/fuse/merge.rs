@@ -180,7 +180,7 @@ impl Merger<'_> {
 
     /// A dimension's variable in the kernel.
     fn sym(&mut self, var: Var) -> Var {
-        let name = self.dims.vars.get(var).map_or_else(|| var.to_string(), |d| d.name.clone());
+        let name = self.dims.vars.get(var).map_or_else(|| var.to_string(), |d| d.name.to_string());
         *self.syms.entry(var).or_insert_with(|| self.out.new_var(name))
     }
 

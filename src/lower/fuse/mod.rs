@@ -16,6 +16,7 @@ mod store_bf16;
 mod tir_calls;
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use reflex_graph::{
     Binding, Body, Const, Func, FuncData, FuncId, Literal, Module, Node, Op, TensorType, Type,
@@ -110,7 +111,7 @@ fn read_once(
 pub(crate) fn structural_hash(func: &PrimFunc) -> blake3::Hash {
     let mut anonymous = func.clone();
     anonymous.name.clear();
-    anonymous.vars.values_mut().for_each(|v| v.name.clear());
+    anonymous.vars.values_mut().for_each(|v| v.name = Arc::default());
     anonymous.buffers.values_mut().for_each(|b| b.name.clear());
     let bytes = postcard::to_stdvec(&anonymous).expect("plain data always encodes");
     blake3::hash(&bytes)

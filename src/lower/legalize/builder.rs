@@ -152,7 +152,7 @@ impl<'a> OpBuilder<'a> {
             if self.syms.contains_key(&var) {
                 continue;
             }
-            let name = syms.get(var).map_or_else(|| var.to_string(), |d| d.name.clone());
+            let name = syms.get(var).map_or_else(|| var.to_string(), |d| d.name.to_string());
             let local = self.f.symbol(&name);
             self.syms.insert(var, local);
             if !bound.contains(&var) {

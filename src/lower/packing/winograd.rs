@@ -23,8 +23,17 @@ pub fn pack(packing: &Packing, tile: WinogradTile, value: &Literal) -> Option<Al
     let words = value.bytes().as_chunks::<4>().0;
     let mut packed = AlignedBytes::zeroed(high.len() * wide.len() * panels * k * width * 4);
     let plane = wide.len() * panels * k * width * 4;
-    for_each_part(packed.as_mut(), plane, |a, out| {
-        let left = &high[a];
+    // Where a tap of a phase is in its window, if it is inside.
+    let place = |phase: usize, tap: usize| {
+        let (i, j) = (tap / columns * step + phase / step, tap % columns * step + phase % step);
+        (i < h && j < w).then_some(i * w + j)
+    };
+    let places: Vec<Vec<Option<usize>>> = (0..step * step)
+        .map(|phase| (0..rows * columns).map(|tap| place(phase, tap)).collect())
+        .collect();
+    // Planes that are written together share the reading of weights; there are two such groups at least, for threads.
+    let together = (1..=high.len() / 2).rev().find(|n| high.len().is_multiple_of(*n)).unwrap_or(1);
+    for_each_part(packed.as_mut(), plane * together, |part, out| {
         let (mut sums, mut taps) =
             (vec![[0.0; LANES]; columns], vec![[0.0; LANES]; rows * columns]);
         // Panel by panel, so that what is written is written in order.
@@ -36,28 +45,24 @@ pub fn pack(packing: &Packing, tile: WinogradTile, value: &Literal) -> Option<Al
                     let at = (first + lane) * k + depth;
                     let (window, phase) = (at / (step * step), at % (step * step));
                     let source = &words[window * h * w..(window + 1) * h * w];
-                    for (i, taps) in taps.chunks_exact_mut(columns).enumerate() {
-                        let i = i * step + phase / step;
-                        for (j, tap) in taps.iter_mut().enumerate() {
-                            let j = j * step + phase % step;
-                            let inside = i < h && j < w;
-                            tap[lane] = match inside {
-                                true => f64::from(f32::from_le_bytes(source[i * w + j])),
-                                false => 0.0,
-                            };
-                        }
+                    for (tap, place) in taps.iter_mut().zip(&places[phase]) {
+                        tap[lane] =
+                            place.map_or(0.0, |at| f64::from(f32::from_le_bytes(source[at])));
                     }
                 }
-                for (j, sum) in sums.iter_mut().enumerate() {
-                    *sum = weighted(left.iter().zip(taps[j..].iter().step_by(columns)));
-                }
-                for (b, right) in wide.iter().enumerate() {
-                    let sum = weighted(right.iter().zip(&sums));
-                    let to = (((b * panels + panel) * k + depth) * width + first % width) * 4;
-                    let out = out[to..to + lanes * 4].as_chunks_mut::<4>().0;
-                    out.iter_mut()
-                        .zip(sum)
-                        .for_each(|(out, sum)| *out = (sum as f32).to_le_bytes());
+                let planes = out.chunks_exact_mut(plane);
+                for (left, out) in high[part * together..].iter().zip(planes) {
+                    for (j, sum) in sums.iter_mut().enumerate() {
+                        *sum = weighted(left.iter().zip(taps[j..].iter().step_by(columns)));
+                    }
+                    for (b, right) in wide.iter().enumerate() {
+                        let sum = weighted(right.iter().zip(&sums));
+                        let to = (((b * panels + panel) * k + depth) * width + first % width) * 4;
+                        let out = out[to..to + lanes * 4].as_chunks_mut::<4>().0;
+                        out.iter_mut()
+                            .zip(sum)
+                            .for_each(|(out, sum)| *out = (sum as f32).to_le_bytes());
+                    }
                 }
             }
         }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use smallvec::{SmallVec, smallvec};
 
-use crate::{Expr, ExprKind};
+use crate::{BinOp, Expr, ExprKind};
 
 /// `sum(coefficient * product(factors)) + constant`.
 ///
@@ -37,11 +37,40 @@ fn by_text(a: &Expr, b: &Expr) -> Ordering {
         {
             by_text(a, c).then_with(|| by_text(b, d))
         }
+        (ExprKind::Binary { op, .. }, ExprKind::Binary { op: other, .. }) => {
+            name(*op).cmp(name(*other))
+        }
+        (ExprKind::Var { var: a, .. }, ExprKind::Var { var: b, .. }) => {
+            by_digits(a.as_u32(), b.as_u32())
+        }
         // "v1" comes behind "Add(".
         (ExprKind::Binary { .. }, ExprKind::Var { .. }) => Ordering::Less,
         (ExprKind::Var { .. }, ExprKind::Binary { .. }) => Ordering::Greater,
         _ => format!("{a:?}").cmp(&format!("{b:?}")),
     }
+}
+
+/// A word for an operation that its text begins with; none begins with another one.
+fn name(op: BinOp) -> &'static str {
+    match op {
+        BinOp::Add => "Add",
+        BinOp::Sub => "Sub",
+        BinOp::Mul => "Mul",
+        BinOp::Div => "Div",
+        BinOp::Mod => "Mod",
+        BinOp::FloorDiv => "FloorDiv",
+        BinOp::FloorMod => "FloorMod",
+        BinOp::Min => "Min",
+        BinOp::Max => "Max",
+    }
+}
+
+/// The order of two numbers' decimal texts: digits from the left, and of equal ones the shorter text first.
+fn by_digits(a: u32, b: u32) -> Ordering {
+    let last = |n: u32| n.checked_ilog10().unwrap_or(0);
+    let (x, y) = (last(a), last(b));
+    let padded = |n: u32, zeros: u32| u64::from(n) * 10_u64.pow(zeros);
+    padded(a, y.saturating_sub(x)).cmp(&padded(b, x.saturating_sub(y))).then(x.cmp(&y))
 }
 
 impl Poly {
@@ -191,6 +220,9 @@ mod tests {
         let mut all: Vec<Expr> = vars.clone();
         all.extend([Expr::i64(1), Expr::i64(12), Expr::i64(-3)]);
         for (x, y) in [(&a, &b), (&b, &a), (&a, &c), (&a, &vars[2])] {
+            all.push(x.clone() - y.clone());
+            all.push(x.clone().max(y.clone()));
+            all.push((x.clone() * y.clone()).floormod(y.clone()));
             all.push(x.clone() + y.clone());
             all.push((x.clone() + 1).floordiv(2) * y.clone());
             all.push((x.clone() + 10).floordiv(2) * y.clone());

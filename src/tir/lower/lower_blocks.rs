@@ -11,7 +11,9 @@
 //! (another statement uses the output, or a predicate mixes both kinds of axes) it stays, on
 //! the condition that every reduction iterator is 0.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+
+use rustc_hash::FxHashMap;
 
 use crate::arith::Analyzer;
 use crate::{Block, Buffer, Expr, ExprKind, For, IterKind, PrimFunc, Stmt, Var};
@@ -123,7 +125,8 @@ impl LowerBlocks<'_> {
     }
 
     fn block(&mut self, b: &Block) -> (Stmt, Vec<Pending>) {
-        let bound: HashMap<Var, Expr> = b.iters.iter().map(|i| (i.var, i.value.clone())).collect();
+        let bound: FxHashMap<Var, Expr> =
+            b.iters.iter().map(|i| (i.var, i.value.clone())).collect();
         let bind = |s: &Stmt| s.substitute(&|v| bound.get(&v).cloned());
         let step = match b.predicate.as_int() {
             Some(1) => PathItem::Siblings(BTreeSet::new()),

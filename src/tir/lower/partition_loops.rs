@@ -10,7 +10,9 @@
 //! rest of it has constant bounds over the loops inside, and the loop writes nothing that it reads. With a lower limit too (padding), or
 //! on a parallel loop, the loop keeps its range and chooses between two bodies instead.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
+
+use rustc_hash::FxHashSet;
 
 use crate::arith::Analyzer;
 use crate::launch::axis;
@@ -95,7 +97,7 @@ impl Partition<'_> {
         if facts.bounds(&(to.clone() - from.clone())).max <= 0 {
             return None;
         }
-        let known: HashSet<Expr> = found.iter().map(|c| c.cond.clone()).collect();
+        let known: FxHashSet<Expr> = found.iter().map(|c| c.cond.clone()).collect();
         let main = l.body.map_exprs(&mut |e| assume(e, &known, true));
         let below = without(&found, |holds| matches!(holds, Holds::From(_)));
         let beyond = without(&found, |holds| matches!(holds, Holds::Below(_)));
@@ -132,7 +134,7 @@ impl Partition<'_> {
     fn side(
         &mut self,
         l: &For,
-        fail: &HashSet<Expr>,
+        fail: &FxHashSet<Expr>,
         first: &Expr,
         count: Expr,
         facts: &Analyzer,
@@ -186,8 +188,8 @@ fn has_conditions(s: &Stmt) -> bool {
 }
 
 /// The buffers that a statement stores to.
-fn written_in(s: &Stmt) -> HashSet<Buffer> {
-    let mut written = HashSet::new();
+fn written_in(s: &Stmt) -> FxHashSet<Buffer> {
+    let mut written = FxHashSet::default();
     s.visit(&mut |s| {
         if let Stmt::Store { buffer, .. } = s {
             written.insert(*buffer);
@@ -198,17 +200,20 @@ fn written_in(s: &Stmt) -> HashSet<Buffer> {
 
 /// The conditions that hold nowhere beyond an end: the one that decides where that is, if no other has a part
 /// in it.
-fn without(found: &[Limit], of_end: impl Fn(&Holds) -> bool) -> HashSet<Expr> {
+fn without(found: &[Limit], of_end: impl Fn(&Holds) -> bool) -> FxHashSet<Expr> {
     let mut deciding = found.iter().filter(|limit| of_end(&limit.holds));
     match (deciding.next(), deciding.next()) {
-        (Some(limit), None) if limit.exact => HashSet::from([limit.cond.clone()]),
-        _ => HashSet::new(),
+        (Some(limit), None) if limit.exact => FxHashSet::from_iter([limit.cond.clone()]),
+        _ => FxHashSet::default(),
     }
 }
 
 /// Replaces conditions whose value is known.
-fn assume(e: &Expr, known: &HashSet<Expr>, value: bool) -> Expr {
-    match known.contains(e) {
+fn assume(e: &Expr, known: &FxHashSet<Expr>, value: bool) -> Expr {
+    if known.is_empty() {
+        return e.clone();
+    }
+    match e.dtype().is_bool() && known.contains(e) {
         true => Expr::bool(value),
         false => e.map_children(&mut |e| assume(e, known, value)),
     }
@@ -249,7 +254,7 @@ enum Site {
 struct Search {
     var: Var,
     /// The buffers whose elements the loop changes.
-    written: HashSet<Buffer>,
+    written: FxHashSet<Buffer>,
     /// The serial loops around the statement, where conditions on them are left to them.
     serial: Option<BTreeSet<Var>>,
     found: Vec<Limit>,

@@ -7,7 +7,9 @@
 //! start at 0; a dimension whose range is not an affine box keeps its full extent. A local
 //! buffer that is then too large for a stack, or of unknown size, becomes a global one.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustc_hash::FxHashMap;
 
 use crate::arith::{Analyzer, Interval};
 use crate::{Block, Buffer, Expr, ExprKind, For, ForKind, IterKind, PrimFunc, Scope, Stmt, Var};
@@ -67,7 +69,7 @@ fn is_private(func: &PrimFunc, buffer: Buffer, l: &For) -> bool {
     let mut accesses = BufferUses::new(func, buffer);
     let mut facts = parameter_facts(func);
     facts.bind_loop(l);
-    accesses.stmt(&l.body, &facts, &HashMap::new());
+    accesses.stmt(&l.body, &facts, &FxHashMap::default());
     if accesses.irregular || accesses.reduced.contains(&l.var) {
         return false;
     }
@@ -124,7 +126,7 @@ const LOOSE_BOUND: i64 = 1 << 16;
 
 fn allocate(func: &mut PrimFunc, buffer: Buffer, body: &Stmt, facts: &Analyzer) -> Stmt {
     let mut accesses = BufferUses::new(func, buffer);
-    accesses.stmt(body, facts, &HashMap::new());
+    accesses.stmt(body, facts, &FxHashMap::default());
     let mut starts: BTreeMap<usize, Expr> = BTreeMap::new();
     let rank = func.buffers[buffer].shape.len();
     for d in (0..rank).filter(|_| !accesses.irregular) {
@@ -210,7 +212,7 @@ impl BufferUses {
         }
     }
 
-    fn stmt(&mut self, s: &Stmt, facts: &Analyzer, bound: &HashMap<Var, Expr>) {
+    fn stmt(&mut self, s: &Stmt, facts: &Analyzer, bound: &FxHashMap<Var, Expr>) {
         self.facts = facts.clone();
         match s {
             Stmt::For(l) => {
@@ -246,7 +248,7 @@ impl BufferUses {
         }
     }
 
-    fn block(&mut self, b: &Block, facts: &Analyzer, bound: &HashMap<Var, Expr>) {
+    fn block(&mut self, b: &Block, facts: &Analyzer, bound: &FxHashMap<Var, Expr>) {
         let mut all = bound.clone();
         for iter in &b.iters {
             let value = resolve(&iter.value, bound);
@@ -268,7 +270,7 @@ impl BufferUses {
         self.in_block = outer;
     }
 
-    fn reads(&mut self, e: &Expr, facts: &Analyzer, bound: &HashMap<Var, Expr>) {
+    fn reads(&mut self, e: &Expr, facts: &Analyzer, bound: &FxHashMap<Var, Expr>) {
         e.visit(&mut |e| {
             if let ExprKind::Load { buffer, indices, .. } = e.kind()
                 && *buffer == self.buffer
@@ -283,7 +285,7 @@ impl BufferUses {
         kind: UseKind,
         indices: &[Expr],
         facts: &Analyzer,
-        bound: &HashMap<Var, Expr>,
+        bound: &FxHashMap<Var, Expr>,
     ) {
         // A flat access says nothing about single dimensions.
         if indices.len() != self.rank {
@@ -357,7 +359,7 @@ fn hull<'a>(ranges: impl Iterator<Item = &'a IndexRange>) -> Hull {
     hull
 }
 
-fn resolve(e: &Expr, bound: &HashMap<Var, Expr>) -> Expr {
+fn resolve(e: &Expr, bound: &FxHashMap<Var, Expr>) -> Expr {
     if bound.is_empty() {
         return e.clone();
     }

@@ -1,12 +1,12 @@
 //! Copies of statements that bind variables of their own.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use crate::{Expr, For, PrimFunc, Stmt, Var};
 
 /// `s` with a fresh variable for everything it binds, so that both can be in one function.
 pub fn copy(func: &mut PrimFunc, s: &Stmt) -> Stmt {
-    let mut fresh: HashMap<Var, Var> = HashMap::new();
+    let mut fresh: FxHashMap<Var, Var> = FxHashMap::default();
     s.visit(&mut |s| {
         let bound = match s {
             Stmt::For(l) => vec![l.var],
@@ -27,7 +27,7 @@ fn var_kind(func: &PrimFunc, var: Var) -> crate::ExprKind {
     crate::ExprKind::Var { var, dtype: func.vars[var].dtype }
 }
 
-fn rebind(s: &Stmt, fresh: &HashMap<Var, Var>) -> Stmt {
+fn rebind(s: &Stmt, fresh: &FxHashMap<Var, Var>) -> Stmt {
     let new = |v: Var| fresh.get(&v).copied().unwrap_or(v);
     match s.map_children(&mut |s| rebind(s, fresh)) {
         Stmt::For(l) => Stmt::For(Box::new(For { var: new(l.var), ..*l })),

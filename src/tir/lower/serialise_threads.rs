@@ -63,7 +63,7 @@ impl Serialise<'_> {
             }
             Stmt::Let { var, value, body } if varying.varies(self.func, value) => {
                 let data = &self.func.vars[*var];
-                let (name, dtype) = (data.name.clone(), data.dtype);
+                let (name, dtype) = (data.name.to_string(), data.dtype);
                 let kept = self.func.new_buffer(name, dtype, vec![], Scope::Local);
                 let load = self.func.load(kept, vec![]);
                 let body = body.substitute(&|v| (v == *var).then(|| load.clone()));

@@ -7,8 +7,7 @@
 //! accesses is separated from what other loops add (mixed-radix digits), and the loop variable
 //! is recovered from those parts. Tuples that are never equal need no such thing.
 
-use std::collections::{HashMap, HashSet};
-
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::tree::mentions;
@@ -43,20 +42,20 @@ impl Access {
 pub(super) struct Accesses {
     pub list: Vec<Access>,
     /// Loops and scalars bound under the statement.
-    pub bound: HashSet<Var>,
+    pub bound: FxHashSet<Var>,
     /// Buffers allocated under the statement.
-    pub private: HashSet<Buffer>,
+    pub private: FxHashSet<Buffer>,
 }
 
 /// The accesses under `stmt`; `facts` learns the ranges of the loops below.
 pub(super) fn collect(stmt: &Stmt, facts: &mut Analyzer) -> Accesses {
     let mut out = Accesses::default();
-    out.enter(stmt, &HashMap::new(), facts);
+    out.enter(stmt, &FxHashMap::default(), facts);
     out
 }
 
 impl Accesses {
-    fn reads(&mut self, expr: &Expr, iters: &HashMap<Var, Expr>) {
+    fn reads(&mut self, expr: &Expr, iters: &FxHashMap<Var, Expr>) {
         expr.visit(&mut |e| {
             if let ExprKind::Load { buffer, indices, .. } = e.kind() {
                 self.push(AccessKind::Read, *buffer, indices, iters);
@@ -64,12 +63,18 @@ impl Accesses {
         });
     }
 
-    fn push(&mut self, kind: AccessKind, buffer: Buffer, at: &[Expr], iters: &HashMap<Var, Expr>) {
+    fn push(
+        &mut self,
+        kind: AccessKind,
+        buffer: Buffer,
+        at: &[Expr],
+        iters: &FxHashMap<Var, Expr>,
+    ) {
         let indices = at.iter().map(|i| i.substitute(&|v| iters.get(&v).cloned())).collect();
         self.list.push(Access { buffer, indices, kind });
     }
 
-    fn enter(&mut self, stmt: &Stmt, iters: &HashMap<Var, Expr>, facts: &mut Analyzer) {
+    fn enter(&mut self, stmt: &Stmt, iters: &FxHashMap<Var, Expr>, facts: &mut Analyzer) {
         let over_loops = |e: &Expr| e.substitute(&|v| iters.get(&v).cloned());
         match stmt {
             Stmt::For(l) => {
@@ -183,7 +188,12 @@ pub(super) fn require_fusable(
 
 /// Whether the values of `exprs` determine that of loop `var`, when the variables in `free` may
 /// differ too.
-pub(super) fn determines(facts: &Analyzer, exprs: &[Expr], var: Var, free: &HashSet<Var>) -> bool {
+pub(super) fn determines(
+    facts: &Analyzer,
+    exprs: &[Expr],
+    var: Var,
+    free: &FxHashSet<Var>,
+) -> bool {
     let decoder = Decoder { facts: facts.clone(), var, free };
     let point =
         Access { buffer: Buffer::from_u32(0), indices: exprs.to_vec(), kind: AccessKind::Write };
@@ -197,7 +207,7 @@ struct Decoder<'a> {
     facts: Analyzer,
     var: Var,
     /// Other variables than `var` that differ between the two iterations.
-    free: &'a HashSet<Var>,
+    free: &'a FxHashSet<Var>,
 }
 
 /// One index split up: `fixed + upper + mine + low`, where `mine` holds the terms with the loop

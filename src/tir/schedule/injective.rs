@@ -4,7 +4,7 @@
 //! addressed by position with symbolic steps. So it is shown before, and kept: iterations of a
 //! loop are independent if they differ in the values of such a block's spatial iterators.
 
-use std::collections::HashSet;
+use rustc_hash::FxHashSet;
 
 use super::state::{InjectiveStore, Schedule, shape_facts};
 use super::{access, tree};
@@ -35,7 +35,7 @@ impl Schedule {
         for iter in &block.iters {
             facts.bind(iter.var, Expr::i64(0), iter.extent.clone());
         }
-        let free: HashSet<Var> = block.iters.iter().map(|i| i.var).collect();
+        let free: FxHashSet<Var> = block.iters.iter().map(|i| i.var).collect();
         block.iters.iter().all(|i| match i.kind {
             IterKind::Spatial => access::determines(&facts, indices, i.var, &free),
             IterKind::Reduce => true,
@@ -81,7 +81,7 @@ impl Schedule {
 /// Loops and blocks below a loop, where there is nothing else.
 struct Below<'s> {
     facts: Analyzer,
-    loops: HashSet<Var>,
+    loops: FxHashSet<Var>,
     blocks: Vec<&'s Block>,
 }
 

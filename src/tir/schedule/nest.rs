@@ -1,7 +1,9 @@
 //! Helpers of the primitives that move blocks: rebuilding a block's loops over a box, fresh copies,
 //! and the conditions under which an order of accumulation is kept.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
 
 use super::access::{self, AccessKind};
 use super::state::{Schedule, ScheduleError};
@@ -112,7 +114,7 @@ impl Schedule {
 
     /// A copy with its own loop variables, iterators, local buffers and block names.
     pub(super) fn fresh_copy(&mut self, stmt: &Stmt, suffix: &str) -> Stmt {
-        let mut vars: HashMap<Var, Expr> = HashMap::new();
+        let mut vars: FxHashMap<Var, Expr> = FxHashMap::default();
         let copy = self.rename_binders(stmt, suffix, &mut vars);
         let copy = copy.substitute(&|v| vars.get(&v).cloned());
         for (old, new) in tree::blocks(stmt).into_iter().zip(tree::blocks(&copy)) {
@@ -123,7 +125,12 @@ impl Schedule {
         copy
     }
 
-    fn rename_binders(&mut self, stmt: &Stmt, suffix: &str, vars: &mut HashMap<Var, Expr>) -> Stmt {
+    fn rename_binders(
+        &mut self,
+        stmt: &Stmt,
+        suffix: &str,
+        vars: &mut FxHashMap<Var, Expr>,
+    ) -> Stmt {
         let mut renamed = stmt.map_children(&mut |s| self.rename_binders(s, suffix, vars));
         match &mut renamed {
             Stmt::For(l) => l.var = self.fresh_var(l.var, vars),
@@ -146,7 +153,7 @@ impl Schedule {
         renamed
     }
 
-    fn fresh_var(&mut self, var: Var, vars: &mut HashMap<Var, Expr>) -> Var {
+    fn fresh_var(&mut self, var: Var, vars: &mut FxHashMap<Var, Expr>) -> Var {
         let data = self.func.vars[var].clone();
         let dtype = data.dtype;
         let fresh = self.func.vars.push(data);
@@ -228,7 +235,7 @@ impl Schedule {
         loops: impl Iterator<Item = &'l For>,
         facts: &Analyzer,
     ) -> bool {
-        let first: HashMap<Var, Expr> = loops.map(|l| (l.var, l.min.clone())).collect();
+        let first: FxHashMap<Var, Expr> = loops.map(|l| (l.var, l.min.clone())).collect();
         block.iters.iter().filter(|i| i.kind != IterKind::Spatial).all(|i| {
             let start = i.value.substitute(&|v| first.get(&v).cloned());
             facts.simplify(&start).as_int() == Some(0)

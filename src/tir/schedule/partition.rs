@@ -32,7 +32,8 @@ impl Schedule {
         let head = Stmt::For(Box::new(For { extent: point.clone(), ..l.clone() }));
         let copy = self.fresh_copy(&Stmt::For(Box::new(l.clone())), "_tail");
         let Stmt::For(mut tail) = copy else { unreachable!("a loop was copied") };
-        self.func.vars[tail.var].name.push_str("_tail");
+        let name = &mut self.func.vars[tail.var].name;
+        *name = format!("{name}_tail").into();
         let text = self.text(&point);
         self.note(format!(
             "partition {} at {text} -> {}",

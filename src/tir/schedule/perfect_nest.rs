@@ -1,6 +1,6 @@
 //! Perfect nests: loops around nothing but one block, each spatial or of the reduction.
 
-use std::collections::HashSet;
+use rustc_hash::FxHashSet;
 
 use super::access;
 use super::state::{Schedule, ScheduleError};
@@ -141,7 +141,7 @@ impl Schedule {
         nest: &PerfectNest,
     ) -> Result<(), ScheduleError> {
         let block = &nest.block;
-        let free: HashSet<Var> = nest.loops.iter().map(|l| l.var).collect();
+        let free: FxHashSet<Var> = nest.loops.iter().map(|l| l.var).collect();
         let values: Vec<Expr> = block.spatial_iters().map(|i| i.value.clone()).collect();
         let bound = |v: Var| block.iters.iter().find(|i| i.var == v).map(|i| i.value.clone());
         let indices: Vec<Expr> = match &block.body {

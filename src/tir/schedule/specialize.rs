@@ -43,7 +43,8 @@ impl Schedule {
         let copy = self.fresh_copy(&whole, "_else");
         let Stmt::For(other) = &copy else { unreachable!("a loop was copied") };
         let var = other.var;
-        self.func.vars[var].name.push_str("_else");
+        let name = &mut self.func.vars[var].name;
+        *name = format!("{name}_else").into();
         let (first, second) = (self.name(at), self.name(var));
         self.note(format!("specialize {first} where {}, else {second}", self.text(&cond)));
         let both = Stmt::If { cond, then: Box::new(whole), otherwise: Some(Box::new(copy)) };

@@ -1,6 +1,8 @@
 //! The function being scheduled, and what every primitive asks of it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::tree;
 use crate::arith::Analyzer;
@@ -30,20 +32,20 @@ pub(super) struct InjectiveStore {
 pub struct Schedule {
     pub(super) func: PrimFunc,
     /// Intermediates with elements that nothing writes.
-    pub(super) padded: HashSet<Buffer>,
+    pub(super) padded: FxHashSet<Buffer>,
     /// Blocks shown to store elsewhere in every instance, by name.
     pub(super) injective: HashMap<String, InjectiveStore>,
     /// The primitives applied, as text.
     pub(super) steps: Vec<String>,
     /// Labels of loops that share their names with others.
-    pub(super) labels: HashMap<Var, String>,
+    pub(super) labels: FxHashMap<Var, String>,
 }
 
 impl Schedule {
     /// Starts from `func`.
     pub fn new(func: PrimFunc) -> Schedule {
         let labels = tree::labels(&func);
-        let (padded, injective) = (HashSet::new(), HashMap::new());
+        let (padded, injective) = (FxHashSet::default(), HashMap::new());
         Schedule { func, padded, injective, steps: vec![], labels }
     }
 

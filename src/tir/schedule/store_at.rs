@@ -1,6 +1,6 @@
 //! Storage of an intermediate inside of a loop (Halide's `store_at`).
 
-use std::collections::HashSet;
+use rustc_hash::FxHashSet;
 
 use super::state::{Schedule, ScheduleError, shape_facts};
 use super::{access, tree};
@@ -45,7 +45,7 @@ impl Schedule {
             first.iter().zip(&dropped).filter(|(_, d)| **d).map(|(e, _)| e.clone()).collect();
         // A loop of one iteration shares nothing with another one.
         let several = tree::loops_of(&path).filter(|l| l.extent.as_int() != Some(1));
-        let around: HashSet<Var> = several.map(|l| l.var).collect();
+        let around: FxHashSet<Var> = several.map(|l| l.var).collect();
         if let Some(v) = around.iter().find(|v| !access::determines(&facts, &own, **v, &around)) {
             let why = format!("iterations of `{}` share elements of its result", self.name(*v));
             return Err(refuse(self, why));
@@ -73,7 +73,7 @@ impl Schedule {
 
 /// Per dimension, whether all accesses have the same index there, which no variable in `inner` and
 /// no load changes.
-fn unchanged_dims(accesses: &[&[Expr]], inner: &HashSet<Var>, facts: &Analyzer) -> Vec<bool> {
+fn unchanged_dims(accesses: &[&[Expr]], inner: &FxHashSet<Var>, facts: &Analyzer) -> Vec<bool> {
     let varies = |e: &Expr| {
         let mut varies = false;
         e.visit(&mut |e| match e.kind() {

@@ -1,6 +1,6 @@
 //! Replacing a loop nest by an instruction that computes the same.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use super::state::{Schedule, ScheduleError};
 use super::tree;
@@ -58,10 +58,10 @@ pub(super) struct Matching<'a> {
     pub description: &'a PrimFunc,
     pub func: &'a PrimFunc,
     /// The nest's variables by those of the description.
-    pub vars: HashMap<Var, Var>,
+    pub vars: FxHashMap<Var, Var>,
     /// The values of the symbolic dimensions.
-    dims: HashMap<Var, i64>,
-    locals: HashMap<Buffer, Buffer>,
+    dims: FxHashMap<Var, i64>,
+    locals: FxHashMap<Buffer, Buffer>,
     /// Operands: the description's indices, and the nest's buffer and indices.
     pub accesses: Vec<(Buffer, Vec<Expr>, Buffer, Vec<Expr>)>,
 }
@@ -77,9 +77,9 @@ impl<'a> Matching<'a> {
         Matching {
             description,
             func,
-            vars: HashMap::new(),
-            dims: HashMap::new(),
-            locals: HashMap::new(),
+            vars: FxHashMap::default(),
+            dims: FxHashMap::default(),
+            locals: FxHashMap::default(),
             accesses: vec![],
         }
     }

@@ -1,6 +1,8 @@
 //! Replacing a loop nest by an implementation from outside.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::access;
 use super::state::{Schedule, ScheduleError, shape_facts};
@@ -60,7 +62,7 @@ impl Schedule {
             let binding = &bindings[operand];
             (binding.buffer, binding.place(&at))
         };
-        let vars = HashMap::new();
+        let vars = FxHashMap::default();
         let body = BodyCopy::new(&intrinsic.implementation, &mut s.func, &place, vars).body();
         let mut made = Block { body, ..block };
         s.refresh_regions(&mut made);
@@ -119,8 +121,8 @@ impl Schedule {
 }
 
 /// The buffers that a function writes.
-fn written(func: &PrimFunc) -> HashSet<Buffer> {
-    let mut found = HashSet::new();
+fn written(func: &PrimFunc) -> FxHashSet<Buffer> {
+    let mut found = FxHashSet::default();
     func.body.visit(&mut |s| found.extend(s.written()));
     found
 }
@@ -180,7 +182,7 @@ fn linear(
     if vars.iter().collect::<HashSet<_>>().len() != vars.len() {
         return Err("its description accesses an operand at one loop twice".to_owned());
     }
-    let bound: HashSet<Var> = matching.vars.values().copied().collect();
+    let bound: FxHashSet<Var> = matching.vars.values().copied().collect();
     let (mut first, mut steps) = (vec![], vec![]);
     for index in at {
         let parts = facts.linear(&facts.simplify(index), &vars);

@@ -18,7 +18,7 @@ impl Schedule {
             let why = format!("{} sizes for {} loops", sizes.len(), loops.len());
             return Err(self.refuse("tile", "", why));
         };
-        let name = self.func.vars.get(first).map_or_else(String::new, |v| v.name.clone());
+        let name = self.func.vars.get(first).map_or_else(String::new, |v| v.name.to_string());
         let (before, steps) = (self.func.body.clone(), self.steps.len());
         self.tiled(loops, sizes).map_err(|refused| {
             self.func.body = before;

@@ -2,7 +2,7 @@
 //!
 //! Decision: docs/decisions/0088-schedule-primitives-of-tvm.md
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use super::state::{Schedule, ScheduleError, shape_facts};
 use super::transform_layout::IndexMap;
@@ -72,7 +72,7 @@ impl Schedule {
         if !inside.prove(&ranks[0].clone().equal(ranks[1].clone())) {
             return Err(refuse(self, "the map changes the order of the reduction"));
         }
-        let given: HashMap<Var, Expr> = block.iters.iter().map(|i| i.var).zip(old).collect();
+        let given: FxHashMap<Var, Expr> = block.iters.iter().map(|i| i.var).zip(old).collect();
         let put = |s: &Stmt| inside.simplify_stmt(&s.substitute(&|v| given.get(&v).cloned()));
         let (init, body) = (block.init.as_ref().map(put), put(&block.body));
         let mut changed = Block { iters: iters.clone(), ..block.with_body(init, body) };

@@ -1,6 +1,8 @@
 //! Layout transformation of a buffer.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashSet;
 
 use super::access;
 use super::regions::delinearise;
@@ -73,7 +75,7 @@ fn check(
             return Err(format!("index {at} may lie outside the new shape"));
         }
     }
-    let free: HashSet<Var> = old.iter().copied().collect();
+    let free: FxHashSet<Var> = old.iter().copied().collect();
     match old.iter().position(|v| !access::determines(&facts, &image, *v, &free)) {
         Some(at) => Err(format!("two elements that differ in dimension {at} may collide")),
         None => Ok(()),

@@ -1,6 +1,8 @@
 //! Finding and replacing loops and blocks; sequences, nests and conjunctions.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
 
 use crate::{Block, Expr, ExprKind, For, ForKind, PrimFunc, Stmt, Var};
 
@@ -56,6 +58,14 @@ pub(super) fn blocks(stmt: &Stmt) -> Vec<&Block> {
     match stmt {
         Stmt::Block(b) => vec![b],
         _ => stmt.children().into_iter().flat_map(blocks).collect(),
+    }
+}
+
+/// The first block under `stmt`.
+fn first_block(stmt: &Stmt) -> Option<&Block> {
+    match stmt {
+        Stmt::Block(b) => Some(b),
+        _ => stmt.children().into_iter().find_map(first_block),
     }
 }
 
@@ -176,26 +186,32 @@ pub(super) fn plain_loop(var: Var, extent: Expr) -> For {
 
 /// Loops that share a name with others, as they are told apart: by the first block in them, and
 /// where that is the same by their order.
-pub(super) fn labels(func: &PrimFunc) -> HashMap<Var, String> {
-    let mut loops: Vec<&For> = vec![];
+pub(super) fn labels<'f>(func: &'f PrimFunc) -> FxHashMap<Var, String> {
+    let mut loops: Vec<&'f For> = vec![];
     func.body.visit(&mut |s| {
         if let Stmt::For(l) = s {
             loops.push(l);
         }
     });
-    let hint = |l: &For| &func.vars[l.var].name;
-    let mut times: HashMap<&str, usize> = HashMap::new();
+    let hint = |l: &For| -> &'f str { &func.vars[l.var].name };
+    let mut times: FxHashMap<&str, usize> = FxHashMap::default();
     loops.iter().for_each(|l| *times.entry(hint(l)).or_default() += 1);
-    let shared = |l: &&&For| times[hint(l).as_str()] > 1;
-    let mut seen: HashMap<String, usize> = HashMap::new();
-    let label = |l: &&For| {
-        let of = blocks(&l.body).first().map_or(String::new(), |b| format!(" of {}", b.name));
-        let label = format!("{}{of}", hint(l));
-        let count = seen.entry(label.clone()).or_default();
+    let shared = |l: &&For| times[hint(l)] > 1;
+    let mut seen: FxHashMap<(&str, Option<&str>), usize> = FxHashMap::default();
+    let label = |l: &'f For| {
+        let of = (hint(l), first_block(&l.body).map(|b| b.name.as_str()));
+        let count = seen.entry(of).or_default();
         *count += 1;
-        (l.var, if *count == 1 { label } else { format!("{label} #{count}") })
+        let mut label = of.0.to_owned();
+        if let Some(block) = of.1 {
+            label.extend([" of ", block]);
+        }
+        if *count > 1 {
+            label.push_str(&format!(" #{count}"));
+        }
+        (l.var, label)
     };
-    loops.iter().filter(shared).map(label).collect()
+    loops.iter().copied().filter(shared).map(label).collect()
 }
 
 /// The loops of a path that holds nothing but loops and sequences.

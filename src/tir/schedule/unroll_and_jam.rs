@@ -1,7 +1,8 @@
 //! Unroll and jam (register blocking): loops around one block unrolled, with loads that their
 //! iterations share done once.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use super::compute_inline::loads;
 use super::state::{Schedule, ScheduleError};
@@ -37,7 +38,7 @@ impl Schedule {
         let goes = |e: &Expr| loops.iter().any(|l| tree::mentions(e, l.var));
         let (gone, mut iters): (Vec<BlockIter>, Vec<BlockIter>) =
             block.iters.iter().cloned().partition(|i| goes(&i.value));
-        let bound: HashMap<Var, Expr> = gone.into_iter().map(|i| (i.var, i.value)).collect();
+        let bound: FxHashMap<Var, Expr> = gone.into_iter().map(|i| (i.var, i.value)).collect();
         let (own, shared): (Vec<Expr>, Vec<Expr>) =
             conjuncts(&block.predicate).into_iter().partition(goes);
         let own = own.into_iter().fold(Expr::bool(true), Expr::and);
@@ -80,8 +81,8 @@ impl Schedule {
         loops: &[&For],
         block: &Block,
         iters: &mut Vec<BlockIter>,
-    ) -> HashMap<Var, Expr> {
-        let mut outside: HashMap<Var, Expr> = HashMap::new();
+    ) -> FxHashMap<Var, Expr> {
+        let mut outside: FxHashMap<Var, Expr> = FxHashMap::default();
         for l in loops {
             let is = |i: &&BlockIter| i.value.as_var() == Some(l.var);
             if !iters.iter().any(|i| is(&i)) {
@@ -133,7 +134,7 @@ impl Unroller<'_> {
             unchanged(&element.value, l.var, element.buffer, &mut shared);
             for e in shared.iter().flat_map(|e| over(e, inner)) {
                 if self.named.iter().all(|(named, _)| *named != e) {
-                    let (name, dtype) = ("x".to_owned(), e.dtype());
+                    let (name, dtype) = ("x".into(), e.dtype());
                     let var = self.schedule.func.vars.push(VarData { name, dtype });
                     fresh.push((var, self.facts.simplify(&e)));
                     self.named.push((e, Expr::new(ExprKind::Var { var, dtype })));
@@ -187,7 +188,7 @@ fn unchanged(e: &Expr, var: Var, written: Buffer, found: &mut Vec<Expr>) {
 }
 
 /// The operands of `e` that are evaluated whenever it is.
-fn evaluated(e: &Expr) -> Vec<&Expr> {
+fn evaluated(e: &Expr) -> SmallVec<[&Expr; 4]> {
     let mut operands = e.children();
     match e.kind() {
         ExprKind::Call { op: Intrin::IfThenElse, .. } | ExprKind::And(..) | ExprKind::Or(..) => {

@@ -286,7 +286,7 @@ fn condition(s: &Schedule, args: &Args) -> Result<Expr, String> {
     let func = s.func();
     let vars = crate::abi::scalar_vars(func);
     let vars: HashMap<String, Var> =
-        vars.into_iter().map(|var| (func.vars[var].name.clone(), var)).collect();
+        vars.into_iter().map(|var| (func.vars[var].name.to_string(), var)).collect();
     parse_condition(args.text("condition")?, func, &vars)
         .map_err(|e| format!("condition: {}", e.message))
 }
@@ -332,7 +332,7 @@ fn distribute_loops(s: &mut Schedule, args: &Args) -> Outcome {
 
 fn collapse_axes(s: &mut Schedule, args: &Args) -> Outcome {
     let (outer, inner) = (args.at("outer")?, args.at("inner")?);
-    let name = s.func().vars.get(outer).map_or_else(String::new, |v| v.name.clone());
+    let name = s.func().vars.get(outer).map_or_else(String::new, |v| v.name.to_string());
     Ok(vec![Value::Loop(s.collapse_axes(outer, inner, &name).map_err(refused)?)])
 }
 
@@ -636,7 +636,7 @@ impl Layout {
             ));
         }
         let mut scratch = s.func().clone();
-        let vars: Vec<Var> = params.iter().map(|p| scratch.new_var(p)).collect();
+        let vars: Vec<Var> = params.iter().map(|p| scratch.new_var(p.as_str())).collect();
         let by_name: HashMap<String, Var> =
             params.iter().cloned().zip(vars.iter().copied()).collect();
         let map = |text: &String| parse_index(text, &scratch, &by_name);

@@ -183,7 +183,7 @@ impl Parser<'_> {
             return Err(self.unsupported(annotation));
         };
         let value = self.expr_of(value, dtype)?;
-        let data = VarData { name: name.id.to_string(), dtype: value.dtype() };
+        let data = VarData { name: name.id.as_str().into(), dtype: value.dtype() };
         let var = self.func.vars.push(data);
         self.define(&name.id, Name::Var(var));
         Ok(Some(SuiteItem::Let(var, value)))

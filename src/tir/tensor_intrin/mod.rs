@@ -11,8 +11,9 @@
 
 pub mod registered;
 
-use std::collections::HashMap;
 use std::sync::LazyLock;
+
+use rustc_hash::FxHashMap;
 
 use crate::Sign::{Signed, Unsigned};
 use crate::body_copy::BodyCopy;
@@ -125,9 +126,9 @@ impl TensorIntrin {
     }
 
     /// The symbolic dimensions, by the shapes of the registers.
-    fn dimensions(&self, func: &PrimFunc, operands: &[StridedRows]) -> HashMap<Var, Expr> {
+    fn dimensions(&self, func: &PrimFunc, operands: &[StridedRows]) -> FxHashMap<Var, Expr> {
         let params = self.description.buffer_params().zip(operands).take(self.registers);
-        let mut vars = HashMap::new();
+        let mut vars = FxHashMap::default();
         for (param, operand) in params {
             let shape = &func.buffers[operand.buffer].shape;
             for (dim, extent) in self.description.buffers[param].shape.iter().zip(shape) {

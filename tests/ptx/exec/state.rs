@@ -32,6 +32,8 @@ pub struct Warp {
     pub barrier: [u8; 32],
     /// Registers, 32 lanes each.
     pub registers: Vec<u64>,
+    /// Registers that the warp has written since its last `wgmma.fence`; at the beginning all are.
+    pub unfenced: Vec<bool>,
 }
 
 impl Warp {
@@ -51,6 +53,7 @@ impl Warp {
             pcs: [0; 32],
             barrier: [0; 32],
             registers: vec![0xcdcd_cdcd_cdcd_cdcd; registers as usize * 32],
+            unfenced: vec![true; registers as usize],
         }
     }
 
@@ -60,8 +63,14 @@ impl Warp {
         self.registers[at..at + 32].try_into().expect("32 lanes")
     }
 
-    /// A register of all lanes, to be written.
+    /// A register of all lanes, to be written by an instruction.
     pub fn register_mut(&mut self, register: u32) -> &mut Lanes {
+        self.unfenced[register as usize] = true;
+        self.slot(register)
+    }
+
+    /// A register of all lanes that tensor cores take or give back.
+    pub fn slot(&mut self, register: u32) -> &mut Lanes {
         let at = register as usize * 32;
         (&mut self.registers[at..at + 32]).try_into().expect("32 lanes")
     }

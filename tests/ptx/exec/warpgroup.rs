@@ -49,7 +49,10 @@ impl Machine<'_> {
         }
         let site = Site { warp: group * 4, lane: 0, pc };
         match what {
-            Warpgroup::Fence => {}
+            Warpgroup::Fence => {
+                let warps = &mut self.block.warps[warps.clone()];
+                warps.iter_mut().for_each(|warp| warp.unfenced.fill(false));
+            }
             Warpgroup::Commit => {
                 let clock = self.block.clocks.tick(self.block.threads + 1 + group as u32);
                 let state = &mut self.block.groups[group];
@@ -62,7 +65,14 @@ impl Machine<'_> {
                     GroupMatrix::Shared(descriptor) => {
                         First::Shared(self.read(site.warp, *descriptor)[0])
                     }
-                    GroupMatrix::Registers(parts) => First::Registers(self.registers(group, parts)),
+                    GroupMatrix::Registers(parts) => {
+                        let registers = parts.iter().filter_map(|part| match part {
+                            Src::Reg(register) => Some(*register),
+                            _ => None,
+                        });
+                        self.registers_fenced(site, group, registers)?;
+                        First::Registers(self.registers(group, parts))
+                    }
                 };
                 let b = self.read(site.warp, *b)[0];
                 let keep = self.read(site.warp, *scale)[0] & 1 == 1;
@@ -86,14 +96,31 @@ impl Machine<'_> {
         (group * 4..group * 4 + 4).map(of).collect()
     }
 
+    /// Fails where a warp has written one of the registers since its last fence. What products have written needs none
+    /// (PTX ISA, `wgmma.fence`).
+    fn registers_fenced(
+        &self,
+        site: Site,
+        group: usize,
+        mut registers: impl Iterator<Item = u32>,
+    ) -> Result<(), Fault> {
+        let warps = &self.block.warps[group * 4..group * 4 + 4];
+        let written = |of: &u32| warps.iter().any(|warp| warp.unfenced[*of as usize]);
+        match registers.find(written) {
+            Some(_) => Err(self.fault(site, FaultKind::RegisterFence)),
+            None => Ok(()),
+        }
+    }
+
     /// Takes the sums away from the registers until the product is waited for.
     fn issue_product(&mut self, group: usize, product: Product) -> Result<(), Fault> {
         self.touch(group, &product)?;
         if !self.block.groups[group].sums.contains_key(&product.d[0]) {
+            self.registers_fenced(product.site, group, product.d.iter().copied())?;
             let warps = &mut self.block.warps[group * 4..group * 4 + 4];
             let sums = warps.iter_mut().map(|warp| {
                 let take =
-                    |register: &u32| std::mem::replace(warp.register_mut(*register), [PENDING; 32]);
+                    |register: &u32| std::mem::replace(warp.slot(*register), [PENDING; 32]);
                 product.d.iter().map(take).collect()
             });
             let sums = Sums { registers: product.d.clone(), warps: sums.collect() };
@@ -141,7 +168,7 @@ impl Machine<'_> {
             };
             for (warp, values) in self.block.warps[group * 4..].iter_mut().zip(sums.warps) {
                 for (register, values) in sums.registers.iter().zip(values) {
-                    *warp.register_mut(*register) = values;
+                    *warp.slot(*register) = values;
                 }
             }
         }

@@ -126,6 +126,12 @@ fn transaction_counts() {
 }
 
 #[test]
+fn registers_of_products_without_a_fence() {
+    let kinds = planted("wgmma.fence.sync.aligned;", "");
+    assert!(kinds.iter().all(|kind| *kind == FaultKind::RegisterFence), "{kinds:?}");
+}
+
+#[test]
 fn release_before_the_products_are_done() {
     let kinds = planted("wgmma.wait_group.sync.aligned 1;", "wgmma.wait_group.sync.aligned 7;");
     assert!(no_order(&kinds), "{kinds:?}");

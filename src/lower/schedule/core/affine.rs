@@ -5,7 +5,9 @@ use reflex_tir::{BinOp, Buffer, Expr, ExprKind, PrimFunc, Var};
 
 /// Whether `var` appears in `e`, inside loads too.
 pub fn mentions(e: &Expr, var: Var) -> bool {
-    e.as_var() == Some(var) || e.children().into_iter().any(|c| mentions(c, var))
+    let mut found = e.as_var() == Some(var);
+    e.for_each_child(&mut |c| found = found || mentions(c, var));
+    found
 }
 
 /// `c` with `e = c * var + rest`, where neither mentions `var`; `None` when `e` has no such

@@ -72,7 +72,10 @@ impl Case {
         let mut known: Vec<(i64, Var)> = vec![];
         for n in self.args.first()?.shape().iter().filter(|n| **n > 1) {
             if !known.iter().any(|(k, _)| k == n) {
-                known.push((*n, syms.push(VarData { name: format!("s{n}"), dtype: DType::I64 })));
+                known.push((
+                    *n,
+                    syms.push(VarData { name: format!("s{n}").into(), dtype: DType::I64 }),
+                ));
             }
         }
         let typed = |l: &Literal| {
