@@ -195,7 +195,10 @@ impl PlainSession {
             let stream = self.stream.clone();
             let _stream = stream.as_deref().map(SessionStream::enter);
             batches.record(func, args, |args| {
-                let call = |vm: &mut vm::Session| vm.call_func(func, AnyView::slice(args));
+                // Later runs use what machine code keeps: it is no memory of the batch's.
+                let call = |vm: &mut vm::Session| {
+                    vm.without_machine_code(|vm| vm.call_func(func, AnyView::slice(args)))
+                };
                 self.enter(call).map_err(|e| Raised::new("RuntimeError", e.to_string()))
             });
         }
