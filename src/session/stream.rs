@@ -19,7 +19,7 @@ pub(super) struct SessionStream {
     stream: Stream,
 }
 
-/// What a call has beside its arguments: values on the device in place of some, and the streams that made the others: other
+/// Values on the device that stand for arguments of a call, and the streams that made the other arguments: other
 /// sessions', and the host's.
 #[derive(Default)]
 pub(super) struct PlacedArgs {
