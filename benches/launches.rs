@@ -132,13 +132,15 @@ fn main() {
         tensor.copy_to(DLDevice::cuda(0)).expect("copies")
     };
     let args = [tensor().into(), tensor().into()];
+    let mut interpreted = program.session(Mode::Bytecode).expect("opens");
+    let main = interpreted.function_index("main").expect("is there");
     let call = |session: &mut Session| {
-        let main = session.function_index("main").expect("is there");
         drop(session.call_index(main, AnyView::slice(&args)).expect("runs"));
     };
-    let mut interpreted = program.session(Mode::Bytecode).expect("opens");
     let mut traced = program.session(Mode::Tiered).expect("opens");
     let mut batched = program.session(Mode::Tiered).expect("opens");
+    traced.set_fuel(Some(FUEL));
+    traced.warm_up_func(main, AnyView::slice(&args)).expect("runs");
     for _ in 0..5_000 {
         traced.set_fuel(Some(FUEL));
         call(&mut traced);

@@ -376,7 +376,7 @@ const LAYOUTS: [Layout; 23] = [
     Layout {
         dir: "src/cuda",
         layers: &[
-            "call driver images launches settings",
+            "blocks call driver images launches settings",
             "staging streams tensor_maps",
             "gpu pool",
             "facts graph module",

@@ -42,7 +42,7 @@ use crate::facts::registers::{RegFact, RegFacts};
 const MAX_BYTES: usize = MAX_COPIED_BYTES;
 const MAX_FUNCTION_BYTES: usize = 1 << 20;
 /// Most tensors on one recycled storage: each is checked when the storage is popped.
-const MAX_TENSORS: usize = 8;
+const MAX_TENSORS: usize = 64;
 /// Most entries of a recycled shape heap, and most dimensions of a recycled shape.
 const MAX_DIMS: usize = 16;
 /// Most items of a recycled tuple, and most captured values of a recycled closure.

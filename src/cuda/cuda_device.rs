@@ -10,10 +10,9 @@ use reflex_runtime::device::{
 use reflex_runtime::error::Error;
 
 use crate::call::cu;
-use crate::gpu::{Gpu, LEGACY, OPEN, new_event};
+use crate::gpu::{Gpu, OPEN, new_event};
 use crate::graph::Graph;
 use crate::module::Module;
-use crate::streams::StreamState;
 
 impl Device for &'static Gpu {
     fn id(&self) -> DLDevice {
@@ -37,23 +36,12 @@ impl Device for &'static Gpu {
     }
 
     fn create_stream(&self) -> Result<Stream, Error> {
-        let state = self.new_stream()?;
-        let stream = Stream(state.raw().addr() as u64);
-        self.streams.add(stream, state);
-        Ok(stream)
+        self.new_stream()
     }
 
     fn host_stream(&self, handle: u64) -> Result<Stream, Error> {
-        let stream = match handle {
-            // Zero is the number of our own default stream.
-            0 => LEGACY,
-            handle => Stream(handle),
-        };
-        if self.streams.get(stream).is_none() {
-            let raw = std::ptr::with_exposed_provenance_mut(handle as usize);
-            self.streams.add(stream, StreamState::of_host(raw));
-        }
-        Ok(stream)
+        let raw = std::ptr::with_exposed_provenance_mut(handle as usize);
+        self.streams.of_host(raw).ok_or_else(|| self.too_many_streams())
     }
 
     fn handle_of(&self, stream: Stream) -> Result<u64, Error> {
@@ -64,14 +52,15 @@ impl Device for &'static Gpu {
 
     fn destroy_stream(&self, stream: Stream) {
         let Some(state) = self.streams.remove(stream) else { return };
-        if self.is_lost() || self.enter().is_err() || self.wait_for(&state).is_err() {
+        if self.is_lost() || self.enter().is_err() || self.wait_for(state).is_err() {
             // What a lost device had is gone with it.
             return;
         }
         self.pool.adopt(stream);
         state.end_event();
-        // SAFETY: the stream is in no table any more, so this is its last use.
+        // SAFETY: nothing finds the stream any more, so this is its last use.
         let _ = unsafe { cu!(cuStreamDestroy_v2(state.raw())) };
+        self.streams.vacate(state);
     }
 
     fn synchronize(&self, stream: Stream) -> Result<(), Error> {
@@ -136,7 +125,7 @@ impl Device for &'static Gpu {
         // SAFETY: the caller passes two ranges of so many bytes.
         let copied = unsafe { self.staging.lock().receive(state.raw(), to, from, bytes) };
         copied.map_err(|why| self.stream_error(why, &state))?;
-        state.launches.lock().clear();
+        state.launches.clear();
         Ok(())
     }
 

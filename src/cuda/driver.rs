@@ -17,6 +17,7 @@ const OLDEST: c_int = 12_000;
 
 /// Every function of the driver that this crate calls.
 pub const FUNCTIONS: &[&str] = &[
+    "cuCtxGetCurrent",
     "cuCtxSetCurrent",
     "cuDeviceGet",
     "cuDeviceGetAttribute",

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use cudarc::driver::sys::{self, CUcontext, CUdevice_attribute as Attribute, CUevent};
 use parking_lot::Mutex;
@@ -20,10 +20,6 @@ use crate::streams::{InUse, StreamState, Streams};
 /// The devices that are open, by number. They are never closed: the primary context is shared with
 /// the rest of the process.
 pub(crate) static OPEN: Mutex<BTreeMap<i32, &'static Gpu>> = Mutex::new(BTreeMap::new());
-
-/// CUDA's legacy default stream, whose handle is null. No address is as high, and
-/// the pool's stream of blocks that no stream uses is another one.
-pub(crate) const LEGACY: Stream = Stream(u64::MAX - 1);
 
 /// A device with its primary context, which the process shares and which is never reset here.
 pub(crate) struct Gpu {
@@ -80,8 +76,8 @@ impl Gpu {
 
     /// Makes the default stream.
     pub(crate) fn start(&self) -> Result<(), Error> {
-        let state = self.new_stream()?;
-        self.streams.add(Stream::DEFAULT, state);
+        let stream = self.new_stream()?;
+        debug_assert_eq!(stream, Stream::DEFAULT, "it is the first one");
         Ok(())
     }
 
@@ -89,12 +85,40 @@ impl Gpu {
         &self.properties.name
     }
 
-    /// Makes the context this thread's, unless the device is lost. Every entry does: other code in
-    /// the process may have set another one.
+    /// Makes the context this thread's, unless the device is lost. Every entry but those of launches does: other
+    /// code in the process may have set another one.
     pub(crate) fn enter(&self) -> Result<(), Error> {
         self.is_alive()?;
+        self.set_context().map_err(|why| self.error(why))
+    }
+
+    fn set_context(&self) -> Result<(), Failure> {
         // SAFETY: the context is retained for ever.
-        unsafe { cu!(cuCtxSetCurrent(self.context.0)) }.map_err(|why| self.error(why))
+        unsafe { cu!(cuCtxSetCurrent(self.context.0)) }
+    }
+
+    /// Calls a function of the driver that enqueues launches on a stream of this device, in whatever context the thread
+    /// has, which is this one most often. With another one the function fails and enqueues nothing (CUDA C++ programming
+    /// guide, stream and event behavior), so it is called once more with this one.
+    #[inline]
+    pub(crate) fn enqueue(&self, call: impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
+        call().or_else(|why| self.enqueue_again(why, call))
+    }
+
+    #[cold]
+    fn enqueue_again(
+        &self,
+        why: Failure,
+        call: impl Fn() -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut current = std::ptr::null_mut();
+        // SAFETY: it writes one handle.
+        unsafe { cu!(cuCtxGetCurrent(&mut current)) }?;
+        if current == self.context.0 {
+            return Err(why);
+        }
+        self.set_context()?;
+        call()
     }
 
     /// Returns the error of a device that is lost.
@@ -117,7 +141,7 @@ impl Gpu {
 
     /// The error of a failure on a stream: it may be that of an earlier launch.
     pub(crate) fn stream_error(&self, why: Failure, stream: &StreamState) -> Error {
-        self.error_with(why, || format!("; {}", stream.launches.lock().suspects()))
+        self.error_with(why, || format!("; {}", stream.launches.suspects()))
     }
 
     fn error_with(&self, why: Failure, more: impl FnOnce() -> String) -> Error {
@@ -133,32 +157,37 @@ impl Gpu {
         Error::new(DEVICE_LOST, text)
     }
 
-    pub(crate) fn new_stream(&self) -> Result<StreamState, Error> {
+    pub(crate) fn new_stream(&self) -> Result<Stream, Error> {
         self.enter()?;
         let mut raw = std::ptr::null_mut();
         const NON_BLOCKING: u32 = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
         // SAFETY: it writes one handle.
         unsafe { cu!(cuStreamCreate(&mut raw, NON_BLOCKING)) }.map_err(|why| self.error(why))?;
-        Ok(StreamState::new(raw))
+        self.streams.add(raw).ok_or_else(|| self.too_many_streams())
+    }
+
+    pub(crate) fn too_many_streams(&self) -> Error {
+        Error::value_error(format!("{}: there are too many streams", self.id))
     }
 
     /// A stream to enqueue work on, or an error for one that is not of this device.
-    pub(crate) fn stream(&self, stream: Stream) -> Result<InUse, Error> {
+    #[inline]
+    pub(crate) fn stream(&self, stream: Stream) -> Result<InUse<'_>, Error> {
         let state = self.known_stream(stream)?;
         let wait = |leads: Stream| match self.streams.get(leads) {
             Some(leads) => {
-                // SAFETY: the context is retained for ever.
-                unsafe { cu!(cuCtxSetCurrent(self.context.0)) }?;
-                state.wait_for(&leads)
+                self.set_context()?;
+                state.wait_for(leads)
             }
             // A stream that has ended has no work left.
             None => Ok(()),
         };
-        state.settle(wait).map_err(|why| self.stream_error(why, &state))?;
+        state.settle(wait).map_err(|why| self.stream_error(why, state))?;
         Ok(InUse(state))
     }
 
-    fn known_stream(&self, stream: Stream) -> Result<Arc<StreamState>, Error> {
+    #[inline]
+    fn known_stream(&self, stream: Stream) -> Result<&StreamState, Error> {
         self.streams.get(stream).ok_or_else(|| {
             Error::value_error(format!("{}: there is no stream {:#x}", self.id, stream.0))
         })
@@ -168,12 +197,12 @@ impl Gpu {
     pub(crate) fn order(&self, stream: Stream, leads: Stream) -> Result<(), Error> {
         let leads = self.known_stream(leads)?;
         // Most often there is nothing new to wait for, and no use of the stream either.
-        if self.known_stream(stream)?.has_waited_for(&leads) {
+        if self.known_stream(stream)?.has_waited_for(leads) {
             return self.is_alive();
         }
         let waits = self.stream(stream)?;
         self.enter()?;
-        waits.wait_for(&leads).map_err(|why| self.stream_error(why, &waits))
+        waits.wait_for(leads).map_err(|why| self.stream_error(why, &waits))
     }
 
     /// The same before the next use of the stream, where all uses are known here.
@@ -186,13 +215,13 @@ impl Gpu {
         // SAFETY: the stream lives as long as its state.
         unsafe { cu!(cuStreamSynchronize(stream.raw())) }
             .map_err(|why| self.stream_error(why, stream))?;
-        stream.launches.lock().clear();
+        stream.launches.clear();
         Ok(())
     }
 
     /// Waits for the work of all streams, for what has no order with them.
     pub(crate) fn wait_for_all(&self) -> Result<(), Error> {
-        self.streams.all().iter().try_for_each(|stream| self.wait_for(stream))
+        self.streams.all().try_for_each(|stream| self.wait_for(stream))
     }
 }
 

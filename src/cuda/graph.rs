@@ -3,7 +3,6 @@
 use std::ffi::c_void;
 use std::fmt;
 use std::ptr::null_mut;
-use std::sync::Arc;
 
 use cudarc::driver::sys::{
     CUDA_KERNEL_NODE_PARAMS, CUfunction, CUgraph, CUgraphExec, CUgraphNode, CUtensorMap,
@@ -14,7 +13,9 @@ use reflex_runtime::error::Error;
 
 use crate::call::{Failure, cu};
 use crate::gpu::Gpu;
+use crate::launches::KernelName;
 use crate::settings::synchronous;
+use crate::streams::StreamState;
 use crate::tensor_maps::encode_all;
 
 /// A graph that is ready to be launched, and its launches.
@@ -30,7 +31,7 @@ pub(crate) struct Graph {
     stale: Vec<usize>,
     arena: Arena,
     /// Its name in errors.
-    name: Arc<str>,
+    name: KernelName,
 }
 
 struct Raw {
@@ -40,7 +41,7 @@ struct Raw {
 
 impl fmt::Debug for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)
+        f.write_str(&self.name.text())
     }
 }
 
@@ -60,7 +61,7 @@ impl Graph {
         let (raw, nodes) = (Raw { graph: null_mut(), exec: null_mut() }, vec![]);
         let stale = vec![];
         // From here on, dropping it gives back what it has.
-        let name = name.as_str().into();
+        let name = KernelName::new(&name);
         let maps = vec![];
         let mut graph = Graph { gpu, stream, raw, nodes, launches, maps, stale, arena, name };
         if synchronous() {
@@ -89,6 +90,28 @@ impl Graph {
             }
             cu!(cuGraphInstantiateWithFlags(&mut self.raw.exec, self.raw.graph, 0))
         }
+    }
+
+    /// Gives the graph the parameters that it does not have yet.
+    fn update(&mut self, stream: &StreamState) -> Result<(), Error> {
+        self.gpu.enter()?;
+        self.stale.sort_unstable();
+        self.stale.dedup();
+        while let Some(at) = self.stale.last().copied() {
+            let (launch, node) = (&self.launches[at], self.nodes[at]);
+            if !launch.maps.is_empty() {
+                self.maps[at] = encode_all(&launch.maps, &launch.params)
+                    .map_err(|why| self.gpu.stream_error(why, stream))?;
+            }
+            let mut addresses = addresses(launch, &self.maps[at]);
+            let params = node_params(launch, &mut addresses);
+            // SAFETY: the node is of the graph that the executable one was made of. Launches that are
+            // enqueued have the parameters of before (CUDA driver API, graph management).
+            unsafe { cu!(cuGraphExecKernelNodeSetParams_v2(self.raw.exec, node, &params)) }
+                .map_err(|why| self.gpu.stream_error(why, stream))?;
+            self.stale.pop();
+        }
+        Ok(())
     }
 }
 
@@ -123,35 +146,24 @@ impl Batch for Graph {
         for change in changes {
             let params = self.launches.get_mut(change.launch).map(|launch| &mut launch.params);
             let Some(param) = params.and_then(|params| params.get_mut(change.param)) else {
-                return Err(Error::value_error(format!("{} has no such launch", self.name)));
+                return Err(Error::value_error(format!("{} has no such launch", self.name.text())));
             };
             if *param != change.value {
                 *param = change.value;
                 self.stale.push(change.launch);
             }
         }
-        let state = self.gpu.stream(self.stream)?;
-        self.gpu.enter()?;
-        self.stale.sort_unstable();
-        self.stale.dedup();
-        while let Some(at) = self.stale.last().copied() {
-            let (launch, node) = (&self.launches[at], self.nodes[at]);
-            if !launch.maps.is_empty() {
-                self.maps[at] = encode_all(&launch.maps, &launch.params)
-                    .map_err(|why| self.gpu.stream_error(why, &state))?;
-            }
-            let mut addresses = addresses(launch, &self.maps[at]);
-            let params = node_params(launch, &mut addresses);
-            // SAFETY: the node is of the graph that the executable one was made of. Launches that are
-            // enqueued have the parameters of before (CUDA driver API, graph management).
-            unsafe { cu!(cuGraphExecKernelNodeSetParams_v2(self.raw.exec, node, &params)) }
-                .map_err(|why| self.gpu.stream_error(why, &state))?;
-            self.stale.pop();
+        let gpu = self.gpu;
+        gpu.is_alive()?;
+        let state = gpu.stream(self.stream)?;
+        if !self.stale.is_empty() {
+            self.update(&state)?;
         }
+        let (exec, stream) = (self.raw.exec, state.raw());
         // SAFETY: the graph is instantiated; what it uses is as the caller says.
-        unsafe { cu!(cuGraphLaunch(self.raw.exec, state.raw())) }
-            .map_err(|why| self.gpu.stream_error(why, &state))?;
-        state.launches.lock().add(&self.name);
+        gpu.enqueue(|| unsafe { cu!(cuGraphLaunch(exec, stream)) })
+            .map_err(|why| gpu.stream_error(why, &state))?;
+        state.launched(self.name);
         Ok(())
     }
 }

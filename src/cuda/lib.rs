@@ -14,6 +14,7 @@ use reflex_runtime::abi::DLDevice;
 use reflex_runtime::device;
 use reflex_runtime::error::Error;
 
+mod blocks;
 mod call;
 mod cuda_device;
 pub mod driver;

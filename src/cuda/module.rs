@@ -5,22 +5,25 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use cudarc::driver::sys::{CUfunction, CUfunction_attribute as Attribute, CUjit_option, CUmodule};
+use cudarc::driver::sys::{
+    CUfunction, CUfunction_attribute as Attribute, CUjit_option, CUmodule, CUtensorMap,
+};
 use reflex_runtime::alloc::device::DeviceAllocator;
 use reflex_runtime::device::batch::{RecordedLaunch, note_launch};
 use reflex_runtime::device::{
-    CodeSource, Image, KernelCode, KernelSpec, Launch, LoadedKernels, Stream,
+    CodeSource, Image, KernelCode, KernelSpec, Launch, LoadedKernels, PreparedLaunch, Stream,
 };
 use reflex_runtime::error::Error;
 
 use crate::call::{Failure, cu};
 use crate::gpu::Gpu;
 use crate::images::{capability, choose, is_cubin, is_fatbin};
+use crate::launches::KernelName;
 use crate::settings::{compiles_texts, synchronous};
 use crate::tensor_maps::Encoded;
 
 /// Parameters of a kernel, in a list on the stack.
-const FEW: usize = 24;
+const FEW: usize = 16;
 /// Dynamic shared memory that a kernel may use without being told, bytes.
 const USUAL_SHARED: u32 = 48 << 10;
 /// Bytes of the driver's messages about a text.
@@ -35,7 +38,7 @@ pub(crate) struct Module {
 }
 
 struct Kernel {
-    name: Arc<str>,
+    name: KernelName,
     raw: Handle<CUfunction>,
     /// Most bytes of dynamic shared memory that the driver was told.
     shared_bytes: AtomicU32,
@@ -58,7 +61,7 @@ unsafe impl<T> Sync for Handle<T> {}
 
 impl fmt::Debug for Module {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.kernels.iter().map(|kernel| &kernel.name)).finish()
+        f.debug_list().entries(self.kernels.iter().map(|kernel| kernel.name.text())).finish()
     }
 }
 
@@ -181,7 +184,7 @@ impl Module {
         unsafe { cu!(cuModuleGetFunction(&mut raw, self.raw.0, name.as_ptr())) }
             .map_err(|why| named(self.gpu.error(why)))?;
         let shared_bytes = AtomicU32::new(USUAL_SHARED);
-        let (name, maps) = (spec.name.as_str().into(), Encoded::default());
+        let (name, maps) = (KernelName::new(&spec.name), Encoded::default());
         let kernel = Kernel { name, raw: Handle(raw), shared_bytes, maps };
         self.allow_shared(&kernel, spec.shared_bytes).map_err(named)?;
         Ok(kernel)
@@ -297,22 +300,68 @@ impl LoadedKernels for Module {
         let Some(kernel) = self.kernels.get(launch.kernel) else {
             return Err(Error::value_error(format!("a module has no kernel {}", launch.kernel)));
         };
-        let named = |error: Error| {
-            let text = format!("kernel {}: {}", kernel.name, error.message());
-            Error::new(&error.kind(), text)
-        };
         if let Some(why) = self.refusal(launch) {
-            return Err(named(Error::value_error(why)));
+            return Err(kernel.named(Error::value_error(why)));
         }
         if launch.grid.contains(&0) {
             return Ok(());
         }
-        let state = self.gpu.stream(stream)?;
-        self.gpu.enter()?;
-        self.allow_shared(kernel, launch.shared_bytes).map_err(named)?;
+        if !launch.maps.is_empty() || launch.shared_bytes > kernel.shared_bytes() {
+            self.gpu.enter()?;
+        }
+        self.allow_shared(kernel, launch.shared_bytes).map_err(|error| kernel.named(error))?;
+        let maps = kernel.maps.of(launch.maps, launch.params);
+        let maps = maps.map_err(|why| kernel.named(self.gpu.error(why)))?;
+        // SAFETY: as the caller says; the launch is within the device's limits.
+        unsafe { self.enqueue(kernel, stream, launch, &maps) }
+    }
+
+    fn prepare(self: Arc<Self>, launch: &Launch<'_>) -> Option<Box<dyn PreparedLaunch>> {
+        let kernel = self.kernels.get(launch.kernel)?;
+        let is_plain = launch.maps.is_empty() && !launch.grid.contains(&0);
+        let is_allowed = launch.shared_bytes <= kernel.shared_bytes();
+        if !is_plain || !is_allowed || self.refusal(launch).is_some() {
+            return None;
+        }
+        let launch = Launch { params: &[], maps: &[], ..*launch };
+        Some(Box::new(Prepared { module: self, launch }))
+    }
+}
+
+/// A launch within the device's limits, but for its parameters.
+#[derive(Debug)]
+struct Prepared {
+    module: Arc<Module>,
+    launch: Launch<'static>,
+}
+
+impl PreparedLaunch for Prepared {
+    unsafe fn launch(&self, stream: Stream, params: &[u64]) -> Result<(), Error> {
+        let (module, launch) = (&self.module, Launch { params, ..self.launch });
+        // SAFETY: as the caller says; the launch is within the device's limits.
+        unsafe { module.enqueue(&module.kernels[launch.kernel], stream, &launch, &[]) }
+    }
+}
+
+impl Module {
+    /// Enqueues a launch of a kernel with these tensor maps.
+    ///
+    /// # Safety
+    /// As for [`LoadedKernels::launch`]. The launch is within the device's limits, and the kernel may have its shared
+    /// memory.
+    #[inline]
+    unsafe fn enqueue(
+        &self,
+        kernel: &Kernel,
+        stream: Stream,
+        launch: &Launch<'_>,
+        maps: &[CUtensorMap],
+    ) -> Result<(), Error> {
+        let gpu = self.gpu;
+        gpu.is_alive()?;
+        let state = gpu.stream(stream)?;
         let address = |word: &u64| std::ptr::from_ref(word).cast_mut().cast::<c_void>();
-        let maps =
-            kernel.maps.of(launch.maps, launch.params).map_err(|why| named(self.gpu.error(why)))?;
+        let of_maps = maps.iter().map(|map| std::ptr::from_ref(map).cast_mut().cast());
         // Most kernels have few parameters, whose list needs no memory of the heap.
         let (mut few, mut many) = ([std::ptr::null_mut(); FEW], vec![]);
         let count = launch.params.len() + maps.len();
@@ -323,22 +372,18 @@ impl LoadedKernels for Module {
                 &mut many
             }
         };
-        let of_maps = maps.iter().map(|map| std::ptr::from_ref(map).cast_mut().cast());
-        for (param, place) in
-            params.iter_mut().zip(launch.params.iter().map(address).chain(of_maps))
-        {
-            *param = place;
-        }
+        let places = launch.params.iter().map(address).chain(of_maps);
+        params.iter_mut().zip(places).for_each(|(param, place)| *param = place);
         let ([gx, gy, gz], [bx, by, bz]) = (launch.grid, launch.block);
-        let (function, shared, list) = (kernel.raw.0, launch.shared_bytes, params.as_mut_ptr());
-        let none = std::ptr::null_mut();
+        let (function, shared, raw) = (kernel.raw.0, launch.shared_bytes, state.raw());
+        let (list, none) = (params.as_mut_ptr(), std::ptr::null_mut());
         // SAFETY: the function is of this module, which lives; the driver copies the parameters,
         // which the caller says are those of the kernel.
-        unsafe {
-            cu!(cuLaunchKernel(function, gx, gy, gz, bx, by, bz, shared, state.raw(), list, none))
-        }
-        .map_err(|why| named(self.gpu.stream_error(why, &state)))?;
-        note_launch(DeviceAllocator::device(self.gpu), || RecordedLaunch {
+        let call = || unsafe {
+            cu!(cuLaunchKernel(function, gx, gy, gz, bx, by, bz, shared, raw, list, none))
+        };
+        gpu.enqueue(call).map_err(|why| kernel.named(gpu.stream_error(why, &state)))?;
+        note_launch(DeviceAllocator::device(gpu), || RecordedLaunch {
             kernel: function.expose_provenance() as u64,
             grid: launch.grid,
             block: launch.block,
@@ -347,8 +392,22 @@ impl LoadedKernels for Module {
             addresses: launch.addresses,
             maps: launch.maps.to_vec(),
         });
-        state.launches.lock().add(&kernel.name);
-        if synchronous() { self.gpu.wait_for(&state) } else { Ok(()) }
+        let stream = state.launched(kernel.name);
+        if synchronous() { gpu.wait_for(stream) } else { Ok(()) }
+    }
+}
+
+impl Kernel {
+    /// Most bytes of dynamic shared memory that the driver was told.
+    fn shared_bytes(&self) -> u32 {
+        self.shared_bytes.load(Ordering::Relaxed)
+    }
+
+    /// An error that names the kernel.
+    #[cold]
+    fn named(&self, error: Error) -> Error {
+        let text = format!("kernel {}: {}", self.name.text(), error.message());
+        Error::new(&error.kind(), text)
     }
 }
 

@@ -6,7 +6,6 @@
 //! more memory, a block of another stream serves after that stream's work so far; then all free
 //! blocks go back to the driver.
 
-use std::collections::BTreeMap;
 use std::ptr::NonNull;
 
 use parking_lot::Mutex;
@@ -15,6 +14,7 @@ use reflex_runtime::device::Stream;
 use reflex_runtime::device::batch::Arena;
 use reflex_runtime::error::Error;
 
+use crate::blocks::{BlockNumber, Blocks, NONE};
 use crate::call::{Failure, cu};
 use crate::gpu::Gpu;
 
@@ -24,8 +24,6 @@ const SMALLEST: usize = 256;
 const CLASSES: usize = 4;
 /// Largest block, bytes.
 const LARGEST: usize = 1 << 46;
-/// The owner of free blocks that no stream uses.
-const NONE: Stream = Stream(u64::MAX);
 
 /// The blocks of a device.
 #[derive(Debug)]
@@ -33,25 +31,20 @@ pub(crate) struct Pool(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    /// All blocks, by address.
-    blocks: BTreeMap<u64, Known>,
+    blocks: Blocks,
     /// Free blocks, by stream and size. Streams are few.
-    free: Vec<(Stream, BTreeMap<usize, Vec<u64>>)>,
+    free: Vec<(Stream, BySize)>,
     counts: Statistics,
     limit: usize,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Known {
-    bytes: usize,
-    /// The stream of a block in use; `NONE` for a free one.
-    stream: Stream,
-}
+/// Free blocks by the number of their size class.
+type BySize = Vec<Vec<BlockNumber>>;
 
 impl Default for Pool {
     fn default() -> Pool {
         let counts = Statistics { live: 0, peak_live: 0, resident: 0, peak_resident: 0 };
-        let (blocks, free) = (BTreeMap::new(), vec![]);
+        let (blocks, free) = (Blocks::default(), vec![]);
         Pool(Mutex::new(State { blocks, free, counts, limit: usize::MAX }))
     }
 }
@@ -61,6 +54,20 @@ fn class_of(bytes: usize) -> usize {
     let bytes = bytes.max(SMALLEST);
     let step = (bytes.next_power_of_two() / (2 * CLASSES)).max(SMALLEST);
     bytes.next_multiple_of(step)
+}
+
+/// The number of a size class.
+fn class_number(size: usize) -> usize {
+    // From here on steps are wider than the smallest block.
+    const WIDER: usize = 2 * CLASSES;
+    let log = (size - 1).ilog2();
+    match log.checked_sub((WIDER * SMALLEST).ilog2()) {
+        None => size / SMALLEST,
+        Some(doublings) => {
+            let step = (1 << log) / CLASSES;
+            WIDER + CLASSES * doublings as usize + (size - (1 << log)) / step
+        }
+    }
 }
 
 impl Pool {
@@ -74,10 +81,7 @@ impl Pool {
 
     /// The stream of the block in use that holds an address.
     pub(crate) fn stream_of(&self, address: u64) -> Option<Stream> {
-        let state = self.0.lock();
-        let (start, block) = state.blocks.range(..=address).next_back()?;
-        let holds = block.stream != NONE && address - start <= block.bytes as u64;
-        holds.then_some(block.stream)
+        self.0.lock().blocks.stream_of(address)
     }
 
     /// A block in the order of a stream, for that stream or an arena.
@@ -102,14 +106,14 @@ impl Pool {
             return Err(Error::new("MemoryError", format!("{id}: {text}")));
         }
         // A block of the stream needs neither the driver nor a look whether the stream is there.
-        let address = match state.take(owner, size) {
-            Some(address) => address,
+        let block = match state.take(owner, size) {
+            Some(block) => block,
             None => state.take_or_make(gpu, size, stream)?,
         };
         let counts = &mut state.counts;
         counts.live += size;
         counts.peak_live = counts.peak_live.max(counts.live);
-        state.blocks.insert(address, Known { bytes: size, stream: owner });
+        let address = state.blocks.give(block, owner);
         let data = NonNull::new(std::ptr::without_provenance_mut(address as usize));
         let data = data.ok_or_else(|| Error::new("MemoryError", "the driver's block is null"))?;
         Ok(Block { data, size, capacity: size })
@@ -118,25 +122,21 @@ impl Pool {
     /// Makes a block free for its stream.
     pub(crate) fn release(&self, address: u64) {
         let mut state = self.0.lock();
-        let in_use = state.blocks.get_mut(&address).filter(|block| block.stream != NONE);
-        let Some(block) = in_use else { return };
-        let (bytes, stream) = (block.bytes, std::mem::replace(&mut block.stream, NONE));
+        let Some((block, bytes, stream)) = state.blocks.take_back(address) else { return };
         state.counts.live -= bytes;
-        state.free_of(stream).entry(bytes).or_default().push(address);
+        state.add_free(stream, bytes, block);
     }
 
     /// Takes over the blocks of a stream, or an arena, that has ended and has no work left.
     pub(crate) fn adopt(&self, ended: Stream) {
         let mut state = self.0.lock();
         if let Some(at) = state.free.iter().position(|(of, _)| *of == ended) {
-            for (bytes, blocks) in state.free.swap_remove(at).1 {
-                state.free_of(NONE).entry(bytes).or_default().extend(blocks);
+            for (class, blocks) in state.free.swap_remove(at).1.into_iter().enumerate() {
+                state.free_of(NONE, class).extend(blocks);
             }
         }
         // A user of these on another stream makes the default one wait.
-        for block in state.blocks.values_mut().filter(|block| block.stream == ended) {
-            block.stream = Stream::DEFAULT;
-        }
+        state.blocks.move_from(ended, Stream::DEFAULT);
     }
 
     /// Returns free blocks to the driver, after the work that may use them.
@@ -146,39 +146,57 @@ impl Pool {
 }
 
 impl State {
-    fn take(&mut self, stream: Stream, size: usize) -> Option<u64> {
-        let (_, blocks) = self.free.iter_mut().find(|(of, _)| *of == stream)?;
-        blocks.get_mut(&size)?.pop()
+    fn take(&mut self, stream: Stream, size: usize) -> Option<BlockNumber> {
+        let (_, classes) = self.free.iter_mut().find(|(of, _)| *of == stream)?;
+        classes.get_mut(class_number(size))?.pop()
     }
 
-    /// The free blocks of a stream, by size.
-    fn free_of(&mut self, stream: Stream) -> &mut BTreeMap<usize, Vec<u64>> {
+    fn add_free(&mut self, stream: Stream, size: usize, block: BlockNumber) {
+        self.free_of(stream, class_number(size)).push(block);
+    }
+
+    /// The free blocks of a stream, of a size class.
+    fn free_of(&mut self, stream: Stream, class: usize) -> &mut Vec<BlockNumber> {
         let at = self.free.iter().position(|(of, _)| *of == stream).unwrap_or_else(|| {
-            self.free.push((stream, BTreeMap::new()));
+            self.free.push((stream, vec![]));
             self.free.len() - 1
         });
-        &mut self.free[at].1
+        let classes = &mut self.free[at].1;
+        if classes.len() <= class {
+            classes.resize_with(class + 1, Vec::new);
+        }
+        &mut classes[class]
     }
 
     /// A block that no stream uses, or a new one.
-    fn take_or_make(&mut self, gpu: &Gpu, size: usize, stream: Stream) -> Result<u64, Error> {
+    fn take_or_make(
+        &mut self,
+        gpu: &Gpu,
+        size: usize,
+        stream: Stream,
+    ) -> Result<BlockNumber, Error> {
         gpu.enter()?;
         gpu.stream(stream)?;
         match self.take(NONE, size) {
-            Some(address) => Ok(address),
+            Some(block) => Ok(block),
             None => self.allocate_new(gpu, size, stream),
         }
     }
 
     /// A block from the driver, or, where it has none, one that is free elsewhere.
-    fn allocate_new(&mut self, gpu: &Gpu, size: usize, stream: Stream) -> Result<u64, Error> {
+    fn allocate_new(
+        &mut self,
+        gpu: &Gpu,
+        size: usize,
+        stream: Stream,
+    ) -> Result<BlockNumber, Error> {
         match self.ask(size) {
-            Ok(address) => return Ok(address),
+            Ok(block) => return Ok(block),
             Err(why) if !why.is_out_of_memory() => return Err(gpu.error(why)),
             Err(_) => {}
         }
-        if let Some(address) = self.take_from_other(gpu, size, stream)? {
-            return Ok(address);
+        if let Some(block) = self.take_from_other(gpu, size, stream)? {
+            return Ok(block);
         }
         self.trim(gpu)?;
         self.ask(size).map_err(|why| {
@@ -188,13 +206,13 @@ impl State {
         })
     }
 
-    fn ask(&mut self, size: usize) -> Result<u64, Failure> {
+    fn ask(&mut self, size: usize) -> Result<BlockNumber, Failure> {
         let mut address = 0;
         // SAFETY: it writes one address.
         unsafe { cu!(cuMemAlloc_v2(&mut address, size)) }?;
         self.counts.resident += size;
         self.counts.peak_resident = self.counts.peak_resident.max(self.counts.resident);
-        Ok(address)
+        Ok(self.blocks.add(address, size))
     }
 
     /// A free block of another stream, for which `stream` waits.
@@ -203,11 +221,11 @@ impl State {
         gpu: &Gpu,
         size: usize,
         stream: Stream,
-    ) -> Result<Option<u64>, Error> {
-        let has =
-            |blocks: &BTreeMap<usize, Vec<u64>>| blocks.get(&size).is_some_and(|b| !b.is_empty());
+    ) -> Result<Option<BlockNumber>, Error> {
+        let class = class_number(size);
+        let has = |classes: &BySize| classes.get(class).is_some_and(|blocks| !blocks.is_empty());
         let lends = |of: &Stream| !Arena::is_owner(*of);
-        let mut others = self.free.iter().filter(|(of, blocks)| lends(of) && has(blocks));
+        let mut others = self.free.iter().filter(|(of, classes)| lends(of) && has(classes));
         let Some(other) = others.next().map(|(of, _)| *of) else {
             return Ok(None);
         };
@@ -218,14 +236,12 @@ impl State {
     fn trim(&mut self, gpu: &Gpu) -> Result<(), Error> {
         gpu.wait_for_all()?;
         // What an arena has is in use by its batch.
-        for (_, blocks) in self.free.iter_mut().filter(|(of, _)| !Arena::is_owner(*of)) {
-            for (bytes, addresses) in std::mem::take(blocks) {
-                for address in addresses {
-                    // SAFETY: the block is free, and no stream has work that uses it.
-                    unsafe { cu!(cuMemFree_v2(address)) }.map_err(|why| gpu.error(why))?;
-                    self.blocks.remove(&address);
-                    self.counts.resident -= bytes;
-                }
+        for (_, classes) in self.free.iter_mut().filter(|(of, _)| !Arena::is_owner(*of)) {
+            for block in std::mem::take(classes).into_iter().flatten() {
+                let (address, bytes) = self.blocks.remove(block);
+                // SAFETY: the block is free, and no stream has work that uses it.
+                unsafe { cu!(cuMemFree_v2(address)) }.map_err(|why| gpu.error(why))?;
+                self.counts.resident -= bytes;
             }
         }
         Ok(())
@@ -244,5 +260,15 @@ mod tests {
             assert!(class <= bytes + (bytes / 4).max(SMALLEST), "{bytes}: {class}");
             assert_eq!(class_of(class), class);
         }
+    }
+
+    #[test]
+    fn classes_are_numbered_by_size() {
+        let (mut class, mut number) = (SMALLEST, 1);
+        while class < LARGEST {
+            assert_eq!(class_number(class), number);
+            (class, number) = (class_of(class + 1), number + 1);
+        }
+        assert!(number < 150);
     }
 }

@@ -6,82 +6,82 @@
 
 use std::ops::Deref;
 use std::ptr::null_mut;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
-use cudarc::driver::sys::{CUevent, CUevent_flags, CUstream};
-use parking_lot::{Mutex, RwLock};
+use cudarc::driver::sys::{CUevent, CUevent_flags, CUstream, CUstream_st};
+use parking_lot::Mutex;
 use reflex_runtime::device::Stream;
 
 use crate::call::{Failure, cu};
-use crate::launches::Launches;
+use crate::launches::{KernelName, Launches};
 
 /// Streams that one remembers to have waited for.
 const REMEMBERED: usize = 16;
 /// Streams that one waits for later.
 const OWED: usize = 64;
 
-/// A stream of the driver, and what was launched on it.
+/// A place in the table of streams, with the stream of the driver that is there and what was launched on it.
 #[derive(Debug)]
 pub(crate) struct StreamState {
-    raw: Raw,
-    /// Tells it from a later one with the same handle.
-    serial: u64,
+    /// The number of the stream.
+    number: AtomicU64,
+    raw: AtomicPtr<CUstream_st>,
     /// Whether the host of the process made it, and ends it.
-    is_host: bool,
+    is_host: AtomicBool,
     /// Whether the host may enqueue work on it.
     is_shared: AtomicBool,
-    /// Uses that may have enqueued work.
-    uses: AtomicU64,
-    /// The event that others wait for, and what this stream has waited for: serial numbers with the uses at that time.
+    /// Uses beside launches that may have enqueued work.
+    others: AtomicU64,
+    /// The event that others wait for, and what this stream has waited for: numbers with the uses at that time.
     order: Mutex<Order>,
     /// Streams that it waits for before its next use.
     owed: Mutex<Vec<Stream>>,
     is_owing: AtomicBool,
-    pub(crate) launches: Mutex<Launches>,
+    pub(crate) launches: Launches,
 }
-
-#[derive(Debug)]
-struct Raw(CUstream);
-
-// SAFETY: a stream is the driver's, which takes it from any thread.
-unsafe impl Send for Raw {}
-// SAFETY: as for `Send`: the driver locks what it changes.
-unsafe impl Sync for Raw {}
 
 #[derive(Debug)]
 struct Order {
     event: CUevent,
-    seen: Vec<(u64, u64)>,
+    seen: Vec<(Stream, u64)>,
 }
 
 // SAFETY: an event is the driver's, which takes it from any thread; this one is recorded and waited for under a lock.
 unsafe impl Send for Order {}
 
 impl StreamState {
-    pub(crate) fn new(raw: CUstream) -> StreamState {
-        static MADE: AtomicU64 = AtomicU64::new(0);
+    /// A place that no stream had so far.
+    fn unused() -> StreamState {
         StreamState {
-            raw: Raw(raw),
-            serial: MADE.fetch_add(1, Ordering::Relaxed),
-            is_host: false,
+            number: AtomicU64::new(VACANT),
+            raw: AtomicPtr::new(null_mut()),
+            is_host: AtomicBool::new(false),
             is_shared: AtomicBool::new(false),
-            uses: AtomicU64::new(0),
+            others: AtomicU64::new(0),
             order: Mutex::new(Order { event: null_mut(), seen: vec![] }),
             owed: Mutex::default(),
             is_owing: AtomicBool::new(false),
-            launches: Mutex::default(),
+            launches: Launches::default(),
         }
     }
 
-    /// A stream of the host's.
-    pub(crate) fn of_host(raw: CUstream) -> StreamState {
-        let is_shared = AtomicBool::new(true);
-        StreamState { is_host: true, is_shared, ..StreamState::new(raw) }
+    #[inline]
+    pub(crate) fn raw(&self) -> CUstream {
+        self.raw.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn raw(&self) -> CUstream {
-        self.raw.0
+    /// The number that callers have for it.
+    pub(crate) fn number(&self) -> Stream {
+        Stream(self.number.load(Ordering::Acquire))
+    }
+
+    fn is_host(&self) -> bool {
+        self.is_host.load(Ordering::Relaxed)
+    }
+
+    fn is_vacant(&self) -> bool {
+        self.number.load(Ordering::Acquire) & VACANT != 0
     }
 
     /// Notes that the host gets the handle.
@@ -91,15 +91,15 @@ impl StreamState {
 
     /// Whether it has waited for all that another one has before it now, as far as all uses of that one are known here.
     pub(crate) fn has_waited_for(&self, leads: &StreamState) -> bool {
-        let uses = leads.uses.load(Ordering::Acquire);
+        let uses = leads.uses();
         let is_known = !leads.is_shared.load(Ordering::Acquire);
-        is_known && self.order.lock().seen.contains(&(leads.serial, uses))
+        is_known && self.order.lock().seen.contains(&(leads.number(), uses))
     }
 
     /// Makes this stream wait for what another one has before it now. Its context is current.
     pub(crate) fn wait_for(&self, leads: &StreamState) -> Result<(), Failure> {
         // Read before the event is recorded: work of later uses may be behind it.
-        let uses = leads.uses.load(Ordering::Acquire);
+        let uses = leads.uses();
         if self.has_waited_for(leads) {
             return Ok(());
         }
@@ -108,15 +108,25 @@ impl StreamState {
             unsafe { cu!(cuStreamWaitEvent(self.raw(), event, 0)) }
         })?;
         let mut order = self.order.lock();
-        order.seen.retain(|(serial, _)| *serial != leads.serial);
+        order.seen.retain(|(number, _)| *number != leads.number());
         if order.seen.len() == REMEMBERED {
             order.seen.remove(0);
         }
-        order.seen.push((leads.serial, uses));
+        order.seen.push((leads.number(), uses));
         drop(order);
         // Who waits for this stream waits for that one too.
-        self.uses.fetch_add(1, Ordering::Release);
+        self.note_use();
         Ok(())
+    }
+
+    /// Uses so far that may have enqueued work. Each of the two numbers grows, so that the sum is the same where both are.
+    fn uses(&self) -> u64 {
+        self.others.load(Ordering::Acquire).wrapping_add(self.launches.count())
+    }
+
+    /// Notes a use that is no launch.
+    fn note_use(&self) {
+        self.others.fetch_add(1, Ordering::Release);
     }
 
     /// Records the stream's event, which `wait` may be given until another thread records it.
@@ -161,13 +171,22 @@ impl StreamState {
     }
 
     /// Lets it wait for the streams that it owes that to. Other users of the stream wait meanwhile.
+    #[inline]
     pub(crate) fn settle(
+        &self,
+        wait: impl FnMut(Stream) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        match self.is_owing.load(Ordering::Acquire) {
+            true => self.settle_owed(wait),
+            false => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn settle_owed(
         &self,
         mut wait: impl FnMut(Stream) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        if !self.is_owing.load(Ordering::Acquire) {
-            return Ok(());
-        }
         let mut owed = self.owed.lock();
         while let Some(leads) = owed.last() {
             wait(*leads)?;
@@ -180,54 +199,152 @@ impl StreamState {
 
 /// A stream in use: what is enqueued on it is behind what it was said to wait for, and is work that others wait for.
 #[derive(Debug)]
-pub(crate) struct InUse(pub(crate) Arc<StreamState>);
+pub(crate) struct InUse<'a>(pub(crate) &'a StreamState);
 
-impl Deref for InUse {
+impl<'a> InUse<'a> {
+    /// Ends the use, which was a launch.
+    #[inline]
+    pub(crate) fn launched(self, kernel: KernelName) -> &'a StreamState {
+        let state = self.0;
+        std::mem::forget(self);
+        state.launches.add(kernel);
+        state
+    }
+}
+
+impl Deref for InUse<'_> {
     type Target = StreamState;
 
     fn deref(&self) -> &StreamState {
-        &self.0
+        self.0
     }
 }
 
-impl Drop for InUse {
+impl Drop for InUse<'_> {
     fn drop(&mut self) {
         // The work is enqueued: whoever reads the number and records the event has it.
-        self.0.uses.fetch_add(1, Ordering::Release);
+        self.0.note_use();
     }
 }
 
-/// Streams by the numbers that callers have; they are few.
+/// The bit of a number that no stream has: its place is vacant.
+const VACANT: u64 = 1 << 63;
+/// Bits of a number that are the place in the table. Those above tell a stream from earlier ones at its place.
+const PLACE_BITS: u32 = 20;
+/// Places of the first chunk, a power of two.
+const FIRST: usize = 16;
+const CHUNKS: usize = PLACE_BITS as usize - FIRST.ilog2() as usize;
+
+/// Streams by the numbers that callers have. Places are used again and never freed, so a look-up takes no lock.
 #[derive(Debug, Default)]
-pub(crate) struct Streams(RwLock<Vec<(Stream, Arc<StreamState>)>>);
+pub(crate) struct Streams {
+    /// Each has twice as many places as the one before it.
+    chunks: [OnceLock<Box<[StreamState]>>; CHUNKS],
+    places: Mutex<Places>,
+}
+
+#[derive(Debug, Default)]
+struct Places {
+    /// So many have had a stream.
+    used: usize,
+    vacant: Vec<usize>,
+}
 
 impl Streams {
-    pub(crate) fn add(&self, stream: Stream, state: StreamState) {
-        let mut all = self.0.write();
-        all.retain(|(other, _)| *other != stream);
-        all.push((stream, Arc::new(state)));
-    }
-
-    pub(crate) fn get(&self, stream: Stream) -> Option<Arc<StreamState>> {
-        let all = self.0.read();
-        all.iter().find(|(other, _)| *other == stream).map(|(_, state)| Arc::clone(state))
-    }
-
-    /// Takes a stream out; the default one stays, and those of the host.
-    pub(crate) fn remove(&self, stream: Stream) -> Option<Arc<StreamState>> {
-        let is_ours = |state: Arc<StreamState>| stream != Stream::DEFAULT && !state.is_host;
-        if !self.get(stream).is_some_and(is_ours) {
-            return None;
+    /// Adds a stream; the first one is the default one. None where there are too many.
+    pub(crate) fn add(&self, raw: CUstream) -> Option<Stream> {
+        let mut places = self.places.lock();
+        // A stream of the host's with this handle has ended.
+        if let Some(ended) = self.of_handle(&places, raw).filter(|state| state.is_host()) {
+            vacate(&mut places, ended);
         }
-        let mut all = self.0.write();
-        let at = all.iter().position(|(other, _)| *other == stream)?;
-        Some(all.swap_remove(at).1)
+        self.add_to(&mut places, raw, false)
+    }
+
+    /// A stream of the host's, or one that was made here, whose handle the host has.
+    pub(crate) fn of_host(&self, raw: CUstream) -> Option<Stream> {
+        let mut places = self.places.lock();
+        let known = self.of_handle(&places, raw).map(StreamState::number);
+        known.or_else(|| self.add_to(&mut places, raw, true))
+    }
+
+    fn add_to(&self, places: &mut Places, raw: CUstream, is_host: bool) -> Option<Stream> {
+        let place = places.vacant.pop().unwrap_or(places.used);
+        let (chunk, _) = split(place);
+        let new = || (0..FIRST << chunk).map(|_| StreamState::unused()).collect();
+        self.chunks.get(chunk)?.get_or_init(new);
+        let state = self.at(place)?;
+        places.used = places.used.max(place + 1);
+        state.raw.store(raw, Ordering::Relaxed);
+        state.is_host.store(is_host, Ordering::Relaxed);
+        state.is_shared.store(is_host, Ordering::Relaxed);
+        let number = match state.number.load(Ordering::Relaxed) {
+            VACANT => place as u64,
+            earlier => (earlier & !VACANT) + (1 << PLACE_BITS),
+        };
+        state.number.store(number, Ordering::Release);
+        Some(Stream(number))
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, stream: Stream) -> Option<&StreamState> {
+        let state = self.at(place_of(stream.0))?;
+        (state.number() == stream).then_some(state)
+    }
+
+    /// Takes a stream out; the default one stays, and those of the host. Its place is not vacant yet.
+    pub(crate) fn remove(&self, stream: Stream) -> Option<&StreamState> {
+        let ours = |state: &&StreamState| stream != Stream::DEFAULT && !state.is_host();
+        let state = self.get(stream).filter(ours)?;
+        // Of two threads one takes it out.
+        let (relaxed, number) = (Ordering::Relaxed, stream.0);
+        let taken = state.number.compare_exchange(number, number | VACANT, relaxed, relaxed);
+        taken.is_ok().then_some(state)
+    }
+
+    /// Gives the place of a stream that has ended to others.
+    pub(crate) fn vacate(&self, state: &StreamState) {
+        vacate(&mut self.places.lock(), state);
     }
 
     /// Those that were made here. Nothing launches on the host's, which sessions only wait for and hold up.
-    pub(crate) fn all(&self) -> Vec<Arc<StreamState>> {
-        let all = self.0.read();
-        let states = all.iter().map(|(_, state)| state);
-        states.filter(|stream| !stream.is_host).cloned().collect()
+    pub(crate) fn all(&self) -> impl Iterator<Item = &StreamState> {
+        let used = self.places.lock().used;
+        self.below(used).filter(|state| !state.is_host())
     }
+
+    /// The stream with a handle of the driver's.
+    fn of_handle(&self, places: &Places, raw: CUstream) -> Option<&StreamState> {
+        self.below(places.used).find(|state| state.raw() == raw)
+    }
+
+    fn below(&self, used: usize) -> impl Iterator<Item = &StreamState> {
+        (0..used).filter_map(|place| self.at(place)).filter(|state| !state.is_vacant())
+    }
+
+    #[inline]
+    fn at(&self, place: usize) -> Option<&StreamState> {
+        let (chunk, at) = split(place);
+        self.chunks.get(chunk)?.get()?.get(at)
+    }
+}
+
+fn vacate(places: &mut Places, state: &StreamState) {
+    let number = state.number.fetch_or(VACANT, Ordering::Relaxed);
+    state.order.lock().seen.clear();
+    state.owed.lock().clear();
+    state.is_owing.store(false, Ordering::Relaxed);
+    state.launches.clear();
+    places.vacant.push(place_of(number));
+}
+
+fn place_of(number: u64) -> usize {
+    (number & ((1 << PLACE_BITS) - 1)) as usize
+}
+
+/// The chunk of a place, and the place in that.
+#[inline]
+fn split(place: usize) -> (usize, usize) {
+    let chunk = ((place + FIRST) / FIRST).ilog2() as usize;
+    (chunk, place + FIRST - (FIRST << chunk))
 }

@@ -11,8 +11,7 @@
 
 use std::cell::RefCell;
 use std::fmt;
-
-use parking_lot::RwLock;
+use std::sync::{Arc, OnceLock};
 
 use crate::abi::DLDevice;
 use crate::alloc::device::DeviceAllocator;
@@ -172,6 +171,19 @@ pub trait LoadedKernels: Send + Sync + fmt::Debug {
     /// The parameters are those of the kernel. Addresses among them stay allocated until the
     /// stream is past the launch, and nothing uses their memory meanwhile out of its order.
     unsafe fn launch(&self, stream: Stream, launch: &Launch<'_>) -> Result<(), Error>;
+
+    /// Prepares launches that are like this one but for their parameters, which are not looked at; `None` where a
+    /// launch does more: it has tensor maps or no blocks, or is refused.
+    fn prepare(self: Arc<Self>, launch: &Launch<'_>) -> Option<Box<dyn PreparedLaunch>>;
+}
+
+/// A launch that is checked before its calls, which have other parameters alone. Its kernels stay loaded.
+pub trait PreparedLaunch: Send + Sync + fmt::Debug {
+    /// Enqueues it.
+    ///
+    /// # Safety
+    /// As for [`LoadedKernels::launch`].
+    unsafe fn launch(&self, stream: Stream, params: &[u64]) -> Result<(), Error>;
 }
 
 /// A device.
@@ -313,18 +325,25 @@ pub trait Device: Send + Sync {
     ) -> Result<Box<dyn LoadedKernels>, Error>;
 }
 
-/// The devices other than CPUs.
-static DEVICES: RwLock<Vec<&'static dyn Device>> = RwLock::new(vec![]);
+/// A device other than a CPU, in the list of all. None is ever taken out, so a look-up needs no lock.
+struct Registered {
+    id: DLDevice,
+    device: &'static dyn Device,
+    next: OnceLock<Box<Registered>>,
+}
+
+static DEVICES: OnceLock<Box<Registered>> = OnceLock::new();
 
 /// Registers a device; of two with the same place the first stays, and is returned.
 pub fn register(device: &'static dyn Device) -> &'static dyn Device {
-    let mut devices = DEVICES.write();
-    match devices.iter().find(|known| known.id() == device.id()) {
-        Some(known) => *known,
-        None => {
-            devices.push(device);
-            device
+    let (id, mut slot) = (device.id(), &DEVICES);
+    loop {
+        let new = || Box::new(Registered { id, device, next: OnceLock::new() });
+        let known = slot.get_or_init(new);
+        if known.id == id {
+            return known.device;
         }
+        slot = &known.next;
     }
 }
 
@@ -340,7 +359,11 @@ pub fn find(id: DLDevice) -> Option<&'static dyn Device> {
     if id.is_cpu() {
         return Some(&cpu::CPU_DEVICE);
     }
-    DEVICES.read().iter().find(|device| device.id() == id).copied()
+    let mut known = DEVICES.get();
+    while let Some(other) = known.filter(|known| known.id != id) {
+        known = other.next.get();
+    }
+    known.map(|known| known.device)
 }
 
 /// The device at a place, or an error that names it.

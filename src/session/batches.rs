@@ -11,13 +11,14 @@
 
 use std::fmt;
 
+use reflex_runtime::abi::DLDevice;
 use reflex_runtime::array::Array;
 use reflex_runtime::device::batch::{Batch, Change, Recorded, Unrecorded, record};
 use reflex_runtime::device::{Device, Stream, TensorMap};
 use reflex_runtime::dtype::DType;
 use reflex_runtime::error::Error as Raised;
 use reflex_runtime::tensor::Tensor;
-use reflex_runtime::value::Any;
+use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::executable::{Executable, FuncKind, Function};
 use smallvec::SmallVec;
 
@@ -80,6 +81,7 @@ pub(crate) fn impurity(
 
 /// The batches of a session.
 pub(super) struct Batches {
+    id: DLDevice,
     device: &'static dyn Device,
     stream: Stream,
     /// Why no call can be a batch.
@@ -167,19 +169,23 @@ impl fmt::Display for BatchReport {
 }
 
 impl ArgKey {
-    fn of(arg: &Any) -> Option<ArgKey> {
+    fn of(arg: &AnyView<'_>) -> Option<ArgKey> {
         match arg.downcast_ref::<Tensor>() {
             Some(tensor) => Some(ArgKey::Tensor(tensor.dtype(), tensor.shape().to_vec())),
-            None => arg.view().as_int().map(ArgKey::Int),
+            None => arg.as_int().map(ArgKey::Int),
         }
     }
 
-    fn fits(&self, arg: &Any) -> bool {
+    fn fits(&self, arg: &AnyView<'_>) -> bool {
         match (self, arg.downcast_ref::<Tensor>()) {
             (ArgKey::Tensor(dtype, shape), Some(tensor)) => {
-                tensor.dtype() == *dtype && tensor.shape() == shape
+                let dims = tensor.shape();
+                // Shapes are too short for a call of the library's comparison.
+                let alike =
+                    dims.len() == shape.len() && dims.iter().zip(shape).all(|(a, b)| a == b);
+                alike && tensor.dtype() == *dtype
             }
-            (ArgKey::Int(value), None) => arg.view().as_int() == Some(*value),
+            (ArgKey::Int(value), None) => arg.as_int() == Some(*value),
             _ => false,
         }
     }
@@ -191,7 +197,7 @@ impl Batches {
         stream: Stream,
         impurity: Option<String>,
     ) -> Batches {
-        Batches { device, stream, impurity, calls: vec![] }
+        Batches { id: device.id(), device, stream, impurity, calls: vec![] }
     }
 
     pub(super) fn report(&self) -> BatchReport {
@@ -206,7 +212,7 @@ impl Batches {
         report
     }
 
-    fn find(&self, func: u32, args: &[Any]) -> Option<usize> {
+    fn find(&self, func: u32, args: &[AnyView<'_>]) -> Option<usize> {
         self.calls.iter().position(|call| {
             let fits = || call.args.iter().zip(args).all(|(key, arg)| key.fits(arg));
             call.func == func && call.args.len() == args.len() && fits()
@@ -214,18 +220,19 @@ impl Batches {
     }
 
     /// Replays a call, if it is a batch. The stream is entered, and arguments are on the device.
-    pub(super) fn replay(&mut self, func: u32, args: &[Any]) -> Option<Result<Any, Raised>> {
+    pub(super) fn replay(
+        &mut self,
+        func: u32,
+        args: &[AnyView<'_>],
+    ) -> Option<Result<Any, Raised>> {
         let at = self.find(func, args)?;
         let State::Ready(replay) = &mut self.calls[at].state else { return None };
-        // Kernels that copy boxes were recorded with aligned arguments.
-        let aligned = |t: &Tensor| (t.data_ptr().addr() as u64).is_multiple_of(TensorMap::ALIGN);
-        let fits = |t: &Tensor| t.is_compact() && aligned(t);
-        let fits = |arg: &Any| arg.downcast_ref::<Tensor>().is_none_or(fits);
-        args.iter().all(fits).then(|| replay.run(self.device, args))
+        replay.take_arguments(args)?;
+        Some(replay.run(self.id, args))
     }
 
     /// Counts a call that was interpreted. Returns true if it is to be recorded now.
-    pub(super) fn interpreted(&mut self, func: u32, args: &[Any]) -> bool {
+    pub(super) fn interpreted(&mut self, func: u32, args: &[AnyView<'_>]) -> bool {
         let Some(at) = self.find(func, args) else {
             if self.calls.len() < MOST
                 && let Some(args) = args.iter().map(ArgKey::of).collect()
@@ -250,7 +257,7 @@ impl Batches {
     pub(super) fn record(
         &mut self,
         func: u32,
-        args: &[Any],
+        args: &[AnyView<'_>],
         run: impl FnOnce(&[Any]) -> Result<Any, Raised>,
     ) {
         let Some(at) = self.find(func, args) else { return };
@@ -268,24 +275,23 @@ impl Batches {
 
     fn recorded(
         &self,
-        args: &[Any],
+        args: &[AnyView<'_>],
         run: impl FnOnce(&[Any]) -> Result<Any, Raised>,
     ) -> Result<Replay, String> {
         let text = |e: Raised| e.message().into_owned();
-        let copy = |arg: &Any| match arg.downcast_ref::<Tensor>() {
+        let copy = |arg: &AnyView<'_>| match arg.downcast_ref::<Tensor>() {
             Some(tensor) if tensor.nbytes() == 0 => Err("an argument has no elements".to_owned()),
-            Some(tensor) => tensor.copy_to(self.device.id()).map(Any::from).map_err(text),
-            None => Ok(arg.clone()),
+            Some(tensor) => tensor.copy_to(self.id).map(Any::from).map_err(text),
+            None => Ok(arg.to_owned()),
         };
         let copies = args.iter().map(copy).collect::<Result<Vec<Any>, _>>()?;
-        let (result, recorded) =
-            record(self.device.id(), || run(&copies)).map_err(|(arena, why)| {
-                self.device.end_arena(arena);
-                match why {
-                    Unrecorded::Failed(error) => text(error),
-                    Unrecorded::Spoiled(why) => why.to_owned(),
-                }
-            })?;
+        let (result, recorded) = record(self.id, || run(&copies)).map_err(|(arena, why)| {
+            self.device.end_arena(arena);
+            match why {
+                Unrecorded::Failed(error) => text(error),
+                Unrecorded::Spoiled(why) => why.to_owned(),
+            }
+        })?;
         let found = Found::of(self.device, &recorded, &copies, &result);
         drop(result);
         let found = found.inspect_err(|_| self.device.end_arena(recorded.arena))?;
@@ -404,18 +410,35 @@ fn template(
 }
 
 impl Replay {
-    fn run(&mut self, device: &'static dyn Device, args: &[Any]) -> Result<Any, Raised> {
-        let make =
-            |(dtype, shape): &(DType, Vec<i64>)| Tensor::empty_on(device.id(), shape, *dtype);
-        let outputs = self.outputs.iter().map(make).collect::<Result<_, _>>();
-        let mut outputs: SmallVec<[Tensor; 2]> = outputs?;
+    /// Takes the addresses of arguments. None where one is not as it was recorded: kernels that copy boxes have aligned ones.
+    fn take_arguments(&mut self, args: &[AnyView<'_>]) -> Option<()> {
         self.addresses.clear();
-        let address = |tensor: Option<&Tensor>| tensor.map_or(0, |t| t.data_ptr().addr() as u64);
-        self.addresses.extend(args.iter().map(|arg| address(arg.downcast_ref::<Tensor>())));
-        self.addresses.extend(outputs.iter().map(|output| address(Some(output))));
+        for arg in args {
+            let address = match arg.downcast_ref::<Tensor>() {
+                Some(tensor) if !tensor.is_compact() => return None,
+                Some(tensor) => tensor.data_ptr().addr() as u64,
+                None => 0,
+            };
+            if !address.is_multiple_of(TensorMap::ALIGN) {
+                return None;
+            }
+            self.addresses.push(address);
+        }
+        Some(())
+    }
+
+    /// Replays the batch with the arguments whose addresses were taken.
+    fn run(&mut self, device: DLDevice, args: &[AnyView<'_>]) -> Result<Any, Raised> {
+        let mut outputs = SmallVec::<[Tensor; 2]>::new();
+        for (dtype, shape) in &self.outputs {
+            let output = Tensor::empty_on(device, shape, *dtype)?;
+            self.addresses.push(output.data_ptr().addr() as u64);
+            outputs.push(output);
+        }
         self.changes.clear();
         // The batch has the addresses of the last replay.
-        if self.addresses != self.last {
+        let is_new = self.last.len() != self.addresses.len();
+        if is_new || self.addresses.iter().zip(&self.last).any(|(now, last)| now != last) {
             for place in &self.places {
                 let address = match place.of {
                     Source::Argument(n) => self.addresses[n],
@@ -442,10 +465,10 @@ impl Replay {
 }
 
 impl Template {
-    fn fill(&self, args: &[Any], outputs: &[Tensor]) -> Any {
+    fn fill(&self, args: &[AnyView<'_>], outputs: &[Tensor]) -> Any {
         match self {
             Template::Output(n) => outputs[*n].clone().into(),
-            Template::Argument(n) => args[*n].clone(),
+            Template::Argument(n) => args[*n].to_owned(),
             Template::Value(value) => value.clone(),
             Template::Tuple(items) => {
                 let items = items.iter().map(|item| item.fill(args, outputs));

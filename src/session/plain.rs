@@ -14,7 +14,7 @@ use reflex_vm::run_error::RunError;
 use reflex_vm::session as vm;
 
 use super::batches::{BatchReport, Batches};
-use super::stream::SessionStream;
+use super::stream::{PlacedArgs, SessionStream};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernels::tiered::TieredKernels;
 use crate::options::Mode;
@@ -142,8 +142,8 @@ impl PlainSession {
         args: &[AnyView<'_>],
         result: &mut Any,
     ) -> Result<()> {
-        if let Some(stream) = self.stream.clone() {
-            return self.call_on(&stream, func, args, result);
+        if self.stream.is_some() {
+            return self.call_on_device(func, args, result);
         }
         let code = self.vm.program().function(func);
         if code.is_some_and(|code| code.calls_builtins_only) {
@@ -164,53 +164,46 @@ impl PlainSession {
     /// enqueued, but for what the host has to read.
     #[cold]
     #[inline(never)]
-    fn call_on(
+    fn call_on_device(&mut self, func: u32, args: &[AnyView<'_>], result: &mut Any) -> Result<()> {
+        let Some(stream) = self.stream.as_deref() else { return Ok(()) };
+        let mut placed = PlacedArgs::default();
+        let entered = stream.enter();
+        stream.place(args, &mut placed).map_err(raised)?;
+        let batches = self.batches.as_mut().filter(|_| !self.vm.has_limits());
+        let replayed =
+            batches.and_then(|batches| placed.with(args, |args| batches.replay(func, args)));
+        drop(entered);
+        let ran = match replayed {
+            Some(replayed) => replayed.map(|value| *result = value).map_err(raised),
+            None => placed.with(args, |args| self.interpret_on_device(func, args, result)),
+        };
+        let left = self.stream.as_deref().map_or(Ok(()), |stream| stream.leave(&placed));
+        ran.and(left.map_err(raised))
+    }
+
+    /// Interprets a call, and records it as a batch where it is time.
+    fn interpret_on_device(
         &mut self,
-        stream: &SessionStream,
         func: u32,
         args: &[AnyView<'_>],
         result: &mut Any,
     ) -> Result<()> {
-        let placed = {
-            let _stream = stream.enter();
-            stream.place(args).map_err(raised)?
-        };
-        let ran = self.run_on(stream, func, &placed.args, result);
-        let left = stream.leave(placed).map_err(raised);
-        ran.and(left)
-    }
-
-    /// Replays a call as a batch, or interprets it, and records it where it is time.
-    fn run_on(
-        &mut self,
-        stream: &SessionStream,
-        func: u32,
-        args: &[Any],
-        result: &mut Any,
-    ) -> Result<()> {
         let watched = self.vm.has_limits();
-        let mut batches = self.batches.take();
-        let in_batches = batches.as_mut().filter(|_| !watched);
-        let replayed = in_batches.and_then(|batches| {
-            let _stream = stream.enter();
-            batches.replay(func, args)
-        });
-        let interpreted = replayed.is_none();
-        let ran = match replayed {
-            Some(replayed) => replayed.map(|value| *result = value).map_err(raised),
-            None => self.enter(|vm| vm.call_into(func, AnyView::slice(args), result)),
-        };
-        if let Some(batches) = batches.as_mut().filter(|_| interpreted && ran.is_ok() && !watched)
-            && batches.interpreted(func, args)
-        {
-            let _stream = stream.enter();
+        self.enter(|vm| vm.call_into(func, args, result))?;
+        let Some(mut batches) = self.batches.take_if(|_| !watched) else { return Ok(()) };
+        if batches.interpreted(func, args) {
+            let stream = self.stream.clone();
+            let _stream = stream.as_deref().map(SessionStream::enter);
             batches.record(func, args, |args| {
-                let call = |vm: &mut vm::Session| vm.call_func(func, AnyView::slice(args));
+                // Later runs use what machine code keeps: it is no memory of the batch's.
+                let call = |vm: &mut vm::Session| {
+                    vm.without_machine_code(|vm| vm.call_func(func, AnyView::slice(args)))
+                };
                 self.enter(call).map_err(|e| Raised::new("RuntimeError", e.to_string()))
             });
         }
-        self.batches = batches;
-        ran
+        self.batches = Some(batches);
+        Ok(())
     }
 
     /// The calls that are batches, and those that cannot be.
@@ -245,15 +238,15 @@ impl PlainSession {
     /// Calls a function until its tier compiles nothing more, with kernels that nothing better comes for.
     /// Returns the number of calls.
     pub(super) fn warm_up(&mut self, func: u32, args: &[AnyView<'_>]) -> Result<usize> {
-        let placed;
-        let args = match self.stream.clone() {
-            None => args,
-            Some(stream) => {
-                let _stream = stream.enter();
-                placed = stream.place(args).map_err(raised)?.args;
-                AnyView::slice(&placed)
-            }
-        };
+        let mut placed = PlacedArgs::default();
+        if let Some(stream) = self.stream.as_deref() {
+            let _stream = stream.enter();
+            stream.place(args, &mut placed).map_err(raised)?;
+        }
+        placed.with(args, |args| self.warm_up_on_device(func, args))
+    }
+
+    fn warm_up_on_device(&mut self, func: u32, args: &[AnyView<'_>]) -> Result<usize> {
         let call = |vm: &mut vm::Session| vm.call_func(func, args).map(drop);
         let kernels = self.kernels.clone();
         let mut calls = 0;

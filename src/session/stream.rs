@@ -14,14 +14,37 @@ use super::batches::Batches;
 
 /// A stream, which is ended when this is dropped.
 pub(super) struct SessionStream {
+    id: DLDevice,
     device: &'static dyn Device,
     stream: Stream,
 }
 
-/// Arguments on the device, and the streams that made them: other sessions', and the host's.
+/// Values on the device that stand for arguments of a call, and the streams that made the other arguments: other
+/// sessions', and the host's.
+#[derive(Default)]
 pub(super) struct PlacedArgs {
-    pub(super) args: SmallVec<[Any; 8]>,
+    /// With the numbers of the arguments that they stand for.
+    values: Vec<(usize, Any)>,
     guests: Guests,
+}
+
+impl PlacedArgs {
+    /// The arguments with the values in their places, of which there are some.
+    fn apply<'a>(&'a self, args: &[AnyView<'a>]) -> Vec<AnyView<'a>> {
+        let mut args = args.to_vec();
+        self.values.iter().for_each(|(at, value)| args[*at] = value.view());
+        args
+    }
+
+    /// Calls with the arguments on the device.
+    #[inline]
+    pub(super) fn with<T>(
+        &self,
+        args: &[AnyView<'_>],
+        call: impl FnOnce(&[AnyView<'_>]) -> T,
+    ) -> T {
+        if self.values.is_empty() { call(args) } else { call(&self.apply(args)) }
+    }
 }
 
 type Guests = SmallVec<[Stream; 4]>;
@@ -33,7 +56,7 @@ impl SessionStream {
             return Ok(None);
         }
         let device = device::get(id)?;
-        Ok(Some(SessionStream { device, stream: device.create_stream()? }))
+        Ok(Some(SessionStream { id, device, stream: device.create_stream()? }))
     }
 
     /// Calls on the stream that are enqueued as one: none so far.
@@ -43,7 +66,7 @@ impl SessionStream {
 
     /// Makes the stream this thread's.
     pub(super) fn enter(&self) -> StreamScope {
-        StreamScope::enter(self.device.id(), self.stream)
+        StreamScope::enter(self.id, self.stream)
     }
 
     /// Waits for the stream's work, and reports its errors.
@@ -53,16 +76,25 @@ impl SessionStream {
 
     /// Copies tensors in host memory to the device, those of tuples too, and makes the stream wait for
     /// what wrote the others. The stream is entered.
-    pub(super) fn place(&self, args: &[AnyView<'_>]) -> Result<PlacedArgs, Raised> {
-        let mut placed = PlacedArgs { args: SmallVec::new(), guests: Guests::new() };
-        if let Some(host) = host_stream::current(self.device.id())? {
+    pub(super) fn place(
+        &self,
+        args: &[AnyView<'_>],
+        placed: &mut PlacedArgs,
+    ) -> Result<(), Raised> {
+        if let Some(host) = host_stream::current(self.id)? {
             self.follow(host, &mut placed.guests)?;
         }
-        for arg in args {
-            let value = self.value(arg.to_owned(), &mut placed.guests)?;
-            placed.args.push(value);
+        for (at, arg) in args.iter().enumerate() {
+            match arg.downcast_ref::<Tensor>().filter(|tensor| self.holds(tensor)) {
+                Some(tensor) => self.follow_owner(tensor, &mut placed.guests)?,
+                None if arg.as_int().is_some() => {}
+                None => {
+                    let value = self.value(arg.to_owned(), &mut placed.guests)?;
+                    placed.values.push((at, value));
+                }
+            }
         }
-        Ok(placed)
+        Ok(())
     }
 
     fn value(&self, value: Any, guests: &mut Guests) -> Result<Any, Raised> {
@@ -71,11 +103,20 @@ impl SessionStream {
             return Ok(Array::new(items.collect::<Result<Vec<_>, _>>()?).into());
         }
         let Some(tensor) = value.downcast_ref::<Tensor>() else { return Ok(value) };
-        if tensor.device() == self.device.id() {
-            self.follow(stream_of(self.device, tensor.data_ptr()), guests)?;
+        if self.holds(tensor) {
+            self.follow_owner(tensor, guests)?;
             return Ok(value);
         }
-        Ok(tensor.to_device(self.device.id())?.into())
+        Ok(tensor.to_device(self.id)?.into())
+    }
+
+    fn holds(&self, tensor: &Tensor) -> bool {
+        tensor.device() == self.id
+    }
+
+    /// Makes the stream wait for what made a tensor of the device.
+    fn follow_owner(&self, tensor: &Tensor, guests: &mut Guests) -> Result<(), Raised> {
+        self.follow(stream_of(self.device, tensor.data_ptr()), guests)
     }
 
     /// Makes the stream wait for what another one has before it now.
@@ -88,7 +129,7 @@ impl SessionStream {
     }
 
     /// Makes the streams of the arguments wait for the run: their memory may be used again then.
-    pub(super) fn leave(&self, placed: PlacedArgs) -> Result<(), Raised> {
+    pub(super) fn leave(&self, placed: &PlacedArgs) -> Result<(), Raised> {
         let wait = |guest: &Stream| self.device.order_later(*guest, self.stream);
         placed.guests.iter().try_for_each(wait)
     }

@@ -318,6 +318,14 @@ impl Session {
         body(self)
     }
 
+    /// Runs `body` without machine code, which keeps memory from run to run: runs in it allocate all that they use.
+    pub fn without_machine_code<T>(&mut self, body: impl FnOnce(&mut Session) -> T) -> T {
+        let mode = std::mem::replace(&mut self.state_mut().mode, Mode::Bytecode);
+        let result = body(self);
+        self.state_mut().mode = mode;
+        result
+    }
+
     /// Whether a limit or an instrument watches runs, or they are to stop.
     pub fn has_limits(&self) -> bool {
         let state = self.state();

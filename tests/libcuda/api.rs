@@ -76,6 +76,16 @@ fn current(driver: &Driver) -> Result<usize, Status> {
     }
 }
 
+/// The device of a stream that launches are enqueued on: its context is this thread's.
+fn launches_on(driver: &Driver, stream: u64) -> Result<usize, Status> {
+    let device = driver.stream(stream)?;
+    match CURRENT.get() {
+        None => Err(INVALID_CONTEXT),
+        Some(current) if current != device => Err(INVALID_HANDLE),
+        Some(_) => Ok(device),
+    }
+}
+
 functions! {
     /// Must come first.
     fn cuInit(driver, flags: c_uint) {
@@ -140,6 +150,11 @@ functions! {
             true => put(context, CONTEXTS + device as u64),
             false => Err(INVALID_DEVICE),
         }
+    }
+    /// Null where this thread has none.
+    fn cuCtxGetCurrent(driver, context: *mut u64) {
+        let _ = driver;
+        put(context, CURRENT.get().map_or(0, |device| CONTEXTS + device as u64))
     }
     /// Of this thread.
     fn cuCtxSetCurrent(driver, context: u64) {
@@ -325,7 +340,7 @@ functions! {
         bx: c_uint, by: c_uint, bz: c_uint, shared: c_uint, stream: u64,
         params: *mut *mut c_void, extra: *mut *mut c_void
     ) {
-        driver.stream(stream)?;
+        launches_on(driver, stream)?;
         if !driver.plan.runs_kernels {
             return driver.functions.get(&function).map(drop).ok_or(INVALID_HANDLE);
         }
@@ -391,7 +406,7 @@ functions! {
     }
     /// All of its launches, in order.
     fn cuGraphLaunch(driver, exec: u64, stream: u64) {
-        driver.stream(stream)?;
+        launches_on(driver, stream)?;
         let nodes = driver.executables.get(&exec).ok_or(INVALID_HANDLE)?;
         if !driver.plan.runs_kernels {
             return Ok(());

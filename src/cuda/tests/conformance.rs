@@ -4,10 +4,13 @@
 mod common;
 
 use std::process::Command;
+use std::sync::Arc;
 
 use reflex_runtime::abi::DLDevice;
 use reflex_runtime::alloc::device::OwnedBlock;
-use reflex_runtime::device::{self, Device, KernelSpec, Launch, Stream, StreamScope};
+use reflex_runtime::device::{
+    self, Device, KernelSpec, Launch, LoadedKernels, Stream, StreamScope,
+};
 use reflex_runtime::dtype::DType;
 use reflex_runtime::tensor::Tensor;
 
@@ -237,6 +240,7 @@ fn tensors_move(id: DLDevice) {
 fn launches(gpu: &'static dyn Device) {
     let spec = KernelSpec { name: "add".into(), shared_bytes: 0 };
     let module = gpu.load(&common::ADD.into(), std::slice::from_ref(&spec)).unwrap();
+    let module: Arc<dyn LoadedKernels> = module.into();
     let stream = gpu.create_stream().unwrap();
     let scope = StreamScope::enter(gpu.id(), stream);
     let n = 1000_usize;
@@ -261,10 +265,17 @@ fn launches(gpu: &'static dyn Device) {
     for _ in 0..3 {
         launches(launch).unwrap();
     }
+    // A thread without a context launches too.
+    std::thread::scope(|scope| drop(scope.spawn(|| launches(launch).unwrap())));
+    let prepared = Arc::clone(&module).prepare(&launch).expect("is within the limits");
+    // SAFETY: as for the other launches.
+    unsafe { prepared.launch(stream, &params) }.unwrap();
     let sums = a.to_host().unwrap().to_vec::<i32>().unwrap();
-    assert!(sums.iter().zip(&values).all(|(sum, value)| *sum == 4 * value));
+    assert!(sums.iter().zip(&values).all(|(sum, value)| *sum == 6 * value));
 
-    launches(Launch { grid: [0, 1, 1], ..launch }).unwrap();
+    let nothing = Launch { grid: [0, 1, 1], ..launch };
+    launches(nothing).unwrap();
+    assert!(Arc::clone(&module).prepare(&nothing).is_none());
     for (bad, words) in [
         (Launch { grid: [1, 70_000, 1], ..launch }, "kernel add: [1, 70000, 1] blocks, of at most"),
         (Launch { block: [2048, 1, 1], ..launch }, "kernel add: [2048, 1, 1] threads in a block"),
@@ -273,9 +284,16 @@ fn launches(gpu: &'static dyn Device) {
     ] {
         let error = launches(bad).unwrap_err();
         assert!(error.message().starts_with(words), "{error}");
+        assert!(Arc::clone(&module).prepare(&bad).is_none(), "{error}");
     }
-    drop((scope, a, b, module));
+    drop(scope);
     gpu.destroy_stream(stream);
+    // The next stream has another number, whatever it has of this one.
+    let later = gpu.create_stream().unwrap();
+    let error = launches(launch).unwrap_err();
+    assert_eq!(error.message(), format!("cuda:0: there is no stream {:#x}", stream.0));
+    gpu.destroy_stream(later);
+    drop((a, b, prepared, module));
     refusals(gpu, &spec);
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use reflex_runtime::abi::{DLDevice, DLTensor};
 use reflex_runtime::alloc::device::OwnedBlock;
 use reflex_runtime::device::waits::Wait;
-use reflex_runtime::device::{self, Launch, LoadedKernels, Stream, TensorMap};
+use reflex_runtime::device::{self, Launch, LoadedKernels, PreparedLaunch, Stream, TensorMap};
 use reflex_runtime::dtype::DType;
 use reflex_runtime::error::Error;
 use reflex_runtime::tensor::transfer::host_copy_of;
@@ -32,44 +32,122 @@ pub(super) struct HostEntry {
     plan: HostPlan,
     device: DLDevice,
     kernels: Arc<dyn LoadedKernels>,
-    /// Shapes of parameters that are known before a call, and whether all are.
-    known: Vec<Option<KnownShape>>,
+    /// Tensors among the parameters whose shapes are known before a call, and whether all parameters are such.
+    known: Vec<Option<KnownTensor>>,
     all_known: bool,
     /// The grids of launches, where they are known before a call.
     grids: Vec<Option<[u32; 3]>>,
+    prepared: Option<PreparedCall>,
 }
 
-/// Extents of a tensor that are constants, and the strides of its elements in row-major order.
-#[derive(Debug)]
-struct KnownShape {
+/// A parameter whose extents are constants, with the strides of its elements in row-major order.
+#[derive(Clone, Debug)]
+struct KnownTensor {
+    device: DLDevice,
+    dtype: DType,
     shape: Box<[i64]>,
     strides: Box<[i64]>,
 }
 
-impl KnownShape {
-    fn of(param: &HostParam) -> Option<KnownShape> {
-        let HostParam::Tensor { shape, .. } = param else { return None };
+/// The calls of a function that is one launch, whose parameters alone are other ones in each.
+#[derive(Debug)]
+struct PreparedCall {
+    launch: Box<dyn PreparedLaunch>,
+    /// The arguments, and which parameter of the kernel the address of each is: for those that are none, the number behind.
+    args: Vec<(KnownTensor, usize)>,
+    params: usize,
+}
+
+impl KnownTensor {
+    fn of(param: &HostParam, device: DLDevice) -> Option<KnownTensor> {
+        let HostParam::Tensor { dtype, shape, .. } = param else { return None };
         let shape = shape.iter().map(|extent| extent.value.as_int().filter(|n| *n > 0));
         let shape: Box<[i64]> = shape.collect::<Option<_>>()?;
         let mut strides = vec![1; shape.len()];
         for d in (1..shape.len()).rev() {
             strides[d - 1] = shape[d].checked_mul(strides[d])?;
         }
-        Some(KnownShape { shape, strides: strides.into() })
+        Some(KnownTensor { device, dtype: *dtype, shape, strides: strides.into() })
     }
 
-    /// Whether a tensor with elements is one of this shape, in row-major order. A quick look: where it says no, the checks
-    /// that name what is wrong follow, which let other strides of single elements pass.
-    fn fits(&self, tensor: &DLTensor) -> bool {
-        if dims(tensor) != &*self.shape || tensor.data.is_null() {
-            return false;
+    /// The address of a tensor with elements that is of this type and shape, in row-major order. A quick look: where it
+    /// says no, the checks that name what is wrong follow, which let other strides of single elements pass.
+    #[inline]
+    fn address(&self, tensor: &DLTensor) -> Option<u64> {
+        let is_alike = tensor.dtype == self.dtype && tensor.device == self.device;
+        if !is_alike || tensor.data.is_null() || !are_equal(dims(tensor), &self.shape) {
+            return None;
         }
-        if tensor.strides.is_null() {
-            return true;
+        if !tensor.strides.is_null() {
+            // SAFETY: strides that are there are as many as dimensions.
+            let strides = unsafe { std::slice::from_raw_parts(tensor.strides, self.shape.len()) };
+            if !are_equal(strides, &self.strides) {
+                return None;
+            }
         }
-        // SAFETY: strides that are there are as many as dimensions.
-        let strides = unsafe { std::slice::from_raw_parts(tensor.strides, self.shape.len()) };
-        strides == &*self.strides
+        Some(address_of(tensor))
+    }
+}
+
+/// Whether lists are equal that are too short for a call of the library's comparison.
+#[inline]
+fn are_equal(a: &[i64], b: &[i64]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a == b)
+}
+
+/// The address of a tensor's first element.
+#[inline]
+fn address_of(tensor: &DLTensor) -> u64 {
+    (tensor.data.addr() as u64).wrapping_add(tensor.byte_offset)
+}
+
+impl PreparedCall {
+    fn of(
+        plan: &HostPlan,
+        kernels: &Arc<dyn LoadedKernels>,
+        known: &[Option<KnownTensor>],
+        grids: &[Option<[u32; 3]>],
+    ) -> Option<PreparedCall> {
+        let mut launches = vec![];
+        for step in &plan.steps {
+            match step {
+                HostStep::Seq(_) => {}
+                HostStep::Launch(at) => launches.push(*at as usize),
+                _ => return None,
+            }
+        }
+        let [kernel] = launches[..] else { return None };
+        let HostLaunch { block, shared_bytes, buffers, vars, maps, .. } = &plan.launches[kernel];
+        let params = buffers.len();
+        if !plan.checks.is_empty() || !vars.is_empty() || !maps.is_empty() || params >= FEW {
+            return None;
+        }
+        let mut args = vec![];
+        for (param, known) in plan.params.iter().zip(known) {
+            let HostParam::Tensor { buffer, .. } = param else { return None };
+            let at = buffers.iter().position(|of| of == buffer);
+            args.push((known.clone()?, at.unwrap_or(params)));
+        }
+        let is_given = |at: &usize| args.iter().filter(|(_, param)| param == at).count() == 1;
+        if !(0..params).all(|at| is_given(&at)) {
+            return None;
+        }
+        let (grid, block, shared_bytes) = (grids[kernel]?, *block, *shared_bytes);
+        let (addresses, maps) = (params, &[][..]);
+        let launch = Launch { kernel, grid, block, shared_bytes, params: &[], addresses, maps };
+        Some(PreparedCall { launch: Arc::clone(kernels).prepare(&launch)?, args, params })
+    }
+
+    /// Launches it, unless an argument is not what it mostly is. As many arguments are given as there have to be.
+    #[inline]
+    fn launch(&self, stream: Stream, args: &[AnyView<'_>]) -> Option<Result<(), Error>> {
+        let mut words = [0; FEW];
+        for ((known, param), arg) in self.args.iter().zip(args) {
+            words[*param] = known.address(arg.as_dltensor()?)?;
+        }
+        // SAFETY: as for `Frame::launch`: these are the kernel's parameters, each the address of a tensor with the extents
+        // that it was generated for.
+        Some(unsafe { self.launch.launch(stream, &words[..self.params]) })
     }
 }
 
@@ -92,18 +170,33 @@ impl HostEntry {
         device: &dyn device::Device,
         kernels: Arc<dyn LoadedKernels>,
     ) -> HostEntry {
-        let known: Vec<Option<KnownShape>> = plan.params.iter().map(KnownShape::of).collect();
+        let device = device.id();
+        let known = plan.params.iter().map(|param| KnownTensor::of(param, device));
+        let known: Vec<Option<KnownTensor>> = known.collect();
         let all_known = known.iter().all(Option::is_some);
         let grid = |launch: &HostLaunch| {
             let [x, y, z] = launch.grid.each_ref().map(|n| u32::try_from(n.as_int()?).ok());
             Some([x?, y?, z?])
         };
-        let grids = plan.launches.iter().map(grid).collect();
-        HostEntry { plan, device: device.id(), kernels, known, all_known, grids }
+        let grids: Vec<_> = plan.launches.iter().map(grid).collect();
+        let prepared = PreparedCall::of(&plan, &kernels, &known, &grids);
+        HostEntry { plan, device, kernels, known, all_known, grids, prepared }
     }
 
     /// The function in the packed convention. It returns once its launches are enqueued.
-    pub(super) fn call(self: &Arc<Self>, args: &[AnyView<'_>]) -> Result<Any, Error> {
+    pub(super) fn call(&self, args: &[AnyView<'_>]) -> Result<Any, Error> {
+        let stream = device::current_stream(self.device);
+        if args.len() == self.plan.params.len()
+            && let Some(prepared) = &self.prepared
+            && let Some(launched) = prepared.launch(stream, args)
+        {
+            return launched.map(|()| Any::NONE);
+        }
+        self.call_by_plan(stream, args)
+    }
+
+    #[inline(never)]
+    fn call_by_plan(&self, stream: Stream, args: &[AnyView<'_>]) -> Result<Any, Error> {
         if args.len() != self.plan.params.len() {
             let (name, want, got) = (&self.plan.name, self.plan.params.len(), args.len());
             return Err(Error::type_error(format!("{name}: expected {want} arguments, got {got}")));
@@ -112,7 +205,7 @@ impl HostEntry {
             entry: self,
             slots: smallvec![0; self.plan.slots as usize],
             buffers: smallvec![0; self.plan.buffers as usize],
-            stream: device::current_stream(self.device),
+            stream,
             words: SmallVec::new(),
             maps: SmallVec::new(),
         };
@@ -187,11 +280,9 @@ impl Frame<'_> {
                     let (prefix, got) = (self.entry.prefix(at, name), arg.type_key());
                     Error::type_error(format!("{prefix}expected a tensor, got {got}"))
                 })?;
-                let is_ours = tensor.dtype == *dtype && tensor.device == self.entry.device;
-                let known =
-                    self.entry.known[at].as_ref().filter(|known| is_ours && known.fits(tensor));
+                let known = self.entry.known[at].as_ref().and_then(|known| known.address(tensor));
                 let address = match known {
-                    Some(_) => Ok((tensor.data.addr() as u64).wrapping_add(tensor.byte_offset)),
+                    Some(address) => Ok(address),
                     None => self.address(tensor, *dtype, shape),
                 };
                 let address = address.map_err(|what| {
@@ -239,7 +330,7 @@ impl Frame<'_> {
         if tensor.data.is_null() && !given.contains(&0) {
             return Err("the data pointer is null".to_owned());
         }
-        Ok((tensor.data.addr() as u64).wrapping_add(tensor.byte_offset))
+        Ok(address_of(tensor))
     }
 
     /// Checks extents, now that variables are bound.
@@ -395,5 +486,99 @@ impl Frame<'_> {
         // code of a library, its author listed them. Tensors are released, if at all, in the
         // order of this stream.
         unsafe { self.entry.kernels.launch(self.stream, &launch) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parking_lot::Mutex;
+    use reflex_runtime::device::CodeSource;
+    use reflex_runtime::tensor::Tensor;
+
+    use super::*;
+
+    /// The parameters of launches, and whether each was prepared.
+    type Log = Arc<Mutex<Vec<(bool, Vec<u64>)>>>;
+
+    #[derive(Debug)]
+    struct Logged {
+        log: Log,
+        is_prepared: bool,
+    }
+
+    impl LoadedKernels for Logged {
+        fn source(&self) -> &CodeSource {
+            &CodeSource::Text { refused: None }
+        }
+
+        unsafe fn launch(&self, _: Stream, launch: &Launch<'_>) -> Result<(), Error> {
+            self.log.lock().push((self.is_prepared, launch.params.to_vec()));
+            Ok(())
+        }
+
+        fn prepare(self: Arc<Self>, _: &Launch<'_>) -> Option<Box<dyn PreparedLaunch>> {
+            Some(Box::new(Logged { log: Arc::clone(&self.log), is_prepared: true }))
+        }
+    }
+
+    impl PreparedLaunch for Logged {
+        unsafe fn launch(&self, _: Stream, params: &[u64]) -> Result<(), Error> {
+            self.log.lock().push((self.is_prepared, params.to_vec()));
+            Ok(())
+        }
+    }
+
+    /// A function of two matrices `x` and `y`, the first one of so many columns, whose launch has `y` first.
+    fn plan(columns: HostExpr) -> HostPlan {
+        let param = |name: &str, columns, buffer| {
+            let extent = |value| Extent { value, binds: None };
+            let shape = vec![extent(HostExpr::int(2)), extent(columns)];
+            HostParam::Tensor { name: name.to_owned(), dtype: DType::F32, shape, buffer }
+        };
+        let one = HostExpr::int(1);
+        let launch = HostLaunch {
+            kernel: "k".to_owned(),
+            grid: [one.clone(), one.clone(), one],
+            block: [32, 1, 1],
+            shared_bytes: 0,
+            buffers: vec![1, 0],
+            vars: vec![],
+            maps: vec![],
+        };
+        HostPlan {
+            name: "f".to_owned(),
+            params: vec![param("x", columns, 0), param("y", HostExpr::int(3), 1)],
+            checks: vec![],
+            steps: vec![HostStep::Launch(0)],
+            slots: 0,
+            buffers: 2,
+            launches: vec![launch],
+        }
+    }
+
+    #[test]
+    fn launches_of_known_shapes_are_prepared_and_refused_as_others() {
+        let three = HostExpr::int(3);
+        let product = three.clone().times(HostExpr::int(1));
+        assert_eq!(product.as_int(), None, "this one is computed");
+        let device = device::get(DLDevice::CPU).unwrap();
+        let tensor = |shape: &[i64]| Any::from(Tensor::empty(shape, DType::F32).unwrap());
+        let (x, y, wide) = (tensor(&[2, 3]), tensor(&[2, 3]), tensor(&[2, 4]));
+        let address = |any: &Any| any.downcast_ref::<Tensor>().unwrap().data_ptr().addr() as u64;
+        for (columns, is_prepared) in [(three, true), (product, false)] {
+            let log = Log::default();
+            let kernels = Logged { log: Arc::clone(&log), is_prepared: false };
+            let entry = HostEntry::new(plan(columns), device, Arc::new(kernels));
+            entry.call(&[x.view(), y.view()]).unwrap();
+            assert_eq!(*log.lock(), [(is_prepared, vec![address(&y), address(&x)])]);
+            let refused =
+                |args: &[AnyView<'_>]| entry.call(args).unwrap_err().message().into_owned();
+            let text = refused(&[wide.view(), y.view()]);
+            assert_eq!(text, "f: argument 0 (x): dimension 1: expected 3, got 4");
+            let text = refused(&[x.view(), AnyView::from(1_i64)]);
+            assert_eq!(text, "f: argument 1 (y): expected a tensor, got int");
+            assert_eq!(refused(&[x.view()]), "f: expected 2 arguments, got 1");
+            assert_eq!(log.lock().len(), 1);
+        }
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! Decision: docs/decisions/0074-batches.md
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -103,6 +103,8 @@ struct Recording {
 
 thread_local! {
     static RECORDING: RefCell<Option<Recording>> = const { RefCell::new(None) };
+    /// Whether there is one: what every launch and allocation asks.
+    static IS_RECORDING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Records what `call` enqueues from this thread on a device. Where that cannot be a batch, nothing but
@@ -114,7 +116,9 @@ pub fn record<T>(
     let arena = Arena::new();
     let recording = Recording { device, launches: vec![], arena, spoiled: None };
     RECORDING.with(|slot| *slot.borrow_mut() = Some(recording));
+    IS_RECORDING.set(true);
     let result = call();
+    IS_RECORDING.set(false);
     let recording = RECORDING.with(|slot| slot.borrow_mut().take());
     match (result, recording) {
         (Err(error), _) => Err((arena, Unrecorded::Failed(error))),
@@ -137,7 +141,15 @@ pub enum Unrecorded {
     Spoiled(&'static str),
 }
 
+#[inline]
 fn with(device: DLDevice, what: impl FnOnce(&mut Recording)) {
+    if IS_RECORDING.get() {
+        with_recording(device, what);
+    }
+}
+
+#[cold]
+fn with_recording(device: DLDevice, what: impl FnOnce(&mut Recording)) {
     // A thread that ends records nothing.
     let _ = RECORDING.try_with(|slot| {
         if let Ok(mut slot) = slot.try_borrow_mut()

@@ -30,6 +30,7 @@ impl TraceBuilder {
                 if self.start.attempt == Attempt::MayRetry && self.is_end_of_recursion(step) {
                     return StepOutcome::Abort(Bailout::NoLoop);
                 }
+                self.recycle_frame(step, result);
                 self.spill_frame();
                 return StepOutcome::Complete(End::Return { frame: self.frame(), pc: step.pc });
             };
@@ -70,6 +71,18 @@ impl TraceBuilder {
             return StepOutcome::Complete(End::Recursion { frame: caller });
         }
         StepOutcome::Continue
+    }
+
+    /// Gives what the frame allocated to its next run, but for its result.
+    fn recycle_frame(&mut self, step: &Step<'_>, result: Source) {
+        let (result, frame) = (self.arg(step.program, result), self.frame());
+        for reg in 0..step.func.num_regs {
+            let vreg = VReg { frame, reg };
+            let is_result = matches!(result, Arg::Reg(of, _) if of == vreg);
+            if !is_result && matches!(self.content(vreg), RegState::Allocated(..)) {
+                self.release(vreg);
+            }
+        }
     }
 
     /// Returns true if the trace follows a return to a caller of frame 0.
