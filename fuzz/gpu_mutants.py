@@ -149,8 +149,8 @@ MUTANTS = [
     ("kernels get their numbers in reverse", HOST, "src/kernels/device/host_entry.rs",
      "self.words.extend(vars.iter().map(|slot| self.slots[*slot as usize] as u64));",
      "self.words.extend(vars.iter().map(|slot| self.slots[*slot as usize] as u64));\n        if ON { let at = buffers.len(); self.words[at..].reverse(); }"),
-    ("a batch takes a place inside of an argument for its begin", HOST, "src/session/batches.rs",
-     "offset: address - start }", "offset: if ON { 0 } else { address - start } }"),
+    ("a batch writes results to the first arguments", HOST, "src/session/batches.rs",
+     "self.addresses[args.len() + n],", "self.addresses[if ON { n } else { args.len() + n }],"),
 ]
 
 

@@ -126,12 +126,11 @@ struct Replay {
     changes: Vec<Change>,
 }
 
-/// A parameter that is the address of an argument or a result, or inside of it.
+/// A parameter that is the address of an argument or a result.
 struct Place {
     launch: usize,
     param: usize,
     of: Source,
-    offset: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -352,9 +351,13 @@ impl Found {
         for (launch, entry) in recorded.launches.iter().enumerate() {
             for (param, address) in entry.params[..entry.addresses].iter().enumerate() {
                 let of = known.iter().find(|((start, end), _)| (*start..*end).contains(address));
-                if let Some(((start, _), of)) = of {
-                    places.push(Place { launch, param, of: *of, offset: address - start });
-                    continue;
+                match of {
+                    Some(((start, _), of)) if start == address => {
+                        places.push(Place { launch, param, of: *of });
+                        continue;
+                    }
+                    Some(_) => return Err("a launch has a part of a tensor".to_owned()),
+                    None => {}
                 }
                 // Results alone live on: an earlier user of a result's block had more of it.
                 let address = std::ptr::without_provenance(*address as usize);
@@ -445,7 +448,7 @@ impl Replay {
                     Source::Output(n) => self.addresses[args.len() + n],
                 };
                 let (launch, param) = (place.launch, place.param);
-                self.changes.push(Change { launch, param, value: address + place.offset });
+                self.changes.push(Change { launch, param, value: address });
             }
         }
         self.last.clear();

@@ -119,8 +119,7 @@ impl Machine<'_> {
             self.registers_fenced(product.site, group, product.d.iter().copied())?;
             let warps = &mut self.block.warps[group * 4..group * 4 + 4];
             let sums = warps.iter_mut().map(|warp| {
-                let take =
-                    |register: &u32| std::mem::replace(warp.slot(*register), [PENDING; 32]);
+                let take = |register: &u32| std::mem::replace(warp.slot(*register), [PENDING; 32]);
                 product.d.iter().map(take).collect()
             });
             let sums = Sums { registers: product.d.clone(), warps: sums.collect() };
