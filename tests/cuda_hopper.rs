@@ -89,11 +89,13 @@ fn maps_follow_their_tensors() {
             let tensor = arg.downcast_ref::<Tensor>().expect("a tensor");
             reflex::Any::from(tensor.copy_to(DLDevice::cuda(0)).unwrap())
         };
-        kept.push([there(&args[0]), there(&args[1])]);
+        kept.push(([there(&args[0]), there(&args[1])], wanted));
+    }
+    // The memory that host arguments are copied to has the last call's.
+    for (call, (args, wanted)) in kept.iter().enumerate() {
         for (mode, session) in [("tiered", &mut session), ("bytecode", &mut interpreted)] {
-            let args = AnyView::slice(kept.last().expect("the arguments"));
-            let found = answer(&session.call_index(main, args).unwrap());
-            assert_eq!(found, wanted, "call {call}, {mode}, on the device");
+            let found = answer(&session.call_index(main, AnyView::slice(args)).unwrap());
+            assert_eq!(found, *wanted, "call {call}, {mode}, on the device");
         }
     }
     let report = session.batches();
