@@ -282,7 +282,7 @@ impl<'a> LinkedImage<'a> {
     }
 }
 
-/// What a place refers to, for messages.
+/// The target of a place as messages name it.
 fn label(objects: &[ObjectFile<'_>], fixup: &Fixup) -> impl fmt::Display {
     fmt::from_fn(|f| match fixup.cause {
         Some((object, symbol)) => {
