@@ -7,7 +7,7 @@ mod skip;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use reflex::{Engine, Precision};
 /// Why a kernel may have no PTX: float64's functions, and remainders, which C's library computes.
 const REFUSED: [&str; 2] = ["of float64 on a GPU", "no fmod of "];
 
-fn passing(cases: &Path) -> Vec<std::path::PathBuf> {
+fn passing(cases: &Path) -> Vec<PathBuf> {
     let list = include_str!("onnx/expected.txt").lines();
     let names = list.filter_map(|line| line.strip_prefix("pass "));
     names.map(|name| cases.join(name).join("model.onnx")).collect()
@@ -41,11 +41,17 @@ fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) + Sync) {
 #[test]
 fn every_kernel_of_the_node_cases_has_ptx() {
     let Some(cases) = skip::variable("REFLEX_ONNX_CASES") else { return };
-    let engine = Engine::builder().schedule_for("cuda:sm_80").build().expect("an engine");
     let models = passing(Path::new(&cases));
     assert!(models.len() > 1400, "{}", models.len());
+    ["sm_80", "sm_90a"].into_iter().for_each(|sm| kernels_have_ptx(&models, sm));
+}
+
+/// Writes the PTX of all kernels of models for an architecture, and assembles it where there is an assembler.
+fn kernels_have_ptx(models: &[PathBuf], sm: &str) {
+    let target = format!("cuda:{sm}");
+    let engine = Engine::builder().schedule_for(&target).build().expect("an engine");
     let (texts, refused) = (Mutex::new(BTreeMap::new()), AtomicUsize::new(0));
-    in_parallel(&models, |model| match engine.ptx(model, None) {
+    in_parallel(models, |model| match engine.ptx(model, None) {
         Ok(kernels) => {
             for (kernel, ptx) in kernels {
                 reflex_ptx::Module::parse(&ptx)
@@ -60,7 +66,7 @@ fn every_kernel_of_the_node_cases_has_ptx() {
     });
     let texts: Vec<_> = texts.into_inner().expect("no panic").into_iter().collect();
     let refused = refused.into_inner();
-    println!("{} kernels of {} models, {refused} refused", texts.len(), models.len());
+    println!("{sm}: {} kernels of {} models, {refused} refused", texts.len(), models.len());
     // 40 of the 1,414 cases that passed first: functions of float64 and remainders of floats.
     let few = refused * 1414 < 40 * models.len();
     assert!(texts.len() > 1000 && few, "{} kernels, {refused} refused", texts.len());
@@ -72,7 +78,8 @@ fn every_kernel_of_the_node_cases_has_ptx() {
         let source = folder.path().join(format!("{number}.ptx"));
         std::fs::write(&source, ptx).expect("writes");
         let mut command = Command::new(&ptxas);
-        let output = command.args(["-arch=sm_80", "-o", "/dev/null"]).arg(&source).output();
+        command.arg(format!("-arch={sm}")).args(["-o", "/dev/null"]).arg(&source);
+        let output = command.output();
         let output = output.expect("ptxas starts");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{}: {said}\n{ptx}", model.display());
