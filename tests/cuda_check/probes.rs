@@ -183,6 +183,8 @@ pub fn expect(form: &str, ptx: &str, arch: Option<Arch>) -> Result<Vec<u64>, Str
 
 #[cfg(test)]
 mod tests {
+    use half::f16;
+
     use super::inputs::READ;
     use super::*;
 
@@ -216,6 +218,11 @@ mod tests {
         value("rem.u32", &|r| u64::from(r[0] as u32 % r[1] as u32));
         value("shr.s64", &|r| ((r[0] as i64) >> (r[1] as u32).min(63)) as u64);
         value("setp.lt.s64", &|r| u64::from((r[0] as i64) < r[1] as i64));
+        let half = |word: u64, n: usize| f16::from_bits((word >> (16 * n)) as u16);
+        value("setp.le.f16x2", &|r| {
+            let le = |n: usize| u64::from(half(r[0], n) <= half(r[1], n));
+            le(0) | le(1) << 32
+        });
         value("selp.b32", &|r| if r[2] & 1 == 1 { r[0] & 0xffff_ffff } else { r[1] & 0xffff_ffff });
         value("cvt.rn.f32.s64", &|r| bits(r[0] as i64 as f32));
         value("cvt.rzi.s32.f32", &|r| u64::from(f32_of(r[0]) as i32 as u32));
@@ -235,7 +242,7 @@ mod tests {
          mov.b16 mov.b64 mul.lo.s32 mul.wide.u16 or.b16 or.b32 rem.s64 rem.u16 rem.u32 \
          selp.b16 selp.f64 setp.eq.s32 setp.ge.f16 setp.ge.f64 setp.ge.s16 setp.gt.f64 \
          setp.gt.s32 setp.le.f64 setp.lt.f16 setp.lt.u16 setp.nan.f16 setp.nan.f64 \
-         setp.neu.f32 shl.b16 st.global.u16 st.global.v2.f32 st.global.v4.u32 \
+         setp.le.f16x2 setp.neu.f32 shl.b16 st.global.u16 st.global.v2.f32 st.global.v4.u32 \
          st.local.v2.f32 st.shared.u8 st.shared.v4.f32 sub.rn.f16 xor.b16 xor.b32";
 
     #[test]

@@ -14,6 +14,15 @@ const F16: Specials = [
     0, 0x8000, 0x3c00, 0xbc00, 1, 0x83ff, 0x0400, 0x7bff, 0xfbff, 0x7c00, 0xfc00, 0x7e00, 0x3c01,
     0x3555, 0x4248, 0xc500,
 ];
+/// Two of float16 in a word.
+const F16X2: Specials = {
+    let (mut all, mut n) = (F16, 0);
+    while n < 16 {
+        all[n] |= F16[(5 * n + 3) % 16] << 16;
+        n += 1;
+    }
+    all
+};
 /// Float32.
 const F32: Specials = [
     0,
@@ -88,6 +97,7 @@ pub fn rows(form: &str) -> Vec<[u64; READ]> {
 fn specials(form: &str) -> &'static Specials {
     match form.rsplit('.').next() {
         Some("f16") => &F16,
+        Some("f16x2") => &F16X2,
         Some("f32") => &F32,
         Some("f64") => &F64,
         _ => &INTEGERS,

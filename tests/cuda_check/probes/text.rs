@@ -99,6 +99,12 @@ pub fn ptx(form: &str) -> Result<String, String> {
 fn body(form: &str) -> Option<String> {
     let parts: Vec<&str> = form.split('.').collect();
     let (op, last) = (*parts.first()?, *parts.last()?);
+    if op == "setp" && last == "f16x2" && parts.len() == 3 {
+        // The halves of words are compared one by one.
+        let loads = Word.load(0) + &Word.load(1);
+        let stores = Predicate.store(9, 0) + &Predicate.store(8, 4);
+        return Some(format!("{loads}{form} %p9|%p8, %w0, %w1;\n{stores}"));
+    }
     let ty = Register::of(last)?;
     if parts.contains(&"approx") {
         return None;

@@ -12,7 +12,7 @@ class Module:
             u: R.Tensor((64, 3, 3, 3), dtype="float32") = R.reshape(u1, R.shape([64, 3, 3, 3]))
             v0: R.Tensor((36864,), dtype="float32") = R.arange(0, 36864, 1, dtype="float32")
             v1: R.Tensor((36864,), dtype="float32") = R.sin(v0)
-            v2: R.Tensor((36864,), dtype="float32") = R.multiply(v1, R.const(0.0625, "float32"))
+            v2: R.Tensor((36864,), dtype="float32") = R.multiply(v1, R.const(0.0625, dtype="float32"))
             v: R.Tensor((64, 64, 3, 3), dtype="float32") = R.reshape(v2, R.shape([64, 64, 3, 3]))
             w0: R.Tensor((73728,), dtype="float32") = R.tile(v2, (2,))
             w: R.Tensor((128, 64, 3, 3), dtype="float32") = R.reshape(w0, R.shape([128, 64, 3, 3]))
