@@ -634,3 +634,19 @@ fn run(program: &Program, feed: &Feed) -> reflex::Result<Vec<Array>> {
     let outputs = program.session(Mode::Bytecode)?.call(&prepared)?.arrays()?;
     Ok(outputs.into_iter().map(|(_, array)| array).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tensors_of_a_program_have_its_type() {
+        for shape in SHAPES.iter().filter(|shape| shape.dtype != "float32") {
+            let text = shape.text(shape.known);
+            assert!(text.contains(shape.dtype), "{}", shape.name);
+            // Sums inside of kernels are float32.
+            let mut relax = text.lines().filter(|line| line.contains("R."));
+            assert!(relax.all(|line| !line.contains("float32")), "{}:\n{text}", shape.name);
+        }
+    }
+}
