@@ -116,20 +116,31 @@ fn memory_is_counted_reused_and_limited(device: &'static dyn Device) {
 }
 
 fn streams_are_ordered_by_events(device: &'static dyn Device) {
+    one_stream_leads(device, |one, two| {
+        let event = device.record(one).unwrap();
+        device.wait(two, &event).unwrap();
+        device.destroy_event(event);
+    });
+}
+
+fn later_work_is_waited_for_again(device: &'static dyn Device) {
+    one_stream_leads(device, |one, two| device.order(two, one).unwrap());
+}
+
+/// A stream reads what another one wrote, again and again; `order` makes the second wait for the first.
+fn one_stream_leads(device: &'static dyn Device, order: impl Fn(Stream, Stream)) {
     let [one, two] = [0, 1].map(|_| device.create_stream().unwrap());
-    for round in 0..8_u8 {
+    for round in 1..9_u8 {
         let (a, b) = {
             let _scope = StreamScope::enter(device.id(), one);
             let allocate = || OwnedBlock::new(device.allocator(), 4096).unwrap();
             (allocate(), allocate())
         };
         let mut back = [0_u8; 4096];
-        // SAFETY: both blocks have 4096 bytes; `two` reads `a` after the event of `one`.
+        // SAFETY: both blocks have 4096 bytes; `two` reads `a` after what `one` wrote.
         unsafe {
             device.fill(one, a.data().as_ptr(), round, 4096).unwrap();
-            let event = device.record(one).unwrap();
-            device.wait(two, &event).unwrap();
-            device.destroy_event(event);
+            order(one, two);
             device.copy(two, b.data().as_ptr(), a.data().as_ptr(), 4096).unwrap();
             device.copy_to_host(two, back.as_mut_ptr(), b.data().as_ptr(), 4096).unwrap();
         }
@@ -178,25 +189,6 @@ fn streams_follow_each_other(device: &'static dyn Device) {
     device.destroy_stream(two);
     device.synchronize(one).unwrap();
     device.destroy_stream(one);
-}
-
-fn later_work_is_waited_for_again(device: &'static dyn Device) {
-    let [one, two] = [0, 1].map(|_| device.create_stream().unwrap());
-    let [a, b] = [0, 1].map(|_| OwnedBlock::new(device.allocator(), 4096).unwrap());
-    for round in 1..8_u8 {
-        let mut back = [0_u8; 4096];
-        // SAFETY: both blocks have 4096 bytes, and the host waits for `two` before `one` writes again.
-        unsafe {
-            device.fill(one, a.data().as_ptr(), round, 4096).unwrap();
-            device.order(two, one).unwrap();
-            device.copy(two, b.data().as_ptr(), a.data().as_ptr(), 4096).unwrap();
-            device.copy_to_host(two, back.as_mut_ptr(), b.data().as_ptr(), 4096).unwrap();
-        }
-        assert!(back.iter().all(|byte| *byte == round), "round {round}");
-    }
-    device.synchronize(one).unwrap();
-    device.destroy_stream(one);
-    device.destroy_stream(two);
 }
 
 fn memory_goes_back_after_its_work(device: &'static dyn Device) {
