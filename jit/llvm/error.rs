@@ -24,6 +24,12 @@ impl From<BuilderError> for CodegenError {
     }
 }
 
+impl From<object::Error> for CodegenError {
+    fn from(error: object::Error) -> CodegenError {
+        CodegenError(format!("an object: {error}"))
+    }
+}
+
 impl From<LLVMString> for CodegenError {
     fn from(error: LLVMString) -> CodegenError {
         CodegenError(format!("LLVM: {}", error.to_string_lossy()))

@@ -46,7 +46,7 @@ use reflex_tir::codegen::{
 };
 use reflex_tir::verify::{IrForm, verify};
 
-use cpu::target_machine;
+use cpu::{shared_code, target_machine};
 pub use error::{CodegenError, Result};
 
 /// LLVM in this process.
@@ -121,10 +121,11 @@ fn compile_with<T>(
         CodegenError::new(format!("not a lowered function: {}", list.join("; ")))
     })?;
     let context = Context::create();
-    let machine = target_machine::create(target, opt)?;
+    let machine = target_machine::of(target, opt)?;
     let module = cpu::build_module(&context, func, target)?;
     passes::optimise(&module, &machine, opt)?;
     let inspected = inspect(&module, &machine)?;
+    shared_code::add(&module, &machine, target, opt)?;
     let elf = target_machine::object(&module, &machine)?;
     let micros = start.elapsed().as_micros() as u64;
     let (signature, tier) = (raw_signature(func), KernelTier::Optimised);

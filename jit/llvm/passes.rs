@@ -8,10 +8,10 @@ use reflex_tir::codegen::OptLevel;
 use crate::error::{CodegenError, Result};
 
 /// LLVM passes that make kernels faster and take little time. Loops come vectorized and unrolled from
-/// the schedule, so LLVM's own loop and SLP vectorizers have nothing to add but time.
+/// the schedule, so LLVM's own loop and SLP vectorizers have nothing to add but time; nor have global value numbering,
+/// dead-store elimination and a second round of instcombine, without which models run as fast.
 const PASSES: &str = "function(sroa<modify-cfg>,early-cse<memssa>,\
-    instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm<allowspeculation>),gvn,dse,\
-    instcombine<no-verify-fixpoint>,simplifycfg),globaldce";
+    instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm<allowspeculation>)),globaldce";
 
 /// Optimises `module` as `opt` says.
 pub fn optimise(module: &Module<'_>, machine: &TargetMachine, opt: OptLevel) -> Result<()> {

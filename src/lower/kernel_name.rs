@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use reflex_tir::PrimFunc;
 use reflex_tir::abi::scalar_vars;
+use reflex_tir::argument_checks::ARGUMENTS_SECTION;
 use reflex_tir::codegen::{KernelTier, ObjectFile};
 
 /// Names of up to this many bytes have one stand-in, those of up to twice as many the next.
@@ -74,8 +75,8 @@ const SHT_STRTAB: u64 = 3;
 const SHF_ALLOC: u64 = 2;
 const SHF_STRINGS: u64 = 0x20;
 
-/// The sections of a relocatable object that hold texts alone: names, and messages, which Cranelift's objects have in
-/// the only section of constant data, beside what describes arguments.
+/// The sections of a relocatable object that the name is in: names, and messages. Cranelift's objects have messages in
+/// the only section of constant data, beside what describes arguments; LLVM's have descriptions in a section of their own.
 fn texts(elf: &[u8], tier: KernelTier) -> Option<Vec<Range<usize>>> {
     let number = |at: usize, bytes: usize| -> Option<u64> {
         let bytes = elf.get(at..at.checked_add(bytes)?)?;
@@ -87,12 +88,21 @@ fn texts(elf: &[u8], tier: KernelTier) -> Option<Vec<Range<usize>>> {
     }
     let (table, size, count) = (place(0x28)?, number(0x3a, 2)? as usize, number(0x3c, 2)? as usize);
     elf.get(table..table.checked_add(count * size)?)?;
+    let names = place(table + number(0x3e, 2)? as usize * size + 0x18)?;
+    let describes_arguments = |name: u64| {
+        let start = usize::try_from(name).ok().and_then(|name| names.checked_add(name));
+        let name = start.and_then(|start| elf.get(start..)).unwrap_or_default();
+        name.strip_prefix(ARGUMENTS_SECTION.as_bytes()).is_some_and(|rest| rest.first() == Some(&0))
+    };
     let mut found = vec![];
     for header in (0..count).map(|n| table + n * size) {
         let (kind, flags) = (number(header + 4, 4)?, number(header + 8, 8)?);
         let constants = tier == KernelTier::Baseline && flags == SHF_ALLOC;
-        let is_text =
-            kind == SHT_STRTAB || kind == SHT_PROGBITS && (flags & SHF_STRINGS != 0 || constants);
+        let is_text = kind == SHT_STRTAB
+            || kind == SHT_PROGBITS
+                && (flags & SHF_STRINGS != 0
+                    || constants
+                    || describes_arguments(number(header, 4)?));
         if is_text {
             let (start, length) = (place(header + 0x18)?, place(header + 0x20)?);
             let range = start..start.checked_add(length)?;

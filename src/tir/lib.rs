@@ -53,6 +53,7 @@
 
 pub mod abi;
 pub mod adjacent;
+pub mod argument_checks;
 pub mod arith;
 #[cfg(feature = "script")]
 mod body_copy;

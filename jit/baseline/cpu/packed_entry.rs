@@ -9,10 +9,11 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use cranelift_module::{FuncId, Linkage, Module};
 use reflex_runtime::abi::{self, type_index};
-use reflex_tir::{Buffer, DType, Expr, Param, Var};
+use reflex_tir::argument_checks::{Derived, TensorChecks, prefix};
+use reflex_tir::{DType, Param, Var};
 
 use crate::cpu::failure::Failure;
-use crate::cpu::tensor_checks::{Dim, Repeated, TensorParam, WORD, describe};
+use crate::cpu::tensor_checks::WORD;
 use crate::emit::value::LaneValue;
 use crate::emit::{Emitter, define};
 use crate::error::{BaselineError, Result};
@@ -35,19 +36,6 @@ struct Packed<'e, 'u, 'b, 'f> {
     words: Vec<Value>,
     /// Data pointers.
     data: Vec<Value>,
-}
-
-/// The tensors of a kernel, as far as their checks go.
-#[derive(Default)]
-struct Tensors {
-    params: Vec<TensorParam>,
-    repeated: Vec<Repeated>,
-    /// Symbols, and the word with the extent of each.
-    symbols: Vec<(Var, usize)>,
-    /// Dimensions that are expressions, with the word of the extent and the text in front of a message.
-    derived: Vec<(Expr, usize, String)>,
-    /// Words that the checks write.
-    words: usize,
 }
 
 impl Packed<'_, '_, '_, '_> {
@@ -78,20 +66,19 @@ impl Packed<'_, '_, '_, '_> {
 
     /// Checks the tensors, and binds symbolic dimensions.
     fn tensors(&mut self, args: Value) -> Result<()> {
-        let tensors = self.describe();
-        if tensors.params.is_empty() {
+        let tensors = TensorChecks::of(self.e.func);
+        if tensors.tensors == 0 {
             return Ok(());
         }
-        let words = describe(&tensors.params, &tensors.repeated);
-        let description = self.e.unit.words(&words)?;
+        let description = self.e.unit.words(&tensors.description)?;
         let description = self.e.unit.module.declare_data_in_func(description, self.e.b.func);
         let description = self.e.b.ins().symbol_value(POINTER, description);
-        let written = self.e.stack_memory(tensors.words as u32 * WORD as u32);
+        let written = self.e.stack_memory(tensors.written as u32 * WORD as u32);
         let check = self.e.tensor_checks()?;
         let status = self.e.call(check, &[args, description, written])[0];
         self.require_zero(status);
         let read = |p: &mut Self, at: usize| p.e.load_at(types::I64, written, at as i32 * WORD);
-        for at in 0..tensors.params.len() {
+        for at in 0..tensors.tensors {
             let data = read(self, at);
             self.data.push(data);
         }
@@ -99,54 +86,12 @@ impl Packed<'_, '_, '_, '_> {
             let extent = read(self, at);
             self.e.vars.insert(var, LaneValue::Uniform(extent));
         }
-        for (extent, at, message) in tensors.derived {
-            let given = read(self, at);
+        for Derived { extent, place, message } in tensors.derived {
+            let given = read(self, place);
             let expected = self.e.uniform_int(&extent, "an extent")?;
             self.require_eq(given, expected, |p| p.fail_expected(&message, expected, given))?;
         }
         Ok(())
-    }
-
-    fn describe(&self) -> Tensors {
-        let func = self.e.func;
-        let params = func.params.iter().enumerate().filter_map(|(i, param)| match param {
-            Param::Buffer(buffer) => Some((i, *buffer)),
-            Param::Scalar(_) => None,
-        });
-        let params: Vec<(usize, Buffer)> = params.collect();
-        let mut found = Tensors { words: params.len(), ..Tensors::default() };
-        for (at, (position, buffer)) in params.into_iter().enumerate() {
-            let data = &func.buffers[buffer];
-            let prefix = self.prefix(position, &data.name);
-            let dims = data.shape.iter().enumerate().map(|(number, extent)| {
-                if let Some(constant) = extent.as_int() {
-                    return Dim::Extent(constant);
-                }
-                let place = found.words;
-                found.words += 1;
-                let symbol = extent.as_var().filter(|var| !self.e.vars.contains_key(var));
-                let known = |var: Var| found.symbols.iter().find(|(known, _)| *known == var);
-                match symbol.map(|var| (var, known(var))) {
-                    Some((_, Some((_, expected)))) => {
-                        let (places, dim) = ([place, *expected], [at, number]);
-                        found.repeated.push(Repeated { places, dim });
-                    }
-                    Some((var, None)) => found.symbols.push((var, place)),
-                    None => {
-                        let message = format!("{prefix}dimension {number}: expected ");
-                        found.derived.push((extent.clone(), place, message));
-                    }
-                }
-                Dim::Place(place)
-            });
-            let dims = dims.collect();
-            let dtype = u32::from(data.dtype.code)
-                | u32::from(data.dtype.bits) << 8
-                | u32::from(data.dtype.lanes) << 16;
-            let dtype_text = format!("expected dtype {}, got ", data.dtype);
-            found.params.push(TensorParam { position, dtype, dtype_text, prefix, dims });
-        }
-        found
     }
 
     fn scalar(&mut self, i: usize, any: Value, var: Var) -> Result<()> {
@@ -165,7 +110,7 @@ impl Packed<'_, '_, '_, '_> {
         } else {
             (integral, bits, bits)
         };
-        let prefix = self.prefix(i, &self.e.func.vars[var].name);
+        let prefix = prefix(self.e.func, i, &self.e.func.vars[var].name);
         let message = format!("{prefix}expected a scalar {dtype}, got ");
         self.require(accepted, |p| p.fail_word(Failure::TypeIndex, &message, index))?;
         let from = if dtype.is_float() { DType::F64 } else { DType::I64 };
@@ -178,10 +123,6 @@ impl Packed<'_, '_, '_, '_> {
 
 /// Checks and their failures.
 impl Packed<'_, '_, '_, '_> {
-    fn prefix(&self, i: usize, name: &str) -> String {
-        format!("{}: argument {i} ({name}): ", self.e.func.name)
-    }
-
     /// Continues where `holds`; elsewhere returns what `fail` gives.
     fn require(
         &mut self,

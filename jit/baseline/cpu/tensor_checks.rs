@@ -1,9 +1,6 @@
 //! The checks of tensor arguments, by a description: one function for all kernels.
 //!
-//! A description is an array of words: the number of tensors; for each tensor its [`Field`]s and two words
-//! for each dimension, which is an extent, or has a place where the extent that is given goes to; the number of
-//! dimensions that repeat a symbol, and for each of those four words. Texts are behind, and are named by
-//! their distance from the beginning.
+//! The description is [`reflex_tir::argument_checks`]'s.
 //!
 //! Decision: docs/decisions/0068-baseline-kernels.md
 
@@ -11,98 +8,14 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, types};
 use cranelift_module::FuncId;
 use reflex_runtime::abi::{self, DLDevice, type_index};
+use reflex_tir::argument_checks::{self, DIM_WORDS, FIELDS, Field, REPEATED_WORDS};
 
 use crate::emit::Emitter;
 use crate::error::Result;
 use crate::unit::{POINTER, Unit};
 
 /// Bytes of a word.
-pub const WORD: i32 = 8;
-
-/// The words of a tensor before its dimensions.
-#[derive(Clone, Copy)]
-enum Field {
-    /// The number of the argument.
-    Position,
-    Rank,
-    /// The first word of its `DLDataType`, and the text in front of another one.
-    Dtype,
-    DtypeText,
-    /// The text in front of all messages.
-    Prefix,
-}
-
-/// The number of [`Field`]s.
-const FIELDS: usize = 5;
-/// The words of a dimension: whether it has a place, and the place or the extent.
-const DIM_WORDS: usize = 2;
-/// The words of a dimension that repeats a symbol: the places of both extents, the text in front of its message,
-/// its number.
-const REPEATED_WORDS: usize = 4;
-
-/// A dimension of a parameter.
-#[derive(Clone, Copy)]
-pub enum Dim {
-    /// It is known.
-    Extent(i64),
-    /// Any; it is written to the word of this number.
-    Place(usize),
-}
-
-/// A parameter.
-pub struct TensorParam {
-    /// The number of the argument.
-    pub position: usize,
-    /// The first word of its `DLDataType`.
-    pub dtype: u32,
-    /// The text in front of the name of another one.
-    pub dtype_text: String,
-    /// The text in front of all messages.
-    pub prefix: String,
-    /// Its dimensions.
-    pub dims: Vec<Dim>,
-}
-
-/// A dimension that has to be as long as another.
-pub struct Repeated {
-    /// The places of its extent and of that one.
-    pub places: [usize; 2],
-    /// The number of its parameter, and its own there.
-    pub dim: [usize; 2],
-}
-
-/// The words of a description.
-pub fn describe(params: &[TensorParam], repeated: &[Repeated]) -> Vec<i64> {
-    let dims: usize = params.iter().map(|param| param.dims.len()).sum();
-    let fixed = 2 + params.len() * FIELDS + dims * DIM_WORDS + repeated.len() * REPEATED_WORDS;
-    let mut texts: Vec<u8> = vec![];
-    let mut text = |text: &str| {
-        let at = fixed * WORD as usize + texts.len();
-        texts.extend(text.as_bytes());
-        texts.push(0);
-        at as i64
-    };
-    let mut words = vec![params.len() as i64];
-    let mut prefixes = vec![];
-    for param in params {
-        let (dtype_text, prefix) = (text(&param.dtype_text), text(&param.prefix));
-        prefixes.push(prefix);
-        let (position, rank) = (param.position as i64, param.dims.len() as i64);
-        words.extend([position, rank, i64::from(param.dtype), dtype_text, prefix]);
-        words.extend(param.dims.iter().flat_map(|dim| match *dim {
-            Dim::Extent(extent) => [0, extent],
-            Dim::Place(place) => [1, place as i64],
-        }));
-    }
-    words.push(repeated.len() as i64);
-    for Repeated { places: [given, expected], dim: [param, number] } in repeated {
-        words.extend([*given as i64, *expected as i64, prefixes[*param], *number as i64]);
-    }
-    texts.resize(texts.len().next_multiple_of(WORD as usize), 0);
-    let word = |bytes: &[u8]| i64::from_le_bytes(bytes.try_into().unwrap_or_default());
-    words.extend(texts.chunks(WORD as usize).map(word));
-    words
-}
+pub const WORD: i32 = argument_checks::WORD as i32;
 
 /// A tensor while it is checked.
 #[derive(Clone, Copy)]

@@ -4,11 +4,11 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
-use reflex_tir::{DType, Expr, For};
+use reflex_tir::{DType, For, Stmt};
 
 use crate::emit::Emitter;
 use crate::error::Result;
-use crate::micro_kernel::{MicroKernel, Vectors, find};
+use crate::micro_kernel::{MicroKernel, Vectors, find, find_behind_zeros};
 
 impl Emitter<'_, '_, '_> {
     /// The loop as a micro-kernel for this CPU.
@@ -16,18 +16,24 @@ impl Emitter<'_, '_, '_> {
         find(self.func, l, self.unit.units?)
     }
 
+    /// The micro-kernel that two statements are, of which the first fills its tile with zeros.
+    pub(super) fn micro_kernel_behind_zeros<'l>(&self, all: &'l [Stmt]) -> Option<MicroKernel<'l>> {
+        let [zeros, Stmt::For(l), ..] = all else { return None };
+        let kernel = find_behind_zeros(self.func, zeros, l, self.unit.units?)?;
+        kernel.always_runs().then_some(kernel)
+    }
+
     /// Runs the loops, if each has an iteration.
     pub(super) fn call_micro_kernel(&mut self, kernel: &MicroKernel<'_>) -> Result<()> {
-        let extents = kernel.loops.iter().map(|l| self.uniform_int(&l.extent, "a loop's extent"));
-        let extents = extents.collect::<Result<Vec<Value>>>()?;
         let after = self.b.create_block();
-        for extent in &extents {
-            match self.known(*extent) {
+        for l in &kernel.loops {
+            let extent = self.uniform_int(&l.extent, "a loop's extent")?;
+            match self.known(extent) {
                 Some(n) if n > 0 => {}
                 _ => {
                     let some = self.b.create_block();
                     let zero = self.i64(0);
-                    let any = self.b.ins().icmp(IntCC::SignedGreaterThan, *extent, zero);
+                    let any = self.b.ins().icmp(IntCC::SignedGreaterThan, extent, zero);
                     self.b.ins().brif(any, some, &[], after, &[]);
                     self.b.switch_to_block(some);
                 }
@@ -37,28 +43,15 @@ impl Emitter<'_, '_, '_> {
         let words = self.stack_memory((form.words() * 8) as u32);
         let tile = self.base(kernel.accumulators)?;
         self.store_at(tile, words, 0);
-        for (pointer, access) in kernel.accesses.iter().enumerate() {
-            let moved = kernel.loops.iter().zip(&access.strides);
-            let moved = moved.map(|(l, stride)| l.min.clone() * stride.clone());
-            let at = moved.fold(access.rest.clone(), |at, moved| at + moved);
+        for (pointer, (buffer, at)) in kernel.starts().into_iter().enumerate() {
             let at = self.uniform_int(&at, "an index")?;
-            let base = self.base(access.buffer)?;
+            let base = self.base(buffer)?;
             let address = self.element(base, at, DType::F32);
             self.store_at(address, words, word(1 + pointer));
         }
-        for (at, extent) in extents.iter().rev().enumerate() {
-            self.store_at(*extent, words, word(form.word_of_loop(at)));
-        }
-        for (pointer, access) in kernel.accesses.iter().enumerate() {
-            // What the loops inside have moved by when they end.
-            let mut inside = self.i64(0);
-            for (at, stride) in access.strides.iter().rev().enumerate() {
-                let bytes = stride.clone() * Expr::i64(4);
-                let bytes = self.uniform_int(&bytes, "a stride")?;
-                let step = self.sub(bytes, inside);
-                self.store_at(step, words, word(form.word_of_loop(at) + 2 + pointer));
-                inside = self.mul(bytes, extents[extents.len() - 1 - at]);
-            }
+        for (at, value) in kernel.words() {
+            let value = self.uniform_int(&value, "a number of a loop")?;
+            self.store_at(value, words, word(at));
         }
         if let Some(lanes) = &kernel.mask {
             let lanes = self.uniform_int(lanes, "a number of lanes")?;

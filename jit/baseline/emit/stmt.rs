@@ -53,6 +53,11 @@ impl Emitter<'_, '_, '_> {
         let ops: Vec<_> = all.iter().map(tile_ops_of).collect();
         let mut at = 0;
         while at < all.len() {
+            if let Some(kernel) = self.micro_kernel_behind_zeros(&all[at..]) {
+                self.call_micro_kernel(&kernel)?;
+                at += 2;
+                continue;
+            }
             let run: Vec<_> = ops[at..].iter().map_while(Option::as_ref).collect();
             match run.len() {
                 0 => self.stmt(&all[at])?,

@@ -12,6 +12,8 @@
 //!                what is left of them (written here)
 //!                bytes that each pointer moves by after an iteration
 //! ```
+//!
+//! Iterations and distances that the form knows are part of the code, and their words are not read.
 
 use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Code, IcedError, Instruction, InstructionBlock,
@@ -42,6 +44,10 @@ const POINTERS: [Register; 12] = [
 ];
 /// Of these, those that a function may overwrite.
 const FREE_POINTERS: usize = 7;
+/// Multiply-adds that copies of the innermost loop's body have at most.
+const UNROLL: usize = 32;
+/// Bytes that an iteration moves pointers by at most where it is copied.
+const NEAR: u32 = 1 << 20;
 
 /// The change that a step makes to an accumulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -71,16 +77,27 @@ pub struct Form {
     pub vectors: Vectors,
     /// Registers for each row of accumulators.
     pub parts: usize,
-    /// Loops around the steps.
-    pub loops: usize,
+    /// Loops around the steps, innermost first.
+    pub loops: Vec<LoopForm>,
     /// Pointers into the operands.
     pub pointers: usize,
     /// Whether some vectors are read for the first lanes only.
     pub is_masked: bool,
+    /// Whether the accumulators begin at zero, and are not read.
+    pub starts_at_zero: bool,
     /// Bytes from the first accumulator to the first of each row.
     pub tiles: Vec<i32>,
     /// The multiply-adds of an iteration, in order.
     pub steps: Vec<Step>,
+}
+
+/// A loop around the steps: numbers that are known are part of the code.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LoopForm {
+    /// Iterations, at least 1.
+    pub iterations: Option<i32>,
+    /// Bytes that each pointer moves by after an iteration.
+    pub moves: Vec<Option<i32>>,
 }
 
 /// `tiles[tile] += broadcast * vector`, as the operation says.
@@ -126,7 +143,7 @@ impl Form {
     /// The word of the mask, behind those of the loops: a bit for each lane (AVX-512), or the number of
     /// lanes, with [`Form::iota`] behind it.
     pub fn word_of_mask(&self) -> usize {
-        self.word_of_loop(self.loops)
+        self.word_of_loop(self.loops.len())
     }
 
     /// The numbers of all lanes as 32-bit integers, two in a word.
@@ -162,16 +179,38 @@ impl Form {
 
 /// The machine code of a form, which has no relocations.
 pub fn assemble(form: &Form) -> Result<Vec<u8>> {
-    let mut code = Assembler { form, list: vec![], labels: 0, pending: None };
+    let mut code = Assembler { form, list: vec![], labels: 0, pending: None, hottest: 0 };
     code.function().map_err(|e| BaselineError::new(format!("a micro-kernel: {e}")))?;
-    encode(&code.list)
+    let (code, offset) = encode_with_offset(&code.list, code.hottest)?;
+    // The innermost loop begins with a cache line, as the function does.
+    let padding = offset.next_multiple_of(LINE) - offset;
+    Ok([nops(padding), code].concat())
+}
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// Instructions that do nothing, of so many bytes together.
+fn nops(bytes: usize) -> Vec<u8> {
+    // Intel, "64 and IA-32 Architectures Software Developer's Manual", NOP: the recommended sequence of 9 bytes.
+    const LONG: [u8; 9] = [0x66, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0];
+    const SHORT: u8 = 0x90;
+    [LONG.repeat(bytes / LONG.len()), vec![SHORT; bytes % LONG.len()]].concat()
 }
 
 /// Instructions as machine code. Those that are jumped to have a label for their address, others have 0.
 pub fn encode(list: &[Instruction]) -> Result<Vec<u8>> {
+    Ok(encode_with_offset(list, 0)?.0)
+}
+
+/// The machine code, and the offset of an instruction.
+fn encode_with_offset(list: &[Instruction], at: usize) -> Result<(Vec<u8>, usize)> {
     let block = InstructionBlock::new(list, 0);
-    let encoded = BlockEncoder::encode(64, block, BlockEncoderOptions::NONE);
-    Ok(encoded.map_err(|e| BaselineError::new(format!("a micro-kernel: {e}")))?.code_buffer)
+    let options = BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
+    let encoded = BlockEncoder::encode(64, block, options);
+    let encoded = encoded.map_err(|e| BaselineError::new(format!("a micro-kernel: {e}")))?;
+    let offset = encoded.new_instruction_offsets.get(at).map_or(0, |offset| *offset as usize);
+    Ok((encoded.code_buffer, offset))
 }
 
 struct Assembler<'f> {
@@ -181,6 +220,21 @@ struct Assembler<'f> {
     labels: u64,
     /// The label of the next instruction.
     pending: Option<u64>,
+    /// The first instruction of the innermost loop.
+    hottest: usize,
+}
+
+/// What counts the iterations of a loop that are left.
+#[derive(Clone, Copy)]
+enum Counter {
+    Register(Register),
+    /// The word of this number.
+    Word(usize),
+}
+
+/// All numbers, if each is known.
+fn known(numbers: &[Option<i32>]) -> Option<Vec<i32>> {
+    numbers.iter().copied().collect()
 }
 
 type Encoded = std::result::Result<(), IcedError>;
@@ -218,8 +272,11 @@ impl Assembler<'_> {
             self.load(Code::Mov_r64_rm64, *pointer, word(1 + at))?;
         }
         self.masks()?;
-        self.accumulators(Assembler::load_vector)?;
-        self.nest(form.loops)?;
+        match form.starts_at_zero {
+            true => self.accumulators(|code, _, register| code.zero(register))?,
+            false => self.accumulators(Assembler::load_vector)?,
+        }
+        self.nest(form.loops.len())?;
         self.accumulators(|code, memory, register| {
             let store = match code.form.vectors {
                 Vectors::Avx2 => Code::VEX_Vmovups_ymmm256_ymm,
@@ -278,31 +335,114 @@ impl Assembler<'_> {
 
     /// The loops below number `outside`, which is counted from the innermost.
     fn nest(&mut self, outside: usize) -> Encoded {
-        let Some(at) = outside.checked_sub(1) else { return self.steps() };
-        let (iterations, left) = (self.form.word_of_loop(at), self.form.word_of_loop(at) + 1);
-        self.load(Code::Mov_r64_rm64, COUNTER, word(iterations))?;
-        if at > 0 {
-            self.store(Code::Mov_rm64_r64, word(left), COUNTER)?;
+        let Some(at) = outside.checked_sub(1) else { return self.steps(0) };
+        let form = self.form;
+        if let ([l, ..], 0) = (&form.loops[..], at)
+            && let (Some(count), Some(moves)) = (l.iterations, known(&l.moves))
+        {
+            return self.innermost(count, &moves);
         }
-        self.labels += 1;
-        let top = self.labels;
-        self.pending = Some(top);
+        let (iterations, known) = (form.word_of_loop(at), &form.loops[at]);
+        let left = self.counter(at);
+        match (known.iterations, left) {
+            (Some(n), Counter::Register(register)) => self.set(register, n)?,
+            (None, Counter::Register(register)) => {
+                self.load(Code::Mov_r64_rm64, register, word(iterations))?;
+            }
+            (known, Counter::Word(left)) => {
+                match known {
+                    Some(n) => self.set(COUNTER, n)?,
+                    None => self.load(Code::Mov_r64_rm64, COUNTER, word(iterations))?,
+                }
+                self.store(Code::Mov_rm64_r64, word(left), COUNTER)?;
+            }
+        }
+        let top = self.label();
+        self.hottest = self.list.len();
         self.nest(at)?;
-        for (pointer, register) in POINTERS[..self.form.pointers].iter().enumerate() {
-            self.load(Code::Add_r64_rm64, *register, word(left + 1 + pointer))?;
+        for (pointer, bytes) in known.moves.iter().enumerate() {
+            match bytes {
+                Some(bytes) => self.advance(pointer, *bytes)?,
+                None => {
+                    let distance = word(iterations + 2 + pointer);
+                    self.load(Code::Add_r64_rm64, POINTERS[pointer], distance)?;
+                }
+            }
         }
-        let counter = match at {
-            0 => Instruction::with1(Code::Dec_rm64, COUNTER)?,
-            _ => Instruction::with1(Code::Dec_rm64, word(left))?,
+        let counted = match left {
+            Counter::Register(register) => Instruction::with1(Code::Dec_rm64, register)?,
+            Counter::Word(left) => Instruction::with1(Code::Dec_rm64, word(left))?,
         };
-        self.push(counter);
+        self.push(counted);
         self.push(Instruction::with_branch(Code::Jne_rel32_64, top)?);
         Ok(())
     }
 
-    /// An iteration of the innermost loop. Vectors stay in registers until others take their place, the
-    /// oldest first.
-    fn steps(&mut self) -> Encoded {
+    /// The innermost loop where all of it is known, unrolled.
+    fn innermost(&mut self, count: i32, moves: &[i32]) -> Encoded {
+        let body = self.form.steps.len() * self.form.parts;
+        let is_near = |bytes: &i32| bytes.unsigned_abs() <= NEAR;
+        let copies = match moves.iter().all(is_near) {
+            true => i32::try_from(UNROLL / body).unwrap_or(1).clamp(1, count),
+            false => 1,
+        };
+        let (rounds, rest) = (count / copies, count % copies);
+        if rounds > 1 {
+            self.set(COUNTER, rounds)?;
+            let top = self.label();
+            self.hottest = self.list.len();
+            self.copies(copies, moves)?;
+            self.push(Instruction::with1(Code::Dec_rm64, COUNTER)?);
+            self.push(Instruction::with_branch(Code::Jne_rel32_64, top)?);
+        } else {
+            self.copies(copies, moves)?;
+        }
+        self.copies(rest, moves)
+    }
+
+    /// So many iterations of the innermost loop, one after the other.
+    fn copies(&mut self, count: i32, moves: &[i32]) -> Encoded {
+        for copy in 0..count {
+            self.steps(copy)?;
+        }
+        for (pointer, bytes) in moves.iter().enumerate() {
+            self.advance(pointer, bytes * count)?;
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self, pointer: usize, bytes: i32) -> Encoded {
+        if bytes != 0 {
+            self.push(Instruction::with2(Code::Add_rm64_imm32, POINTERS[pointer], bytes)?);
+        }
+        Ok(())
+    }
+
+    /// Writes a small number to a register.
+    fn set(&mut self, register: Register, number: i32) -> Encoded {
+        self.push(Instruction::with2(Code::Mov_rm64_imm32, register, number)?);
+        Ok(())
+    }
+
+    /// A label of the next instruction.
+    fn label(&mut self) -> u64 {
+        self.labels += 1;
+        self.pending = Some(self.labels);
+        self.labels
+    }
+
+    /// What counts the iterations of a loop that are left.
+    fn counter(&self, at: usize) -> Counter {
+        match (at, POINTERS[..FREE_POINTERS].get(self.form.pointers + at.saturating_sub(1))) {
+            (0, _) => Counter::Register(COUNTER),
+            (_, Some(register)) => Counter::Register(*register),
+            (_, None) => Counter::Word(self.form.word_of_loop(at) + 1),
+        }
+    }
+
+    /// An iteration of the innermost loop, `copy` of them ahead of the pointers. Vectors stay in registers until others
+    /// take their place, the oldest first.
+    fn steps(&mut self, copy: i32) -> Encoded {
         let form = self.form;
         let places = form.held().unwrap_or(0);
         let one_for_all = register(form.vectors, form.vectors.registers() - 1);
@@ -317,17 +457,29 @@ impl Assembler<'_> {
             (Operation::Dot { .. }, Vectors::Avx512) => Code::EVEX_Vpdpbusd_zmm_k1z_zmm_zmmm512b32,
         };
         let (mut element, mut held, mut next) = (None, vec![None; places], 0);
-        for step in &form.steps {
-            if element != Some(step.broadcast) {
-                self.load(broadcast, one_for_all, self.place(step.broadcast, 0))?;
-                element = Some(step.broadcast);
-            }
+        for (number, step) in form.steps.iter().enumerate() {
             if places > 0 && !held.contains(&Some(step.vector)) {
                 held[next] = Some(step.vector);
-                self.load_parts(step.vector, next)?;
+                self.load_parts(step.vector, next, copy)?;
                 next = (next + 1) % places;
             }
             let at = held.iter().position(|vector| *vector == Some(step.vector));
+            let is_last = form.steps.get(number + 1).is_none_or(|s| s.broadcast != step.broadcast);
+            if let (Some(at), Operation::Fma, Vectors::Avx512, 1, true) =
+                (at, form.operation, form.vectors, form.parts, is_last)
+                && element != Some(step.broadcast)
+            {
+                // The only use of an element: the instruction reads it for all lanes.
+                let (sum, vector) = (self.accumulator(step.tile, 0), self.vector(at, 0));
+                let mut memory = self.place(step.broadcast, 0, copy);
+                memory.is_broadcast = true;
+                self.push(Instruction::with3(step_code, sum, vector, memory)?);
+                continue;
+            }
+            if element != Some(step.broadcast) {
+                self.load(broadcast, one_for_all, self.place(step.broadcast, 0, copy))?;
+                element = Some(step.broadcast);
+            }
             for part in 0..form.parts {
                 let sum = self.accumulator(step.tile, part);
                 let instruction = match at {
@@ -341,7 +493,7 @@ impl Assembler<'_> {
                         Instruction::with3(step_code, sum, a, b)?
                     }
                     None => {
-                        let vector = self.place(step.vector, part);
+                        let vector = self.place(step.vector, part, copy);
                         Instruction::with3(step_code, sum, one_for_all, vector)?
                     }
                 };
@@ -351,9 +503,18 @@ impl Assembler<'_> {
         Ok(())
     }
 
-    fn load_parts(&mut self, vector: Operand, at: usize) -> Encoded {
+    fn zero(&mut self, register: Register) -> Encoded {
+        let code = match self.form.vectors {
+            Vectors::Avx2 => Code::VEX_Vxorps_ymm_ymm_ymmm256,
+            Vectors::Avx512 => Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32,
+        };
+        self.push(Instruction::with3(code, register, register, register)?);
+        Ok(())
+    }
+
+    fn load_parts(&mut self, vector: Operand, at: usize, copy: i32) -> Encoded {
         for part in 0..self.form.parts {
-            let (from, to) = (self.place(vector, part), self.vector(at, part));
+            let (from, to) = (self.place(vector, part, copy), self.vector(at, part));
             match vector.is_masked {
                 true => self.load_masked(from, to, part)?,
                 false => self.load_vector(from, to)?,
@@ -397,8 +558,11 @@ impl Assembler<'_> {
         register(self.form.vectors, tile * self.form.parts + part)
     }
 
-    fn place(&self, at: Operand, part: usize) -> MemoryOperand {
-        let offset = i64::from(at.offset) + self.part_bytes(part);
+    /// The memory of an operand, `copy` iterations of the innermost loop ahead.
+    fn place(&self, at: Operand, part: usize, copy: i32) -> MemoryOperand {
+        let moved = self.form.loops.first().and_then(|l| l.moves[at.pointer]).unwrap_or(0);
+        let ahead = i64::from(moved) * i64::from(copy);
+        let offset = i64::from(at.offset) + self.part_bytes(part) + ahead;
         MemoryOperand::with_base_displ(POINTERS[at.pointer], offset)
     }
 

@@ -8,7 +8,7 @@ use reflex_tir::{
     Buffer, CmpOp, DType, Expr, ExprKind, For, ForKind, Intrin, PrimFunc, Scope, Sign, Stmt, Var,
 };
 
-use super::code::{Form, Operand, Operation, Step};
+use super::code::{Form, LoopForm, Operand, Operation, Step};
 use super::vectors::Vectors;
 use crate::position::position;
 
@@ -21,7 +21,7 @@ const MIN_ITERATIONS: i64 = 8;
 const MAX_COPIES: i64 = 8;
 
 /// The vector units of a CPU.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Units {
     /// The longest vectors.
     pub vectors: Vectors,
@@ -36,7 +36,7 @@ impl Units {
     pub fn of(cpu: &CpuTarget) -> Option<Units> {
         let has = |feature: &str| cpu.features.contains(feature);
         let vectors = match has("avx2") && has("fma") {
-            true if has("avx512f") => Vectors::Avx512,
+            true if has("avx512f") && cpu.vector_bytes == 64 => Vectors::Avx512,
             true => Vectors::Avx2,
             false => return None,
         };
@@ -77,6 +77,61 @@ pub struct Access {
     pub strides: Vec<Expr>,
 }
 
+impl MicroKernel<'_> {
+    /// The first element that each pointer reads.
+    pub fn starts(&self) -> Vec<(Buffer, Expr)> {
+        let start = |access: &Access| {
+            let moved = self.loops.iter().zip(&access.strides);
+            let moved = moved.map(|(l, stride)| l.min.clone() * stride.clone());
+            (access.buffer, moved.fold(access.rest.clone(), |at, moved| at + moved))
+        };
+        self.accesses.iter().map(start).collect()
+    }
+
+    /// Words of the argument that the form does not know: iterations and distances of loops.
+    pub fn words(&self) -> Vec<(usize, Expr)> {
+        let mut words = vec![];
+        for (at, (l, form)) in self.loops.iter().rev().zip(&self.form.loops).enumerate() {
+            let first = self.form.word_of_loop(at);
+            if form.iterations.is_none() {
+                words.push((first, l.extent.clone()));
+            }
+            for (pointer, access) in self.accesses.iter().enumerate() {
+                if form.moves[pointer].is_none() {
+                    words.push((first + 2 + pointer, step(&self.loops, access, at)));
+                }
+            }
+        }
+        words
+    }
+
+    /// Whether each loop has an iteration.
+    pub fn always_runs(&self) -> bool {
+        self.form.loops.iter().all(|l| l.iterations.is_some())
+    }
+}
+
+/// Bytes that a pointer moves by after an iteration of a loop, counted from the innermost: the loop inside has
+/// moved it already.
+fn step(loops: &[&For], access: &Access, at: usize) -> Expr {
+    let number = loops.len() - 1 - at;
+    let bytes = |number: usize| access.strides[number].clone() * Expr::i64(4);
+    match loops.get(number + 1) {
+        Some(inside) => bytes(number) - bytes(number + 1) * inside.extent.clone(),
+        None => bytes(number),
+    }
+}
+
+/// What is known of loops, innermost first.
+fn known_loops(loops: &[&For], accesses: &[Access]) -> Vec<LoopForm> {
+    let number = |e: &Expr| e.as_int().and_then(|n| i32::try_from(n).ok());
+    let known = |(at, l): (usize, &&For)| LoopForm {
+        iterations: number(&l.extent).filter(|n| *n > 0),
+        moves: accesses.iter().map(|access| number(&step(loops, access, at))).collect(),
+    };
+    loops.iter().rev().enumerate().map(known).collect()
+}
+
 /// The nest `l` as a micro-kernel with the CPU's vectors or shorter ones, if it is one.
 pub fn find<'f>(func: &PrimFunc, l: &'f For, units: Units) -> Option<MicroKernel<'f>> {
     let mut loops = vec![];
@@ -105,6 +160,48 @@ pub fn find<'f>(func: &PrimFunc, l: &'f For, units: Units) -> Option<MicroKernel
         };
         row.kernel(loops, &Stmt::Seq((0..count).map(copy).collect()))
     })
+}
+
+/// The same behind a statement that fills the whole tile with zeros, which the micro-kernel does then.
+pub fn find_behind_zeros<'f>(
+    func: &PrimFunc,
+    zeros: &Stmt,
+    l: &'f For,
+    units: Units,
+) -> Option<MicroKernel<'f>> {
+    let (tile, elements) = zeros_of(func, zeros)?;
+    let mut kernel = find(func, l, units).filter(|kernel| kernel.accumulators == tile)?;
+    let form = &mut kernel.form;
+    let lanes = form.parts as i64 * form.vectors.lanes();
+    let last = form.tiles.iter().map(|at| i64::from(*at) / 4 + lanes).max()?;
+    form.starts_at_zero = last == elements && form.tiles.len() as i64 * lanes == elements;
+    kernel.form.starts_at_zero.then_some(kernel)
+}
+
+/// The buffer whose elements, from the first to one before a number, a statement sets to zero once each.
+fn zeros_of(func: &PrimFunc, s: &Stmt) -> Option<(Buffer, i64)> {
+    let (mut vars, mut extents, mut next) = (vec![], vec![], s);
+    while let Stmt::For(l) = next {
+        if l.min.as_int() != Some(0) || l.kind == ForKind::Parallel {
+            return None;
+        }
+        vars.push(l.var);
+        extents.push(l.extent.as_int()?);
+        next = &l.body;
+    }
+    let Stmt::Store { buffer, indices, value } = next else { return None };
+    let is_zero =
+        matches!(value.kind(), ExprKind::Float { bits: 0, .. } | ExprKind::Int { value: 0, .. });
+    let linear = Analyzer::new().linear(&position(func, *buffer, indices), &vars)?;
+    let from_first = linear.constant == 0 && linear.rest.as_int() == Some(0);
+    let strides = linear.strides.iter().map(Expr::as_int).collect::<Option<Vec<i64>>>()?;
+    let mut digits: Vec<(i64, i64)> = strides.into_iter().zip(extents).collect();
+    digits.sort_unstable();
+    // Each loop counts what those with shorter strides cover together.
+    let covered = digits.into_iter().try_fold(1i64, |covered, (stride, extent)| {
+        (stride == covered).then(|| covered.checked_mul(extent)).flatten()
+    })?;
+    (is_zero && from_first).then_some((*buffer, covered))
 }
 
 /// The vector loop.
@@ -148,9 +245,10 @@ impl Row<'_> {
             operation,
             vectors: self.vectors,
             parts: usize::try_from(self.lanes / self.vectors.lanes()).ok()?,
-            loops: loops.len(),
+            loops: known_loops(&loops, &body.accesses),
             pointers: body.accesses.len(),
             is_masked: body.mask.is_some(),
+            starts_at_zero: false,
             tiles: body.tiles,
             steps: body.steps,
         };

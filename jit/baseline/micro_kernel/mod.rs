@@ -21,6 +21,6 @@ mod tiles;
 mod vectors;
 
 pub use code::{Form, assemble};
-pub use find::{MicroKernel, Units, find};
+pub use find::{MicroKernel, Units, find, find_behind_zeros};
 pub use tiles::{TileForm, TileStep, assemble_tiles, word_of_rows};
 pub use vectors::Vectors;

@@ -213,8 +213,6 @@ impl<'c> Emitter<'_, 'c> {
             true => "reflex.fail_index_i32",
             false => "reflex.fail_index_i64",
         };
-        let missing = || CodegenError::new(format!("no {name}"));
-        let function = self.ir.module.get_function(name).ok_or_else(missing)?;
         let message = self.ir.builder.build_global_string_ptr(&check.message(), "")?;
         let step = self.ir.i64(bounds.len() as i64);
         for (first, bound) in bounds.iter().enumerate() {
@@ -226,8 +224,8 @@ impl<'c> Emitter<'_, 'c> {
                 (*bound).into(),
                 message.as_pointer_value().into(),
             ];
-            let status = result_of(self.ir.builder.build_call(function, &args, "")?)?;
-            self.check_status(status.into_int_value())?;
+            let status = self.call_shared(name, &args)?;
+            self.check_status(status)?;
         }
         Ok(())
     }

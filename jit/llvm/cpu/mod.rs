@@ -5,11 +5,11 @@ mod packed_call;
 mod packed_entry;
 mod parallel;
 mod raw_entry;
+pub mod shared_code;
 pub mod target_machine;
 mod workspace;
 
 use inkwell::context::Context;
-use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use inkwell::values::{FunctionValue, PointerValue};
 use reflex_tir::codegen::{Arch, CpuTarget};
@@ -17,9 +17,6 @@ use reflex_tir::{DType, PrimFunc, Scope, lower};
 
 use crate::emit::Emitter;
 use crate::error::{CodegenError, Result};
-
-/// Formats messages of packed entries; see the file.
-const PRELUDE: &str = include_str!("prelude.ll");
 
 /// The LLVM module of `func`, with its raw and packed entries.
 pub fn build_module<'c>(
@@ -48,9 +45,7 @@ pub fn build_module<'c>(
             &expanded
         }
     };
-    let text = MemoryBuffer::create_from_memory_range_copy(PRELUDE.as_bytes(), "prelude");
-    let module = context.create_module_from_ir(text)?;
-    module.set_name(&func.name);
+    let module = shared_code::module(context, &func.name, target)?;
     let raw = raw_entry::build(context, &module, func, target)?;
     packed_entry::build(context, &module, func, target, raw)?;
     for function in module.get_functions() {

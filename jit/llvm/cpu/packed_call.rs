@@ -159,13 +159,10 @@ impl<'c> Emitter<'_, 'c> {
     }
 
     fn fail_object(&self, name: &str) -> Result<IntValue<'c>> {
-        let function = self.ir.module.get_function("reflex.fail");
-        let function = function.ok_or_else(|| CodegenError::new("no reflex.fail"))?;
         let kind = self.ir.builder.build_global_string_ptr("TypeError", "")?.as_pointer_value();
         let message = PackedCall::returned_object(name);
         let message = self.ir.builder.build_global_string_ptr(&message, "")?.as_pointer_value();
-        let call = self.ir.builder.build_call(function, &[kind.into(), message.into()], "")?;
-        Ok(result_of(call)?.into_int_value())
+        self.call_shared("reflex.fail", &[kind.into(), message.into()])
     }
 
     /// Memory of this function, aligned to 8 bytes.

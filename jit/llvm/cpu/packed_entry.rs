@@ -1,27 +1,26 @@
 //! The packed entry: checks every argument, then calls the raw entry.
 //!
-//! Messages read `<func>: argument <i> (<name>): expected ..., got ...`. A symbolic dimension
+//! Tensors are checked by one function that all kernels have ([`super::shared_code`]), from a description of
+//! them. Messages read `<func>: argument <i> (<name>): expected ..., got ...`. A symbolic dimension
 //! takes the first dimension it meets; later ones, and expressions over symbols, must agree.
 
 use inkwell::IntPredicate;
 use inkwell::context::Context;
-use inkwell::module::Module;
+use inkwell::module::{Linkage, Module};
 use inkwell::values::{
     BasicMetadataValueEnum, BasicValueEnum, FunctionValue, InstructionOpcode, IntValue,
     PointerValue,
 };
-use reflex_runtime::abi::{self, DLDevice, DLTensorLayout, type_index};
+use reflex_runtime::abi::{self, type_index};
+use reflex_tir::argument_checks::{ARGUMENTS_SECTION, Derived, TensorChecks, WORD, prefix};
 use reflex_tir::codegen::CpuTarget;
-use reflex_tir::{Buffer, DType, Expr, Param, PrimFunc, Var};
+use reflex_tir::{DType, Param, PrimFunc, Var};
 
 use crate::emit::Emitter;
 use crate::emit::instructions::Instructions;
 use crate::emit::ir::result_of;
 use crate::emit::value::LaneValue;
 use crate::error::{CodegenError, Result};
-
-const TYPE_ERROR: &str = "TypeError";
-const VALUE_ERROR: &str = "ValueError";
 
 /// Emits the packed entry of `func`, which calls `raw`.
 pub fn build<'c>(
@@ -37,21 +36,17 @@ pub fn build<'c>(
     let function = module.add_function(&name, i32t.fn_type(&params, false), None);
     let mut e = Emitter::new(context, module, func, function);
     e.instructions = Instructions::of(target);
-    let layout = DLTensorLayout::of(e.instructions.pointer_bytes);
-    let mut packed = Packed { e, layout, words: vec![], data: vec![], shapes: vec![] };
+    let mut packed = Packed { e, words: vec![], data: vec![] };
     packed.emit(raw)?;
     packed.e.finish()
 }
 
 struct Packed<'a, 'c> {
     e: Emitter<'a, 'c>,
-    layout: DLTensorLayout,
     /// Scalar parameters as the raw entry takes them.
     words: Vec<IntValue<'c>>,
     /// Data pointers.
     data: Vec<PointerValue<'c>>,
-    /// The shape of each tensor argument, with its position.
-    shapes: Vec<(Buffer, usize, Vec<IntValue<'c>>)>,
 }
 
 impl<'c> Packed<'_, 'c> {
@@ -61,15 +56,14 @@ impl<'c> Packed<'_, 'c> {
         let func = self.e.func;
         let expected = self.e.ir.i32(func.params.len() as i32);
         let message = format!("{}: expected {} arguments, got ", func.name, func.params.len());
-        self.require_eq(count, expected, |p| p.fail_int(TYPE_ERROR, &message, count))?;
+        self.require_eq(count, expected, |p| p.fail_int(&message, count))?;
         for (i, param) in func.params.iter().enumerate() {
-            let any = self.at(args, i * abi::ANY_SIZE)?;
-            match param {
-                Param::Scalar(var) => self.scalar(i, any, *var)?,
-                Param::Buffer(buffer) => self.tensor(i, any, *buffer)?,
+            if let Param::Scalar(var) = param {
+                let any = self.at(args, i * abi::ANY_SIZE)?;
+                self.scalar(i, any, *var)?;
             }
         }
-        self.check_shapes()?;
+        self.tensors(args)?;
         let mut operands: Vec<BasicMetadataValueEnum<'c>> =
             self.data.iter().map(|p| (*p).into()).collect();
         operands.extend(self.words.iter().map(|w| BasicMetadataValueEnum::from(*w)));
@@ -85,6 +79,48 @@ impl<'c> Packed<'_, 'c> {
         Ok(())
     }
 
+    /// Checks the tensors, and binds symbolic dimensions.
+    fn tensors(&mut self, args: PointerValue<'c>) -> Result<()> {
+        let tensors = TensorChecks::of(self.e.func);
+        if tensors.tensors == 0 {
+            return Ok(());
+        }
+        let description = self.description(&tensors.description);
+        let words = self.e.ir.context.i64_type().array_type(tensors.written as u32);
+        let written = self.e.alloca(words, WORD as u32)?;
+        let args = [args.into(), description.into(), written.into()];
+        let status = self.e.call_shared("reflex.check_tensors", &args)?;
+        let fine = self.equal(status, self.e.ir.i32(0))?;
+        self.require(fine, |_| Ok(status))?;
+        for at in 0..tensors.tensors {
+            let data = self.load_ptr(self.at(written, at * WORD)?)?;
+            self.data.push(data);
+        }
+        for (var, at) in tensors.symbols {
+            let extent = self.load_i64(self.at(written, at * WORD)?)?;
+            self.e.vars.insert(var, LaneValue::Uniform(extent.into()));
+        }
+        for Derived { extent, place, message } in tensors.derived {
+            let given = self.load_i64(self.at(written, place * WORD)?)?;
+            let expected = self.e.uniform_int(&extent, "an extent")?;
+            self.require_eq(given, expected, |p| p.fail_expected(&message, expected, given))?;
+        }
+        Ok(())
+    }
+
+    /// A constant of these words.
+    fn description(&self, words: &[i64]) -> PointerValue<'c> {
+        let ty = self.e.ir.context.i64_type();
+        let values: Vec<IntValue<'c>> = words.iter().map(|word| self.e.ir.i64(*word)).collect();
+        let global = self.e.ir.module.add_global(ty.array_type(words.len() as u32), None, "");
+        global.set_initializer(&ty.const_array(&values));
+        global.set_constant(true);
+        global.set_linkage(Linkage::Private);
+        global.set_alignment(WORD as u32);
+        global.set_section(Some(ARGUMENTS_SECTION));
+        global.as_pointer_value()
+    }
+
     fn scalar(&mut self, i: usize, any: PointerValue<'c>, var: Var) -> Result<()> {
         let dtype = self.e.func.vars[var].dtype;
         let index = self.load_i32(any)?;
@@ -93,7 +129,7 @@ impl<'c> Packed<'_, 'c> {
         let bits = self.load_i64(payload)?;
         let (int, boolean) = (is(self, type_index::INT)?, is(self, type_index::BOOL)?);
         let integral = self.e.ir.builder.build_or(int, boolean, "")?;
-        let prefix = self.prefix(i, &self.e.func.vars[var].name);
+        let prefix = prefix(self.e.func, i, &self.e.func.vars[var].name);
         let (accepted, word, value) = if dtype.is_float() {
             let float = is(self, type_index::FLOAT)?;
             let (ir, double) = (&self.e.ir, self.e.ir.context.f64_type());
@@ -105,171 +141,18 @@ impl<'c> Packed<'_, 'c> {
         } else {
             (integral, bits, bits.into())
         };
-        let message = format!("{prefix}expected a scalar {dtype}, got ");
-        self.require(accepted, |p| p.fail_type(&message, index))?;
+        let message = format!("expected a scalar {dtype}, got ");
+        self.require(accepted, |p| p.fail_type(&prefix, &message, index))?;
         let from = if dtype.is_float() { DType::F64 } else { DType::I64 };
         let value = self.e.cast(value, from, dtype)?;
         self.e.vars.insert(var, LaneValue::Uniform(value));
         self.words.push(word);
         Ok(())
     }
-
-    fn tensor(&mut self, i: usize, any: PointerValue<'c>, buffer: Buffer) -> Result<()> {
-        let data = &self.e.func.buffers[buffer];
-        let prefix = self.prefix(i, &data.name);
-        let tensor = self.dl_tensor(any, &prefix)?;
-
-        let ndim = self.field_i32(tensor, self.layout.ndim)?;
-        let rank = self.e.ir.i32(data.shape.len() as i32);
-        let message = format!("{prefix}expected {} dimensions, got ", data.shape.len());
-        self.require_eq(ndim, rank, |p| p.fail_int(VALUE_ERROR, &message, ndim))?;
-
-        let dtype = self.field_i32(tensor, self.layout.dtype)?;
-        let expected = u32::from(data.dtype.code)
-            | u32::from(data.dtype.bits) << 8
-            | u32::from(data.dtype.lanes) << 16;
-        let expected = self.e.ir.i32(expected as i32);
-        let message = format!("{prefix}expected dtype {}, got ", data.dtype);
-        self.require_eq(dtype, expected, |p| p.fail_dtype(&message, dtype))?;
-
-        let device = self.field_i32(tensor, self.layout.device)?;
-        let cpu = self.e.ir.i32(DLDevice::KIND_CPU);
-        let message = format!("{prefix}expected a tensor on the CPU, got device type ");
-        self.require_eq(device, cpu, |p| p.fail_int(VALUE_ERROR, &message, device))?;
-
-        let extents = self.extents(tensor, &prefix, &data.shape)?;
-        let count = self.check_strides(tensor, &prefix, &extents)?;
-        let address = self.at(tensor, abi::DLTENSOR_DATA)?;
-        let base = self.load_ptr(address)?;
-        let offset = self.at(tensor, self.layout.byte_offset)?;
-        let offset = self.load_i64(offset)?;
-        let present = self.e.ir.builder.build_is_not_null(base, "")?;
-        let none = self.equal(count, self.e.ir.i64(0))?;
-        let usable = self.e.ir.builder.build_or(present, none, "")?;
-        let message = format!("{prefix}the data pointer is null");
-        self.require(usable, |p| p.fail(VALUE_ERROR, &message))?;
-        let pointer = self.e.ir.offset_bytes(base, offset)?;
-        self.data.push(pointer);
-        self.shapes.push((buffer, i, extents));
-        Ok(())
-    }
-
-    /// The `DLTensor*` in an argument: a tensor object or a bare pointer.
-    fn dl_tensor(&mut self, any: PointerValue<'c>, prefix: &str) -> Result<PointerValue<'c>> {
-        let index = self.load_i32(any)?;
-        let object = self.equal(index, self.e.ir.i32(type_index::TENSOR))?;
-        let bare = self.equal(index, self.e.ir.i32(type_index::DL_TENSOR_PTR))?;
-        let accepted = self.e.ir.builder.build_or(object, bare, "")?;
-        let message = format!("{prefix}expected a tensor, got ");
-        self.require(accepted, |p| p.fail_type(&message, index))?;
-        let payload = self.at(any, abi::ANY_PAYLOAD)?;
-        let pointer = self.load_ptr(payload)?;
-        let present = self.e.ir.builder.build_is_not_null(pointer, "")?;
-        let message = format!("{prefix}expected a tensor, got a null pointer");
-        self.require(present, |p| p.fail(TYPE_ERROR, &message))?;
-        let inner = self.at(pointer, abi::TENSOR_DLTENSOR)?;
-        let chosen = self.e.ir.select(object.into(), inner.into(), pointer.into())?;
-        Ok(chosen.into_pointer_value())
-    }
-
-    /// Reads the shapes and binds symbolic dimensions at their first appearance.
-    fn extents(
-        &mut self,
-        tensor: PointerValue<'c>,
-        prefix: &str,
-        shape: &[Expr],
-    ) -> Result<Vec<IntValue<'c>>> {
-        let field = self.at(tensor, self.layout.shape)?;
-        let pointer = self.load_ptr(field)?;
-        let mut extents = vec![];
-        for (d, extent) in shape.iter().enumerate() {
-            let at = self.at(pointer, d * 8)?;
-            let given = self.load_i64(at)?;
-            if let Some(constant) = extent.as_int() {
-                let expected = self.e.ir.i64(constant);
-                let message = format!("{prefix}dimension {d}: expected ");
-                let fail = |p: &mut Self| p.fail_expected(&message, expected, given);
-                self.require_eq(given, expected, fail)?;
-            } else {
-                let zero = self.e.ir.i64(0);
-                let valid =
-                    self.e.ir.builder.build_int_compare(IntPredicate::SGE, given, zero, "")?;
-                let message = format!("{prefix}dimension {d}: expected an extent, got ");
-                self.require(valid, |p| p.fail_int(VALUE_ERROR, &message, given))?;
-            }
-            if let Some(var) = extent.as_var() {
-                self.e.vars.entry(var).or_insert(LaneValue::Uniform(given.into()));
-            }
-            extents.push(given);
-        }
-        Ok(extents)
-    }
-
-    /// Strides are absent or row-major, not counting dimensions of one element or empty
-    /// tensors. Returns the number of elements.
-    fn check_strides(
-        &mut self,
-        tensor: PointerValue<'c>,
-        prefix: &str,
-        extents: &[IntValue<'c>],
-    ) -> Result<IntValue<'c>> {
-        let mut count = self.e.ir.i64(1);
-        let mut compact = vec![count; extents.len()];
-        for (d, extent) in extents.iter().enumerate().rev() {
-            compact[d] = count;
-            count = self.e.ir.builder.build_int_mul(count, *extent, "")?;
-        }
-        if extents.is_empty() {
-            return Ok(count);
-        }
-        let field = self.at(tensor, self.layout.strides)?;
-        let strides = self.load_ptr(field)?;
-        let check = self.e.ir.block(self.e.function, "strides");
-        let after = self.e.ir.block(self.e.function, "compact");
-        let absent = self.e.ir.builder.build_is_null(strides, "")?;
-        let empty = self.equal(count, self.e.ir.i64(0))?;
-        let skip = self.e.ir.builder.build_or(absent, empty, "")?;
-        self.e.ir.builder.build_conditional_branch(skip, after, check)?;
-        self.e.ir.builder.position_at_end(check);
-        for (d, (extent, expected)) in extents.iter().zip(&compact).enumerate() {
-            let at = self.at(strides, d * 8)?;
-            let given = self.load_i64(at)?;
-            let single = self.equal(*extent, self.e.ir.i64(1))?;
-            let same = self.equal(given, *expected)?;
-            let fits = self.e.ir.builder.build_or(single, same, "")?;
-            let message = format!("{prefix}stride of dimension {d}: expected ");
-            self.require(fits, |p| p.fail_expected(&message, *expected, given))?;
-        }
-        self.e.ir.builder.build_unconditional_branch(after)?;
-        self.e.ir.builder.position_at_end(after);
-        Ok(count)
-    }
-
-    /// Dimensions that repeat a symbol or are expressions over symbols.
-    fn check_shapes(&mut self) -> Result<()> {
-        for (buffer, i, extents) in std::mem::take(&mut self.shapes) {
-            let data = &self.e.func.buffers[buffer];
-            let prefix = self.prefix(i, &data.name);
-            for (d, (extent, given)) in data.shape.iter().zip(extents).enumerate() {
-                if extent.as_int().is_some() {
-                    continue;
-                }
-                let expected = self.e.uniform_int(extent, "an extent")?;
-                let message = format!("{prefix}dimension {d}: expected ");
-                let fail = |p: &mut Self| p.fail_expected(&message, expected, given);
-                self.require_eq(given, expected, fail)?;
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Checks and their failures.
 impl<'c> Packed<'_, 'c> {
-    fn prefix(&self, i: usize, name: &str) -> String {
-        format!("{}: argument {i} ({name}): ", self.e.func.name)
-    }
-
     /// Continues where `holds`; elsewhere returns what `fail` gives.
     fn require(
         &mut self,
@@ -307,18 +190,10 @@ impl<'c> Packed<'_, 'c> {
         Ok(self.e.ir.builder.build_int_compare(IntPredicate::EQ, a, b, "")?)
     }
 
-    fn fail(&self, kind: &str, message: &str) -> Result<IntValue<'c>> {
-        let args = [self.text(kind)?.into(), self.text(message)?.into()];
-        self.call("reflex.fail", &args)
-    }
-
-    fn fail_int(&self, kind: &str, message: &str, got: IntValue<'c>) -> Result<IntValue<'c>> {
-        let got = match got.get_type().get_bit_width() {
-            64 => got,
-            _ => self.e.ir.builder.build_int_s_extend(got, self.e.ir.context.i64_type(), "")?,
-        };
-        let args = [self.text(kind)?.into(), self.text(message)?.into(), got.into()];
-        self.call("reflex.fail_int", &args)
+    fn fail_int(&self, message: &str, got: IntValue<'c>) -> Result<IntValue<'c>> {
+        let got = self.e.ir.builder.build_int_s_extend(got, self.e.ir.context.i64_type(), "")?;
+        let args = [self.text("TypeError")?.into(), self.text(message)?.into(), got.into()];
+        self.e.call_shared("reflex.fail_int", &args)
     }
 
     fn fail_expected(
@@ -327,23 +202,14 @@ impl<'c> Packed<'_, 'c> {
         expected: IntValue<'c>,
         got: IntValue<'c>,
     ) -> Result<IntValue<'c>> {
-        let (kind, message) = (self.text(VALUE_ERROR)?, self.text(message)?);
+        let (kind, message) = (self.text("ValueError")?, self.text(message)?);
         let args = [kind.into(), message.into(), expected.into(), got.into()];
-        self.call("reflex.fail_expected", &args)
+        self.e.call_shared("reflex.fail_expected", &args)
     }
 
-    fn fail_dtype(&self, message: &str, dtype: IntValue<'c>) -> Result<IntValue<'c>> {
-        self.call("reflex.fail_dtype", &[self.text(message)?.into(), dtype.into()])
-    }
-
-    fn fail_type(&self, message: &str, index: IntValue<'c>) -> Result<IntValue<'c>> {
-        self.call("reflex.fail_type", &[self.text(message)?.into(), index.into()])
-    }
-
-    fn call(&self, name: &str, args: &[BasicMetadataValueEnum<'c>]) -> Result<IntValue<'c>> {
-        let function = self.e.ir.module.get_function(name);
-        let function = function.ok_or_else(|| CodegenError::new(format!("no {name}")))?;
-        Ok(result_of(self.e.ir.builder.build_call(function, args, "")?)?.into_int_value())
+    fn fail_type(&self, prefix: &str, message: &str, index: IntValue<'c>) -> Result<IntValue<'c>> {
+        let args = [self.text(prefix)?.into(), self.text(message)?.into(), index.into()];
+        self.e.call_shared("reflex.fail_type", &args)
     }
 
     fn text(&self, text: &str) -> Result<PointerValue<'c>> {
@@ -353,10 +219,6 @@ impl<'c> Packed<'_, 'c> {
 
     fn at(&self, pointer: PointerValue<'c>, bytes: usize) -> Result<PointerValue<'c>> {
         self.e.ir.offset_bytes(pointer, self.e.ir.i64(bytes as i64))
-    }
-
-    fn field_i32(&self, pointer: PointerValue<'c>, bytes: usize) -> Result<IntValue<'c>> {
-        self.load_i32(self.at(pointer, bytes)?)
     }
 
     fn load_i32(&self, at: PointerValue<'c>) -> Result<IntValue<'c>> {

@@ -1,5 +1,7 @@
 //! The LLVM target machine for a CPU.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Once;
 
 use inkwell::OptimizationLevel;
@@ -12,9 +14,28 @@ use reflex_tir::codegen::{Arch, CpuTarget, OptLevel};
 
 use crate::error::{CodegenError, Result};
 
+/// The machine of a target, which a thread keeps from kernel to kernel.
+pub fn of(target: &CpuTarget, opt: OptLevel) -> Result<Rc<TargetMachine>> {
+    type Last = Option<(CpuTarget, OptLevel, Rc<TargetMachine>)>;
+    thread_local! {
+        static LAST: RefCell<Last> = const { RefCell::new(None) };
+    }
+    LAST.with_borrow_mut(|last| {
+        if let Some((known, level, machine)) = last
+            && known == target
+            && *level == opt
+        {
+            return Ok(machine.clone());
+        }
+        let machine = Rc::new(create(target, opt)?);
+        *last = Some((target.clone(), opt, machine.clone()));
+        Ok(machine)
+    })
+}
+
 /// A machine that generates position-independent code for exactly the target's features. The
 /// CPU's name is not used: in virtual machines LLVM guesses it wrong.
-pub fn create(target: &CpuTarget, opt: OptLevel) -> Result<TargetMachine> {
+fn create(target: &CpuTarget, opt: OptLevel) -> Result<TargetMachine> {
     static INIT: Once = Once::new();
     INIT.call_once(|| {
         LlvmTarget::initialize_x86(&InitializationConfig::default());

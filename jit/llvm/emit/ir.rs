@@ -7,7 +7,7 @@ use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::builder::Builder;
 use inkwell::context::Context;
 use inkwell::intrinsics::Intrinsic;
-use inkwell::llvm_sys::core::LLVMBuildGEP2;
+use inkwell::llvm_sys::core::{LLVMAppendModuleInlineAsm, LLVMBuildGEP2};
 use inkwell::module::Module;
 use inkwell::types::{AsTypeRef, BasicType, BasicTypeEnum, FloatType, IntType, VectorType};
 use inkwell::values::{
@@ -17,6 +17,18 @@ use inkwell::values::{
 use inkwell::{AddressSpace, FloatPredicate, IntPredicate};
 
 use crate::error::{CodegenError, Result};
+
+/// Adds text of an assembler to a module.
+pub fn append_assembly(module: &Module<'_>, text: &str) {
+    // SAFETY: the module is alive; LLVM copies the text, which has this length.
+    unsafe { LLVMAppendModuleInlineAsm(module.as_mut_ptr(), text.as_ptr().cast(), text.len()) };
+}
+
+/// Bytes as a directive of an assembler.
+pub fn byte_string(bytes: &[u8]) -> String {
+    let escaped: String = bytes.iter().map(|byte| format!("\\{byte:03o}")).collect();
+    format!(".ascii \"{escaped}\"\n")
+}
 
 /// A position in a function under construction.
 pub struct Ir<'a, 'c> {

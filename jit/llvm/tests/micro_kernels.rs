@@ -38,6 +38,10 @@ struct Contraction {
     phases: bool,
     /// Whether each row has a distance of its own.
     uneven: bool,
+    /// Whether the distance of rows is the length of a tensor, so that each has a pointer of its own.
+    symbolic: bool,
+    /// Whether the accumulators begin at zero; otherwise at elements of a tensor.
+    zeros: bool,
     /// Dot products of 8-bit integers, whose first operand is unsigned or not; otherwise floats.
     dots: Option<bool>,
 }
@@ -57,6 +61,8 @@ impl Contraction {
             mask: if u.ratio(1, 3)? { Some(u.int_in_range(0..=lanes + 1)?) } else { None },
             phases: u.ratio(1, 4)?,
             uneven: u.ratio(1, 3)?,
+            symbolic: u.ratio(1, 4)?,
+            zeros: u.ratio(1, 2)?,
             dots: if u.ratio(1, 4)? { Some(u.arbitrary()?) } else { None },
         })
     }
@@ -85,12 +91,13 @@ impl Contraction {
             ]
         };
         let before = match self.dots {
+            _ if self.zeros => Expr::constant(0.0, sum),
             Some(_) => Expr::from(first).cast(sum),
             None => f.at(x, &[first.into()]) * Expr::float(0.5, DType::F32),
         };
         let start = Stmt::store(acc, tile(first.into()), before);
         let end = Stmt::store(y, vec![last.into()], f.at(acc, &tile(last.into())));
-        let steps = self.steps(&mut f, [x, w, acc], &vars, lane);
+        let steps = self.steps(&mut f, [x, w, acc], &vars, lane, &length);
         let mut nest = Stmt::loop_of(ForKind::Vectorized, lane, self.lanes.into(), steps);
         for (var, extent) in vars.iter().zip(&self.loops).rev() {
             nest = Stmt::serial(*var, extent.map_or_else(|| length.clone(), Expr::i64), nest);
@@ -128,6 +135,7 @@ impl Contraction {
         [x, w, acc]: [Buffer; 3],
         vars: &[Var],
         lane: Var,
+        length: &Expr,
     ) -> Stmt {
         let moved = |strides: [i64; 3]| {
             let terms = vars.iter().zip(strides);
@@ -155,7 +163,11 @@ impl Contraction {
         let mut body = vec![];
         for row in 0..self.rows {
             let distance = if self.uneven { row * row * 7 } else { row };
-            let element = f.at(x, &[moved([97, 13, 1]) + distance]);
+            let mut at = moved([97, 13, 1]) + distance;
+            if self.symbolic {
+                at = at + length.clone() * row;
+            }
+            let element = f.at(x, &[at]);
             for (column, (var, _)) in lets.iter().enumerate() {
                 let at = vec![row.into(), Expr::i64(column as i64), lane.into()];
                 let dtype = self.dtypes().0;
@@ -202,6 +214,11 @@ impl Contraction {
 
     /// Whether Cranelift's kernel for `target` calls a micro-kernel; both efforts are held to the evaluator.
     fn check(&self, target: &CpuTarget, length: i64) -> bool {
+        self.assembly(target, length).contains("micro_kernel")
+    }
+
+    /// The assembly of Cranelift's kernel, after both efforts were held to the evaluator.
+    fn assembly(&self, target: &CpuTarget, length: i64) -> String {
         let func = self.func();
         let args = self.args(length);
         let mut expected = args.clone();
@@ -211,8 +228,7 @@ impl Contraction {
             kernel.run(&mut actual).unwrap();
             assert_same(&func, &format!("{self:?}"), &expected, &actual);
         }
-        let asm = reflex_baseline::compile_with_asm(&func, target).unwrap().asm.unwrap();
-        asm.contains("micro_kernel")
+        reflex_baseline::compile_with_asm(&func, target).unwrap().asm.unwrap()
     }
 }
 
@@ -225,6 +241,8 @@ fn plain() -> Contraction {
         mask: None,
         phases: false,
         uneven: false,
+        symbolic: false,
+        zeros: false,
         dots: None,
     }
 }
@@ -255,6 +273,8 @@ fn tiles_of_the_schedules_become_micro_kernels() {
             Contraction { phases: true, loops: vec![Some(9), Some(5)], ..plain() },
             Contraction { mask: Some(5), rows: 2, columns: 1, ..plain() },
             Contraction { uneven: true, ..plain() },
+            // Ten pointers: what counts the outer loops is in memory.
+            Contraction { symbolic: true, rows: 9, columns: 1, lanes: 8, ..plain() },
         ];
         let has_dots = target.features.contains(match target.features.contains("avx512f") {
             true => "avx512vnni",
@@ -267,6 +287,23 @@ fn tiles_of_the_schedules_become_micro_kernels() {
         for case in cases {
             assert!(case.check(target, 2), "{case:?}");
         }
+    }
+}
+
+/// A register that becomes zero, as bytes of the micro-kernel: `vpxord zmm0, zmm0, zmm0` or `vxorps ymm0, ymm0, ymm0`.
+#[test]
+fn zeros_of_a_tile_stay_in_registers() {
+    for target in targets().iter().filter(|t| t.features.contains("fma")) {
+        let zero = match target.features.contains("avx512f") {
+            true => "0x62, 0xf1, 0x7d, 0x48, 0xef, 0xc0",
+            false => "0xc5, 0xfc, 0x57, 0xc0",
+        };
+        let zeros = Contraction { zeros: true, ..plain() };
+        assert!(zeros.assembly(target, 2).contains(zero));
+        assert!(!plain().assembly(target, 2).contains(zero));
+        // Where the loops may have no iteration, the tile is filled in memory.
+        let perhaps = Contraction { loops: vec![None, Some(8)], ..zeros };
+        assert!(!perhaps.assembly(target, 0).contains(zero));
     }
 }
 
