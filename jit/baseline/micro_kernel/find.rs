@@ -8,7 +8,7 @@ use reflex_tir::{
     Buffer, CmpOp, DType, Expr, ExprKind, For, ForKind, Intrin, PrimFunc, Scope, Sign, Stmt, Var,
 };
 
-use super::code::{Form, LoopForm, Operand, Operation, Step};
+use super::form::{Form, LoopForm, Operand, Operation, Step};
 use super::vectors::Vectors;
 use crate::position::position;
 

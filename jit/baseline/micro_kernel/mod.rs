@@ -17,10 +17,12 @@
 
 mod code;
 mod find;
+mod form;
 mod tiles;
 mod vectors;
 
-pub use code::{Form, assemble};
+pub use code::assemble;
 pub use find::{MicroKernel, Units, find, find_behind_zeros};
+pub use form::Form;
 pub use tiles::{TileForm, TileStep, assemble_tiles, word_of_rows};
 pub use vectors::Vectors;

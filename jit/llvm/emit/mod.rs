@@ -14,6 +14,7 @@ mod convert;
 pub(crate) mod expr;
 mod fma;
 pub mod in_flight;
+mod index;
 pub mod instructions;
 mod int8_dot;
 pub mod int8_instructions;
