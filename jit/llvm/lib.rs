@@ -123,7 +123,7 @@ fn compile_with<T>(
     let context = Context::create();
     let machine = target_machine::of(target, opt)?;
     let module = cpu::build_module(&context, func, target)?;
-    passes::optimise(&module, &machine, opt)?;
+    passes::optimise(&module, &machine, opt, passes::FOR_CPU)?;
     let inspected = inspect(&module, &machine)?;
     shared_code::add(&module, &machine, target, opt)?;
     let elf = target_machine::object(&module, &machine)?;

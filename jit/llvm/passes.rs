@@ -7,14 +7,23 @@ use reflex_tir::codegen::OptLevel;
 
 use crate::error::{CodegenError, Result};
 
-/// LLVM passes that make kernels faster and take little time. Loops come vectorized and unrolled from
+/// Passes that make kernels of CPUs faster and take little time. Loops come vectorized and unrolled from
 /// the schedule, so LLVM's own loop and SLP vectorizers have nothing to add but time; nor have global value numbering,
 /// dead-store elimination and a second round of instcombine, without which models run as fast.
-const PASSES: &str = "function(sroa<modify-cfg>,early-cse<memssa>,\
+pub const FOR_CPU: &str = "function(sroa<modify-cfg>,early-cse<memssa>,\
     instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm<allowspeculation>)),globaldce";
+/// The same for GPUs, with what was not measured to be in vain there.
+pub const FOR_GPU: &str = "function(sroa<modify-cfg>,early-cse<memssa>,\
+    instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm<allowspeculation>),gvn,dse,\
+    instcombine<no-verify-fixpoint>,simplifycfg),globaldce";
 
-/// Optimises `module` as `opt` says.
-pub fn optimise(module: &Module<'_>, machine: &TargetMachine, opt: OptLevel) -> Result<()> {
+/// Optimises `module` by `passes`, as `opt` says.
+pub fn optimise(
+    module: &Module<'_>,
+    machine: &TargetMachine,
+    opt: OptLevel,
+    passes: &str,
+) -> Result<()> {
     module.set_triple(&machine.get_triple());
     module.set_data_layout(&machine.get_target_data().get_data_layout());
     if let Err(fault) = module.verify() {
@@ -23,7 +32,7 @@ pub fn optimise(module: &Module<'_>, machine: &TargetMachine, opt: OptLevel) -> 
     }
     match opt {
         OptLevel::O0 => Ok(()),
-        OptLevel::O3 => Ok(module.run_passes(PASSES, machine, PassBuilderOptions::create())?),
+        OptLevel::O3 => Ok(module.run_passes(passes, machine, PassBuilderOptions::create())?),
     }
 }
 

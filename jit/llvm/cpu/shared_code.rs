@@ -83,7 +83,7 @@ fn assembly(machine: &TargetMachine, target: &CpuTarget, opt: OptLevel) -> Resul
         let no_tables = context.create_string_attribute("no-jump-tables", "true");
         function.add_attribute(AttributeLoc::Function, no_tables);
     }
-    passes::optimise(&module, machine, opt)?;
+    passes::optimise(&module, machine, opt, passes::FOR_CPU)?;
     let elf = target_machine::object(&module, machine)?;
     Ok(text_of(&elf)?.into())
 }

@@ -49,11 +49,12 @@ impl<'c> Emitter<'_, 'c> {
         }
         let mut offset = self.index(0);
         for (extent, index) in shape.iter().zip(indices) {
+            let (known, extent) = (extent.as_int(), self.expr(extent)?);
             let index = self.index_parts(index)?;
-            offset = match extent.as_int() {
-                Some(extent) => self.scaled(offset, extent)?,
+            offset = match known {
+                Some(factor) => self.scaled(offset, factor)?,
                 None => {
-                    let (whole, extent) = (self.sum(offset)?, self.expr(extent)?);
+                    let whole = self.sum(offset)?;
                     (self.index_binary(InstructionOpcode::Mul, whole, extent)?, 0)
                 }
             };
@@ -121,6 +122,9 @@ impl<'c> Emitter<'_, 'c> {
     }
 
     fn sum(&self, (value, constant): Parts<'c>) -> Result<LaneValue<'c>> {
+        if constant == 0 {
+            return Ok(value);
+        }
         let constant = LaneValue::Uniform(self.ir.i64(constant).into());
         self.index_binary(InstructionOpcode::Add, value, constant)
     }

@@ -32,7 +32,7 @@ pub fn compile(func: &PrimFunc, target: &GpuTarget, opt: OptLevel) -> Result<Dev
     let context = Context::create();
     let machine = target_machine::create(target, opt)?;
     let (module, kernels) = build_module(&context, func, target, opt)?;
-    passes::optimise(&module, &machine, opt)?;
+    passes::optimise(&module, &machine, opt, passes::FOR_GPU)?;
     let ptx = kernel::with_clusters(passes::assembly(&module, &machine)?);
     Ok(DeviceCode { ptx, kernels })
 }

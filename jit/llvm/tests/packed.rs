@@ -85,6 +85,35 @@ impl Call {
     }
 }
 
+/// A cached kernel gets its own name in place of another one in texts and in the description of its arguments; anywhere
+/// else the name would make it be compiled again.
+#[test]
+fn the_name_is_in_texts_and_in_what_describes_arguments() {
+    use object::{Object, ObjectSection, SectionKind};
+    let name = "$kernel$$$$$$$$$";
+    let mut f = FuncBuilder::new(name);
+    let n = f.symbol("n");
+    let x = f.input("x", DType::F32, vec![n.clone(), 4.into()]);
+    f.output("compute", "y", DType::F32, vec![n, 4.into()], |f, i| f.at(x, i) + f.at(x, i));
+    let func = lower::lower(&f.finish());
+    let elf = reflex_llvm::compile(&func, &CpuTarget::host(), OptLevel::O3).unwrap().elf;
+    let file = object::File::parse(&*elf).unwrap();
+    let mut places = vec![];
+    for section in file.sections() {
+        let data = section.data().unwrap();
+        if data.windows(name.len()).any(|bytes| bytes == name.as_bytes()) {
+            let (kind, section) = (section.kind(), section.name().unwrap().to_owned());
+            let is_text = kind == SectionKind::ReadOnlyString || section == ".strtab";
+            assert!(
+                is_text || section == reflex_tir::argument_checks::ARGUMENTS_SECTION,
+                "{section}"
+            );
+            places.push(section);
+        }
+    }
+    assert!(places.contains(&".rodata.arguments".to_owned()), "{places:?}");
+}
+
 #[test]
 fn good_arguments_run() {
     let y = Call::default().run(|_| {}).unwrap();
