@@ -291,7 +291,7 @@ const LAYOUTS: [Layout; 23] = [
         layers: &[
             "half_float thread",
             "mma",
-            "abi adjacent arith box_copy builder expr flops index_width launch packed_call pipeline tile uses visit",
+            "abi adjacent argument_checks arith box_copy builder expr flops index_width launch packed_call pipeline tile uses visit",
             "body_copy codegen eval func lower verify",
             "host level op_pattern schedule script tensor_intrin",
             "fuzzgen schedule_trace",

@@ -97,7 +97,7 @@ struct Assembler<'f> {
     hottest: usize,
 }
 
-/// What counts the iterations of a loop that are left.
+/// The register or word with the iterations of a loop that are left.
 #[derive(Clone, Copy)]
 enum Counter {
     Register(Register),
@@ -304,7 +304,7 @@ impl Assembler<'_> {
         self.labels
     }
 
-    /// What counts the iterations of a loop that are left.
+    /// The register or word with the iterations of a loop that are left.
     fn counter(&self, at: usize) -> Counter {
         match (at, POINTERS[..FREE_POINTERS].get(self.form.pointers + at.saturating_sub(1))) {
             (0, _) => Counter::Register(COUNTER),

@@ -122,7 +122,7 @@ fn step(loops: &[&For], access: &Access, at: usize) -> Expr {
     }
 }
 
-/// What is known of loops, innermost first.
+/// Loops as far as they are known, innermost first.
 fn known_loops(loops: &[&For], accesses: &[Access]) -> Vec<LoopForm> {
     let number = |e: &Expr| e.as_int().and_then(|n| i32::try_from(n).ok());
     let known = |(at, l): (usize, &&For)| LoopForm {

@@ -11,7 +11,7 @@ mod workspace;
 
 use inkwell::context::Context;
 use inkwell::module::Module;
-use inkwell::values::{FunctionValue, PointerValue};
+use inkwell::values::PointerValue;
 use reflex_tir::codegen::{Arch, CpuTarget};
 use reflex_tir::{DType, PrimFunc, Scope, lower};
 
@@ -50,7 +50,7 @@ pub fn build_module<'c>(
     packed_entry::build(context, &module, func, target, raw)?;
     for function in module.get_functions() {
         if function.count_basic_blocks() > 0 {
-            set_attributes(context, function, target);
+            target_machine::set_attributes(context, function, target);
         }
     }
     Ok(module)
@@ -61,21 +61,6 @@ fn uses_float16(func: &PrimFunc) -> bool {
         || func.vars.values().any(|v| v.dtype == DType::F16);
     func.body.visit_exprs(&mut |e| found |= e.dtype() == DType::F16);
     found
-}
-
-fn set_attributes(context: &Context, function: FunctionValue<'_>, target: &CpuTarget) {
-    use inkwell::attributes::{Attribute, AttributeLoc::Function};
-    let nounwind = Attribute::get_named_enum_kind_id("nounwind");
-    function.add_attribute(Function, context.create_enum_attribute(nounwind, 0));
-    if target.arch() == Some(Arch::Wasm32) {
-        return;
-    }
-    // Large frames touch every page, so that overflow hits the guard page.
-    function.add_attribute(Function, context.create_string_attribute("probe-stack", "inline-asm"));
-    let width = (target.vector_bytes * 8).to_string();
-    for key in ["prefer-vector-width", "min-legal-vector-width"] {
-        function.add_attribute(Function, context.create_string_attribute(key, &width));
-    }
 }
 
 impl<'c> Emitter<'_, 'c> {

@@ -19,7 +19,7 @@ use object::{
 };
 use reflex_tir::codegen::{Arch, CpuTarget, OptLevel};
 
-use crate::cpu::{set_attributes, target_machine};
+use crate::cpu::target_machine;
 use crate::emit::Emitter;
 use crate::emit::ir::{append_assembly, byte_string, result_of};
 use crate::error::{CodegenError, Result};
@@ -76,7 +76,7 @@ fn assembly(machine: &TargetMachine, target: &CpuTarget, opt: OptLevel) -> Resul
     let context = Context::create();
     let module = prelude(&context)?;
     for function in module.get_functions().filter(|f| f.count_basic_blocks() > 0) {
-        set_attributes(&context, function, target);
+        target_machine::set_attributes(&context, function, target);
         // Nothing calls it here.
         function.set_linkage(Linkage::External);
         // A table of jumps would refer back from data to code.

@@ -5,11 +5,13 @@ use std::rc::Rc;
 use std::sync::Once;
 
 use inkwell::OptimizationLevel;
+use inkwell::context::Context;
 use inkwell::module::Module;
 use inkwell::targets::{
     CodeModel, FileType, InitializationConfig, RelocMode, Target as LlvmTarget, TargetMachine,
     TargetTriple,
 };
+use inkwell::values::FunctionValue;
 use reflex_tir::codegen::{Arch, CpuTarget, OptLevel};
 
 use crate::error::{CodegenError, Result};
@@ -70,4 +72,20 @@ fn create(target: &CpuTarget, opt: OptLevel) -> Result<TargetMachine> {
 /// A relocatable object: ELF, or WebAssembly.
 pub fn object(module: &Module<'_>, machine: &TargetMachine) -> Result<Vec<u8>> {
     Ok(machine.write_to_memory_buffer(module, FileType::Object)?.as_slice().to_vec())
+}
+
+/// Gives a function the attributes of the target.
+pub fn set_attributes(context: &Context, function: FunctionValue<'_>, target: &CpuTarget) {
+    use inkwell::attributes::{Attribute, AttributeLoc::Function};
+    let nounwind = Attribute::get_named_enum_kind_id("nounwind");
+    function.add_attribute(Function, context.create_enum_attribute(nounwind, 0));
+    if target.arch() == Some(Arch::Wasm32) {
+        return;
+    }
+    // Large frames touch every page, so that overflow hits the guard page.
+    function.add_attribute(Function, context.create_string_attribute("probe-stack", "inline-asm"));
+    let width = (target.vector_bytes * 8).to_string();
+    for key in ["prefer-vector-width", "min-legal-vector-width"] {
+        function.add_attribute(Function, context.create_string_attribute(key, &width));
+    }
 }

@@ -11,7 +11,7 @@ use crate::emit::value::LaneValue;
 use crate::emit::{Emitter, Unit};
 use crate::error::{CodegenError, Result};
 
-/// What is not constant in an index, and the constant that is added to it.
+/// An index: a part that is not constant, and the constant that is added to it.
 type Parts<'c> = (LaneValue<'c>, i64);
 
 /// The parts of a sum of a value and a constant.
