@@ -98,12 +98,9 @@ fn texts(elf: &[u8], tier: KernelTier) -> Option<Vec<Range<usize>>> {
     for header in (0..count).map(|n| table + n * size) {
         let (kind, flags) = (number(header + 4, 4)?, number(header + 8, 8)?);
         let constants = tier == KernelTier::Baseline && flags == SHF_ALLOC;
-        let is_text = kind == SHT_STRTAB
-            || kind == SHT_PROGBITS
-                && (flags & SHF_STRINGS != 0
-                    || constants
-                    || describes_arguments(number(header, 4)?));
-        if is_text {
+        let has_texts =
+            flags & SHF_STRINGS != 0 || constants || describes_arguments(number(header, 4)?);
+        if kind == SHT_STRTAB || kind == SHT_PROGBITS && has_texts {
             let (start, length) = (place(header + 0x18)?, place(header + 0x20)?);
             let range = start..start.checked_add(length)?;
             elf.get(range.clone())?;

@@ -106,7 +106,7 @@ enum Counter {
 }
 
 /// All numbers, if each is known.
-fn known(numbers: &[Option<i32>]) -> Option<Vec<i32>> {
+fn all_known(numbers: &[Option<i32>]) -> Option<Vec<i32>> {
     numbers.iter().copied().collect()
 }
 
@@ -209,13 +209,12 @@ impl Assembler<'_> {
     /// The loops below number `outside`, which is counted from the innermost.
     fn nest(&mut self, outside: usize) -> Encoded {
         let Some(at) = outside.checked_sub(1) else { return self.steps(0) };
-        let form = self.form;
-        if let ([l, ..], 0) = (&form.loops[..], at)
-            && let (Some(count), Some(moves)) = (l.iterations, known(&l.moves))
+        let (iterations, known) = (self.form.word_of_loop(at), &self.form.loops[at]);
+        if at == 0
+            && let (Some(count), Some(moves)) = (known.iterations, all_known(&known.moves))
         {
             return self.innermost(count, &moves);
         }
-        let (iterations, known) = (form.word_of_loop(at), &form.loops[at]);
         let left = self.counter(at);
         match (known.iterations, left) {
             (Some(n), Counter::Register(register)) => self.set(register, n)?,

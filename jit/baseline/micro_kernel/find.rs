@@ -16,6 +16,8 @@ use crate::position::position;
 const MAX_LOOPS: usize = 4;
 /// Iterations that are worth a call, where their number is known.
 const MIN_ITERATIONS: i64 = 8;
+/// Most bytes of a displacement in an operand, well below what an instruction has.
+const MAX_OFFSET: u32 = 1 << 30;
 /// Most iterations of the innermost loop that become copies of the steps, where they do not move all operands by
 /// a fixed distance.
 const MAX_COPIES: i64 = 8;
@@ -409,6 +411,10 @@ impl Body<'_> {
         let position = position(self.func, buffer, indices);
         let linear = Analyzer::new().linear(&position, self.vars)?;
         let offset = i32::try_from(linear.constant.checked_mul(4)?).ok()?;
+        // Copies of iterations and parts of a row are further displacements.
+        if offset.unsigned_abs() > MAX_OFFSET {
+            return None;
+        }
         Some((Access { buffer, rest: linear.rest, strides: linear.strides }, offset))
     }
 }

@@ -119,7 +119,9 @@ fn text_of(elf: &[u8]) -> Result<String> {
         }
         text += &byte_string(bytes.get(at..).unwrap_or_default());
         for (offset, relocation) in section.relocations() {
-            let RelocationTarget::Symbol(symbol) = relocation.target() else { continue };
+            let RelocationTarget::Symbol(symbol) = relocation.target() else {
+                return Err(CodegenError::new("a relocation to no symbol in shared code"));
+            };
             let symbol = file.symbol_by_index(symbol)?;
             let to = match symbol.section_index() {
                 Some(section) => format!("{}+{}", self::label(section), symbol.address()),
