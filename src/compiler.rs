@@ -68,6 +68,8 @@ pub(crate) struct Compiler {
     pub(crate) progress: Progress,
     /// Folder of the kernel cache; `None` is the user's.
     pub(crate) cache: Option<PathBuf>,
+    /// Whether programs are not stored in it, beside their kernels.
+    pub(crate) stores_no_programs: bool,
     /// A code generator in this process; `None` is the `reflex-codegen` process.
     pub(crate) codegen: Option<Arc<dyn Codegen>>,
     /// The language of a target that is text, which nothing here runs.

@@ -74,7 +74,8 @@ pub fn run(args: &CompileArgs) -> Result<ExitCode> {
         Some("none") => builder.cubins([]),
         Some(archs) => builder.cubins(archs.split(',')),
     };
-    let engine = builder.build()?;
+    // The library has what a stored program would.
+    let engine = builder.store_programs(false).build()?;
     engine.check_save_path(&args.output)?;
     warn_of_cache(&engine, &args.model);
     note_kernels(&engine, &args.model);

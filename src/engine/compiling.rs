@@ -203,6 +203,18 @@ impl EngineBuilder {
         self
     }
 
+    /// Sets whether the cache stores programs of models, beside their kernels, so that a later start runs no graph pass.
+    /// Default: it does. A program that is saved anyway is its own copy.
+    ///
+    /// ```
+    /// let engine = reflex::Engine::builder().store_programs(false).build()?;
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn store_programs(mut self, store: bool) -> EngineBuilder {
+        self.compiler.stores_no_programs = !store;
+        self
+    }
+
     /// Sets the way in which models' files are held. Default: they are read, so that whatever
     /// happens to them later changes nothing.
     ///
@@ -596,7 +608,8 @@ impl Engine {
         let specialiser = alone.then(|| self.specialiser(model.clone())).flatten();
         let is_kept = specialiser.is_some();
         let source = alone.then(|| printer(compiler, &model, is_kept)).flatten();
-        let store = entry.map(|entry| entry.store(model.clone()));
+        let stored = entry.filter(|_| !compiler.stores_no_programs);
+        let store = stored.map(|entry| entry.store(model.clone()));
         let loaded = compiler.compile_to_store(module, ObjectRetention::Keep, store)?;
         let loaded = match companion {
             None => loaded,

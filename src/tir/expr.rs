@@ -154,7 +154,7 @@ pub enum Intrin {
     /// layout).
     Pack4x8,
     /// `prefetch(x[i])`: the element itself. A code generator also asks the memory for what lies
-    /// [`PREFETCH_BYTES`] behind it (`prefetcht0`): the element is of a stream that is read once, in order.
+    /// [`PREFETCH_BYTES`] behind it (`prefetcht0`): the element is of a stream that is read in order, from beyond the caches.
     Prefetch,
 }
 
@@ -571,10 +571,10 @@ impl Expr {
                 x => x.cast(*dtype),
             },
             ExprKind::Load { buffer, indices, dtype } => {
-                let at: Vec<Expr> = indices.iter().map(f).collect();
+                let at: SmallVec<[Expr; 4]> = indices.iter().map(f).collect();
                 match at.iter().zip(indices).all(|(x, y)| x.is(y)) {
                     true => self.clone(),
-                    false => Expr::load(*buffer, at, *dtype),
+                    false => Expr::load(*buffer, at.into_vec(), *dtype),
                 }
             }
             ExprKind::Call { op: Intrin::IfThenElse, args, .. } => {
@@ -584,10 +584,13 @@ impl Expr {
                 }
             }
             ExprKind::Call { op, args, dtype } => {
-                let mapped: Vec<Expr> = args.iter().map(f).collect();
+                let mapped: SmallVec<[Expr; 3]> = args.iter().map(f).collect();
                 match mapped.iter().zip(args).all(|(x, y)| x.is(y)) {
                     true => self.clone(),
-                    false => Expr::new(ExprKind::Call { op: *op, args: mapped, dtype: *dtype }),
+                    false => {
+                        let args = mapped.into_vec();
+                        Expr::new(ExprKind::Call { op: *op, args, dtype: *dtype })
+                    }
                 }
             }
         }

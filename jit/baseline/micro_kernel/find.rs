@@ -378,6 +378,8 @@ impl Body<'_> {
                     _ => None,
                 }
             }
+            // LLVM's code, which comes to stay, asks for what follows.
+            ExprKind::Call { op: Intrin::Prefetch, args, .. } => self.value(args.first()?),
             ExprKind::Call { op: Intrin::IfThenElse, args, .. } => {
                 let [cond, value, otherwise] = &args[..] else { return None };
                 let zero = matches!(

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use cranelift_entity::SecondaryMap;
 use reflex_graph::{Func, Literal, Op, TensorType, Value};
-use reflex_tir::schedule::{Schedule, ScheduleError};
+use reflex_tir::schedule::{Relayout, Schedule, ScheduleError};
 use reflex_tir::{
     Block, BlockIter, Buffer, DType, Expr, ExprKind, For, IndexCheck, Param, PrimFunc, Region,
     Scope, Stmt, Var,
@@ -127,11 +127,14 @@ fn with_layouts(
             blocks.push((*buffer, block));
         }
     }
+    let maps: Vec<_> =
+        blocks.iter().map(|(_, block)| |at: &[Expr]| blocked_index(at, *block)).collect();
+    let relayouts = blocks.iter().zip(&maps).map(|((buffer, block), map)| -> Relayout<'_> {
+        (*buffer, blocked_shape(&func.buffers[*buffer].shape, *block), map)
+    });
+    let relayouts = relayouts.collect();
     let mut schedule = Schedule::new(func);
-    for (buffer, block) in blocks {
-        let shape = blocked_shape(&schedule.func().buffers[buffer].shape, block);
-        schedule.transform_layout(buffer, shape, &|at| blocked_index(at, block))?;
-    }
+    schedule.transform_layouts(relayouts)?;
     Ok(schedule.into_func())
 }
 

@@ -29,8 +29,18 @@ pub fn rnn(cx: &mut OpBuilder<'_>, attrs: &RnnAttrs) -> Result<(), LegalizeError
         RnnDir::Reverse => &[Direction::Reverse],
         RnnDir::Both => &[Direction::Forward, Direction::Reverse],
     };
+    let mut layers = vec![];
     for (n, direction) in directions.iter().enumerate() {
-        Layer::new(cx, attrs, n, *direction)?.run(cx, &outs);
+        let layer = Layer::new(cx, attrs, n, *direction)?;
+        let start = layer.start(cx);
+        layers.push((layer, start));
+    }
+    // One after the other, so that a schedule may run both at the same time.
+    for (layer, start) in &layers {
+        layer.steps(cx, start, outs[0]);
+    }
+    for (layer, start) in &layers {
+        layer.last(cx, start, &outs[1..]);
     }
     Ok(())
 }
@@ -52,6 +62,14 @@ struct Layer<'a> {
     batch: Expr,
     hidden: Expr,
     gates: i64,
+}
+
+/// What is computed before the first step.
+struct Start {
+    /// `x w`, `[t, n, gates * hidden]`
+    input: Buffer,
+    /// Hidden (and cell) state.
+    state: Vec<Buffer>,
 }
 
 /// Values that gates are computed from within one step.
@@ -93,22 +111,31 @@ impl<'a> Layer<'a> {
         })
     }
 
-    fn run(&self, cx: &mut OpBuilder<'_>, outs: &[Buffer]) {
+    fn width(&self) -> Expr {
+        Expr::i64(self.gates * self.attrs.hidden)
+    }
+
+    /// The inputs' products, and the initial states.
+    fn start(&self, cx: &mut OpBuilder<'_>) -> Start {
         let (x, w) = (cx.reader(0), cx.reader(1));
-        let (r, b) = (cx.reader(2), cx.reader(3));
-        let width = Expr::i64(self.gates * self.attrs.hidden);
         let depth = cx.args[0].shape[2].clone();
-        let zero = || Reducer { init: Expr::float(0.0, DType::F32), combine: &sum_of_products };
-        let shape = vec![self.steps.clone(), self.batch.clone(), width.clone()];
+        let shape = vec![self.steps.clone(), self.batch.clone(), self.width()];
         let dir = self.dir.clone();
         let input =
             cx.f.reduce_stage("input", "xw", DType::F32, shape, &[depth], zero(), |f, i, k| {
                 let weight = w(f, &[dir.clone(), i[2].clone(), k[0].clone()]);
                 x(f, &[i[0].clone(), i[1].clone(), k[0].clone()]) * weight
             });
-        let state = self.states(cx);
+        Start { input, state: self.states(cx) }
+    }
+
+    /// The loop over time, which stores the states of each step.
+    fn steps(&self, cx: &mut OpBuilder<'_>, start: &Start, states: Buffer) {
+        let (r, b) = (cx.reader(2), cx.reader(3));
+        let Start { input, state } = start;
+        let dir = self.dir.clone();
         let bias = |f: &FuncBuilder, at: Expr| b(f, &[dir.clone(), at]);
-        let recurrent_shape = vec![self.batch.clone(), width];
+        let recurrent_shape = vec![self.batch.clone(), self.width()];
         cx.f.repeat("t", self.steps.clone(), |f, t| {
             let time = match self.direction {
                 Direction::Forward => t,
@@ -127,23 +154,27 @@ impl<'a> Layer<'a> {
                     f.at(state[0], &[i[0].clone(), k[0].clone()]) * weight
                 },
             );
-            let step = Step { layer: self, input, recurrent: hr, time, bias: &bias };
+            let step = Step { layer: self, input: *input, recurrent: hr, time, bias: &bias };
             match self.attrs.cell {
-                RnnCell::Rnn => step.elman(f, &state),
-                RnnCell::Lstm => step.lstm(f, &state),
-                RnnCell::Gru { linear_before_reset: true } => step.gru_linear(f, &state),
-                RnnCell::Gru { linear_before_reset: false } => step.gru(f, &state, &r),
+                RnnCell::Rnn => step.elman(f, state),
+                RnnCell::Lstm => step.lstm(f, state),
+                RnnCell::Gru { linear_before_reset: true } => step.gru_linear(f, state),
+                RnnCell::Gru { linear_before_reset: false } => step.gru(f, state, &r),
             }
             let time = step.time.clone();
             f.fill("emit", &self.cell_shape(), |f, i| {
                 let at = vec![time, dir.clone(), i[0].clone(), i[1].clone()];
-                Stmt::store(outs[0], at, f.at(state[0], i))
+                Stmt::store(states, at, f.at(state[0], i))
             });
         });
-        for (out, state) in outs[1..].iter().zip(state) {
+    }
+
+    /// Stores the states after the last step.
+    fn last(&self, cx: &mut OpBuilder<'_>, start: &Start, outs: &[Buffer]) {
+        for (out, state) in outs.iter().zip(&start.state) {
             cx.f.fill("last", &self.cell_shape(), |f, i| {
-                let at = vec![dir.clone(), i[0].clone(), i[1].clone()];
-                Stmt::store(*out, at, f.at(state, i))
+                let at = vec![self.dir.clone(), i[0].clone(), i[1].clone()];
+                Stmt::store(*out, at, f.at(*state, i))
             });
         }
     }
@@ -252,14 +283,13 @@ impl Step<'_> {
         let reset = f.stage("reset", "rh", DType::F32, shape.to_vec(), |f, i| {
             self.gate(f, 1, 0, i) * f.at(state[0], i)
         });
-        let reducer = Reducer { init: Expr::float(0.0, DType::F32), combine: &sum_of_products };
         let product = f.reduce_stage(
             "candidate",
             "hc",
             DType::F32,
             shape.to_vec(),
             std::slice::from_ref(&self.layer.hidden),
-            reducer,
+            zero(),
             |f, i, k| {
                 let at = [self.layer.dir.clone(), self.column(2, &i[1]), k[0].clone()];
                 f.at(reset, &[i[0].clone(), k[0].clone()]) * r(f, &at)
@@ -272,6 +302,11 @@ impl Step<'_> {
             Stmt::store(state[0], i.to_vec(), self.blend(f, i, candidate, f.at(state[0], i)))
         });
     }
+}
+
+/// Sums of products, from zero.
+fn zero() -> Reducer<'static> {
+    Reducer { init: Expr::float(0.0, DType::F32), combine: &sum_of_products }
 }
 
 fn activate(kind: RnnActivation, x: Expr) -> Expr {

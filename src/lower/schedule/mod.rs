@@ -36,7 +36,7 @@
 //! | softmax, normalisation | one loop over rows (`rows/row_fusion.rs`), whose stages are reductions and elementwise | both | `steps_softmax`, `steps_layer_norm` |
 //! | attention | two contractions around a softmax, in one loop over blocks of rows (`attention.rs`) | `gemm`, and the rows' | `steps_attention` |
 //! | pooling | a reduction over sliding windows | `column reduction` | `steps_pool` |
-//! | recurrent cells | a contraction before the loop over time, stages in it | `gemm`, reductions, `elementwise` | `steps_lstm` |
+//! | recurrent cells | a contraction before the loop over time, stages in it; the loops of both directions at the same time (`parallel_sections.rs`) | `gemm`, reductions, `elementwise` | `steps_lstm`, `steps_lstm_both` |
 //!
 //! Decision: docs/decisions/0034-rules-from-primitives.md
 
@@ -50,6 +50,7 @@ mod extrema;
 mod gemm;
 mod gpu;
 mod inline;
+mod parallel_sections;
 mod quantization;
 mod rows;
 mod split_bf16;
@@ -71,6 +72,7 @@ use crate::schedule::extrema::Extrema;
 use crate::schedule::gemm::pack_operands::{hoist_copies, stage_operands};
 use crate::schedule::gpu::gpu_kernel;
 use crate::schedule::inline::{inline_stages, store_transposed};
+use crate::schedule::parallel_sections::parallel_sections;
 use crate::schedule::quantization::multiply_by_reciprocals;
 use crate::schedule::winograd::strips::winograd_strips;
 
@@ -185,6 +187,7 @@ fn fused_group(
     attention(nest, items, at, around, decisions)
         .or_else(|| winograd_strips(nest, items, at, around, decisions))
         .or_else(|| padded_depthwise(nest, items, at, around, decisions))
+        .or_else(|| parallel_sections(nest, items, at, around, decisions))
 }
 
 /// Forgets intermediates that nothing stores to any more.

@@ -27,7 +27,7 @@ mod prove;
 mod simplify;
 mod symbolic_bounds;
 
-use std::cell::RefCell;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
@@ -51,13 +51,25 @@ pub struct ModularSet {
     pub base: i64,
 }
 
-#[derive(Clone, Debug)]
+/// The values of a variable. What follows from both ends is found when it is asked for: most loops are never asked about.
+#[derive(Debug)]
 struct Range {
     min: Expr,
-    /// Inclusive; `None` is unbounded.
-    max: Option<Expr>,
-    /// Constant bounds of both.
-    bounds: Interval,
+    /// `None` is unbounded.
+    extent: Option<Expr>,
+    /// The greatest value.
+    max: OnceCell<Expr>,
+    /// Constant bounds.
+    bounds: OnceCell<Interval>,
+    /// Set while one of them is being found: a range that mentions its own variable says nothing of it.
+    busy: Cell<bool>,
+}
+
+impl Range {
+    fn new(min: Expr, extent: Option<Expr>) -> Range {
+        let (max, bounds, busy) = (OnceCell::new(), OnceCell::new(), Cell::new(false));
+        Range { min, extent, max, bounds, busy }
+    }
 }
 
 /// Facts about variables, and conclusions from them.
@@ -65,7 +77,7 @@ struct Range {
 pub struct Analyzer {
     /// In the order in which they were bound: later variables may depend on earlier ones. Few: those of the loops
     /// around a place.
-    ranges: Vec<(Var, Range)>,
+    ranges: Vec<(Var, Rc<Range>)>,
     budget: prove::Budget,
     /// Normal forms of minima and maxima under these ranges: their operands are compared by proof, and loops
     /// have them in their extents, which are asked for again and again. Copies share it.
@@ -86,8 +98,12 @@ impl Analyzer {
         if let Some(symbol) = extent.as_var() {
             self.at_least(symbol, 1);
         }
-        let max = Some(self.simplify(&(min.clone() + extent - 1)));
-        self.insert(var, min, max);
+        let range = Range::new(min, Some(extent));
+        if self.depth(var).is_some() {
+            // The ends may mention what the variable was before.
+            let _ = (self.max_of(&range), self.bounds_of(&range));
+        }
+        self.insert(var, range);
     }
 
     /// States the range of a loop's variable inside its body.
@@ -98,34 +114,58 @@ impl Analyzer {
     /// States `var >= min`, keeping what is known already if that says more.
     pub fn at_least(&mut self, var: Var, min: i64) {
         match self.range(var) {
-            Some(range) if range.max.is_some() => {}
-            Some(range) if range.bounds.min >= min => {}
-            _ => self.insert(var, min.into(), None),
+            Some(range) if range.extent.is_some() => {}
+            Some(range) if self.bounds_of(range).min >= min => {}
+            _ => self.insert(var, Range::new(min.into(), None)),
         }
     }
 
-    fn insert(&mut self, var: Var, min: Expr, max: Option<Expr>) {
+    fn insert(&mut self, var: Var, range: Range) {
         self.choices = Rc::default();
         let known = self.depth(var);
-        let mut range = Range { min, max, bounds: Interval::EVERYTHING };
+        // Ranges may mention a symbol of which nothing was known. Those of copies, which share what is found, do
+        // not learn of it.
+        if known.is_some() || range.extent.is_none() {
+            for (_, other) in &mut self.ranges {
+                let mut unknown = Range::new(other.min.clone(), other.extent.clone());
+                unknown.max = other.max.clone();
+                *other = Rc::new(unknown);
+            }
+        }
         match known {
-            Some(at) => self.ranges[at].1 = range,
-            None => {
-                range.bounds = self.bounds_of(&range);
-                self.ranges.push((var, range));
-            }
+            Some(at) => self.ranges[at].1 = Rc::new(range),
+            None => self.ranges.push((var, Rc::new(range))),
         }
-        // Ranges may mention a symbol of which nothing was known.
-        if known.is_some() || self.ranges.last().is_some_and(|(_, r)| r.max.is_none()) {
-            for at in 0..self.ranges.len() {
-                self.ranges[at].1.bounds = self.bounds_of(&self.ranges[at].1);
-            }
+    }
+
+    /// The greatest value in a range, `None` if it is unbounded.
+    fn max_of<'r>(&self, range: &'r Range) -> Option<&'r Expr> {
+        let extent = range.extent.as_ref()?;
+        if range.max.get().is_none() && !range.busy.replace(true) {
+            let last = range.min.clone() + extent.clone() - 1;
+            let found = self.budget.renewed(|| self.simplify(&last));
+            let _ = range.max.set(found);
+            range.busy.set(false);
         }
+        range.max.get()
     }
 
     fn bounds_of(&self, range: &Range) -> Interval {
-        let max = range.max.as_ref().map_or(i64::MAX, |e| self.bounds(e).max);
-        Interval { min: self.bounds(&range.min).min, max }
+        if let Some(known) = range.bounds.get() {
+            return *known;
+        }
+        let max = match (&range.extent, self.max_of(range)) {
+            (Some(_), Some(max)) => self.bounds(max).max,
+            (Some(_), None) => return Interval::EVERYTHING,
+            (None, _) => i64::MAX,
+        };
+        if range.busy.replace(true) {
+            return Interval::EVERYTHING;
+        }
+        let bounds = Interval { min: self.bounds(&range.min).min, max };
+        range.busy.set(false);
+        let _ = range.bounds.set(bounds);
+        bounds
     }
 
     fn depth(&self, var: Var) -> Option<usize> {
@@ -133,7 +173,7 @@ impl Analyzer {
     }
 
     fn range(&self, var: Var) -> Option<&Range> {
-        self.depth(var).map(|at| &self.ranges[at].1)
+        self.depth(var).map(|at| &*self.ranges[at].1)
     }
 
     /// Constant bounds of an integer expression.
@@ -164,7 +204,7 @@ impl Analyzer {
         match expr.kind() {
             ExprKind::Int { value, .. } => Interval::point(*value),
             ExprKind::Var { var, .. } => {
-                self.range(*var).map_or(Interval::EVERYTHING, |range| range.bounds)
+                self.range(*var).map_or(Interval::EVERYTHING, |range| self.bounds_of(range))
             }
             ExprKind::Binary { op, a, b } if expr.dtype() == DType::I64 => {
                 binary_interval(*op, of(a), of(b))

@@ -96,15 +96,36 @@ impl Poly {
 
     /// `self + scale * other`, `None` on overflow.
     pub fn add_scaled(&self, other: &Poly, scale: i64) -> Option<Poly> {
-        let mut sum = self.clone();
-        sum.constant = sum.constant.checked_add(other.constant.checked_mul(scale)?)?;
-        for (factors, c) in &other.terms {
-            sum.add_term(factors.clone(), c.checked_mul(scale)?)?;
+        self.clone().plus(other.clone(), scale)
+    }
+
+    /// [`Poly::add_scaled`] of operands that are not needed any more.
+    pub fn plus(mut self, other: Poly, scale: i64) -> Option<Poly> {
+        self.constant = self.constant.checked_add(other.constant.checked_mul(scale)?)?;
+        for (factors, c) in other.terms {
+            self.add_term(factors, c.checked_mul(scale)?)?;
         }
-        Some(sum)
+        Some(self)
+    }
+
+    /// `self * scale`, `None` on overflow.
+    fn times(mut self, scale: i64) -> Option<Poly> {
+        if scale == 0 {
+            return Some(Poly::constant(0));
+        }
+        self.constant = self.constant.checked_mul(scale)?;
+        for (_, c) in &mut self.terms {
+            *c = c.checked_mul(scale)?;
+        }
+        Some(self)
     }
 
     pub fn mul(&self, other: &Poly) -> Option<Poly> {
+        match (self.as_constant(), other.as_constant()) {
+            (_, Some(scale)) => return self.clone().times(scale),
+            (Some(scale), _) => return other.clone().times(scale),
+            (None, None) => {}
+        }
         let mut product = Poly::constant(self.constant.checked_mul(other.constant)?);
         for (f, c) in &self.terms {
             product.add_term(f.clone(), c.checked_mul(other.constant)?)?;

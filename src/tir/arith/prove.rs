@@ -45,6 +45,15 @@ impl Budget {
         self.proofs.set(self.proofs.get() - 1);
     }
 
+    /// The result of `find`, for which no proof has run yet.
+    pub(super) fn renewed<T>(&self, find: impl FnOnce() -> T) -> T {
+        let (proofs, left) = (self.proofs.replace(0), self.left.get());
+        let found = find();
+        self.proofs.set(proofs);
+        self.left.set(left);
+        found
+    }
+
     /// Returns true if a proof may have given up for want of eliminations.
     pub(super) fn is_spent(&self) -> bool {
         self.proofs.get() > 0 && self.left.get() == 0
@@ -139,7 +148,7 @@ impl Analyzer {
             ExprKind::Int { value, .. } => Some(*value),
             ExprKind::Var { var, .. } => {
                 let range = self.range(*var)?;
-                let (low, high) = (of(&range.min)?, of(range.max.as_ref()?)?);
+                let (low, high) = (of(&range.min)?, of(self.max_of(range)?)?);
                 let inside = if end == End::Low { low } else { high };
                 (low <= high).then_some(inside)
             }
@@ -187,7 +196,7 @@ impl Analyzer {
         let innermost = |bounded: bool| {
             candidates
                 .clone()
-                .filter(|(_, _, atom)| range(atom).is_some_and(|r| r.max.is_some() == bounded))
+                .filter(|(_, _, atom)| range(atom).is_some_and(|r| r.extent.is_some() == bounded))
                 .max_by_key(|(_, _, atom)| atom.as_var().and_then(|v| self.depth(v)))
         };
         // Loops before quotients: the end of a loop's range may cancel one. Symbols after, for
@@ -212,7 +221,7 @@ impl Analyzer {
             return None;
         }
         let range = self.range(atom.as_var()?)?;
-        let end = if c > 0 { Some(&range.min) } else { range.max.as_ref() }?;
+        let end = if c > 0 { Some(&range.min) } else { self.max_of(range) }?;
         let replaced =
             others.iter().try_fold(self.poly(end)?, |p, f| p.mul(&Poly::atom(f.clone())))?;
         let cleared = poly.add_scaled(&monomial(factors), -c)?;

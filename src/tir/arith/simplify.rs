@@ -76,8 +76,8 @@ impl Analyzer {
             ExprKind::Binary { op, a, b } => {
                 let (a, b) = (self.poly(a)?, self.poly(b)?);
                 match op {
-                    BinOp::Add => self.recombine(a.add_scaled(&b, 1)?),
-                    BinOp::Sub => self.recombine(a.add_scaled(&b, -1)?),
+                    BinOp::Add => self.recombine(a.plus(b, 1)?),
+                    BinOp::Sub => self.recombine(a.plus(b, -1)?),
                     BinOp::Mul => a.mul(&b)?,
                     BinOp::FloorDiv => self.floordiv(a, b)?,
                     BinOp::FloorMod => self.floormod(a, b)?,

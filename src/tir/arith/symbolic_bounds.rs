@@ -49,7 +49,7 @@ impl Analyzer {
             ExprKind::Var { var, .. } => {
                 let range = self.range(*var)?;
                 let low = self.extreme_polys(&range.min, inner)?.0;
-                Some((low, self.extreme_polys(range.max.as_ref()?, inner)?.1))
+                Some((low, self.extreme_polys(self.max_of(range)?, inner)?.1))
             }
             ExprKind::Binary { op: op @ (BinOp::FloorDiv | BinOp::FloorMod), a, b } => {
                 // Monotone only in the dividend, and only for a fixed positive divisor.

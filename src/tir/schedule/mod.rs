@@ -97,4 +97,4 @@ pub use self::reindex::Reindexed;
 #[cfg(feature = "script")]
 pub(crate) use self::state::fixed;
 pub use self::state::{Schedule, ScheduleError};
-pub use self::transform_layout::{IndexMap, packer};
+pub use self::transform_layout::{IndexMap, Relayout, packer};

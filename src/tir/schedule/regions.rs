@@ -1,5 +1,7 @@
 //! The boxes a block reads and writes, computed from its body.
 
+use rustc_hash::FxHashSet;
+
 use super::access::{self, AccessKind};
 use super::state::{Schedule, shape_facts};
 use crate::arith::Analyzer;
@@ -47,10 +49,12 @@ impl Schedule {
         refresh_regions(&self.func, block);
     }
 
-    /// `stmt` with the regions recomputed of every block that names `buffer` in one.
-    pub(super) fn refreshed(&self, stmt: &Stmt, buffer: Buffer) -> Stmt {
-        match stmt.map_children(&mut |s| self.refreshed(s, buffer)) {
-            Stmt::Block(mut b) if b.reads.iter().chain(&b.writes).any(|r| r.buffer == buffer) => {
+    /// `stmt` with the regions recomputed of every block that names one of `buffers` in one.
+    pub(super) fn refreshed(&self, stmt: &Stmt, buffers: &FxHashSet<Buffer>) -> Stmt {
+        match stmt.map_children(&mut |s| self.refreshed(s, buffers)) {
+            Stmt::Block(mut b)
+                if b.reads.iter().chain(&b.writes).any(|r| buffers.contains(&r.buffer)) =>
+            {
                 self.refresh_regions(&mut b);
                 Stmt::Block(b)
             }

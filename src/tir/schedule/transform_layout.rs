@@ -14,6 +14,9 @@ use crate::{Block, BlockIter, Buffer, DType, Expr, IterKind, PrimFunc, Region, S
 /// An index map: new indices of an element from old ones.
 pub type IndexMap<'a> = &'a dyn Fn(&[Expr]) -> Vec<Expr>;
 
+/// A buffer, its new shape, and the map of its indices.
+pub type Relayout<'a> = (Buffer, Vec<Expr>, IndexMap<'a>);
+
 impl Schedule {
     /// Every access `X[i...]` becomes `X[map(i...)]` and the buffer gets `shape`; elements of the
     /// new shape that `map` does not reach are padding, never read or written here.
@@ -27,27 +30,39 @@ impl Schedule {
         shape: Vec<Expr>,
         map: IndexMap<'_>,
     ) -> Result<(), ScheduleError> {
-        let data = self.func.buffers[buffer].clone();
-        let refuse = |s: &Schedule, why: String| s.refuse("transform_layout", &data.name, why);
-        let old: Vec<Var> = data.shape.iter().map(|_| self.func.new_var("i")).collect();
-        check(&shape_facts(&self.func), &old, &data.shape, &shape, map)
-            .map_err(|why| refuse(self, why))?;
-        let new_index = |at: &[Expr]| match at {
-            [position] if data.shape.len() != 1 => map(&delinearise(position, &data.shape)),
-            _ => map(at),
-        };
-        let body = self.func.body.map_accesses(buffer, buffer, &new_index);
-        let body = shape_facts(&self.func).simplify_stmt(&body);
-        let size = |shape: &[Expr]| shape.iter().fold(Expr::i64(1), |n, d| n * d.clone());
+        self.transform_layouts(vec![(buffer, shape, map)])
+    }
+
+    /// [`Schedule::transform_layout`] of several buffers, each once: the function is simplified once.
+    pub fn transform_layouts(&mut self, all: Vec<Relayout<'_>>) -> Result<(), ScheduleError> {
         let facts = shape_facts(&self.func);
-        if !facts.prove(&size(&shape).equal(size(&data.shape))) {
-            self.padded.insert(buffer);
+        for (buffer, shape, map) in &all {
+            let data = self.func.buffers[*buffer].clone();
+            let old: Vec<Var> = data.shape.iter().map(|_| self.func.new_var("i")).collect();
+            check(&facts, &old, &data.shape, shape, map)
+                .map_err(|why| self.refuse("transform_layout", &data.name, why))?;
         }
-        self.func.buffers[buffer].shape = shape;
-        self.func.body = self.refreshed(&body, buffer);
-        let to: Vec<String> =
-            self.func.buffers[buffer].shape.iter().map(|n| self.text(n)).collect();
-        self.note(format!("transform_layout {} -> [{}]", data.name, to.join(", ")));
+        let size = |shape: &[Expr]| shape.iter().fold(Expr::i64(1), |n, d| n * d.clone());
+        let mut body = std::mem::replace(&mut self.func.body, Stmt::nop());
+        let (mut changed, mut steps) = (FxHashSet::default(), vec![]);
+        for (buffer, shape, map) in all {
+            let old = std::mem::replace(&mut self.func.buffers[buffer].shape, shape);
+            let new_index = |at: &[Expr]| match at {
+                [position] if old.len() != 1 => map(&delinearise(position, &old)),
+                _ => map(at),
+            };
+            body = body.map_accesses(buffer, buffer, &new_index);
+            let data = &self.func.buffers[buffer];
+            if !facts.prove(&size(&data.shape).equal(size(&old))) {
+                self.padded.insert(buffer);
+            }
+            let to: Vec<String> = data.shape.iter().map(|n| self.text(n)).collect();
+            steps.push(format!("transform_layout {} -> [{}]", data.name, to.join(", ")));
+            changed.insert(buffer);
+        }
+        let body = shape_facts(&self.func).simplify_stmt(&body);
+        self.func.body = self.refreshed(&body, &changed);
+        steps.into_iter().for_each(|step| self.note(step));
         Ok(())
     }
 }

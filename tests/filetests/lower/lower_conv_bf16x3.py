@@ -245,10 +245,10 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), T.int64(28), T.int64(28), T.int6
                                 acc[r, v, l] = T.float32(0.0)
                     for co, ci, k1, k2 in T.grid(T.int64(2), T.int64(16), T.int64(3), T.int64(3)):
                         for l in T.vectorized(T.int64(16)):
-                            x: T.let[T.float32] = t1[t * T.int64(4), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l]
-                            x_1: T.let[T.float32] = t1[t * T.int64(4) + T.int64(1), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l]
-                            x_2: T.let[T.float32] = t1[t * T.int64(4) + T.int64(2), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l]
-                            x_3: T.let[T.float32] = t1[t * T.int64(4) + T.int64(3), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l]
+                            x: T.let[T.float32] = T.prefetch(t1[t * T.int64(4), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
+                            x_1: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(1), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
+                            x_2: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(2), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
+                            x_3: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(3), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
                             x_4: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, t_1 * T.int64(10) + k2, ci]
                             acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
                             acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
@@ -287,10 +287,10 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), T.int64(28), T.int64(28), T.int6
                             acc[r, v, l] = T.float32(0.0)
                 for co, ci, k1, k2 in T.grid(T.int64(2), T.int64(16), T.int64(3), T.int64(3)):
                     for l in T.vectorized(T.int64(16)):
-                        x: T.let[T.float32] = t1[t * T.int64(4), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l]
-                        x_1: T.let[T.float32] = t1[t * T.int64(4) + T.int64(1), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l]
-                        x_2: T.let[T.float32] = t1[t * T.int64(4) + T.int64(2), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l]
-                        x_3: T.let[T.float32] = t1[t * T.int64(4) + T.int64(3), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l]
+                        x: T.let[T.float32] = T.prefetch(t1[t * T.int64(4), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
+                        x_1: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(1), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
+                        x_2: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(2), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
+                        x_3: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(3), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
                         x_4: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, k2 + T.int64(20), ci]
                         acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
                         acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
@@ -561,10 +561,10 @@ def conv3(t0: T.Buffer((T.int64(1), T.int64(9), T.int64(14), T.int64(14), T.int6
                             acc[r, v, l] = T.float32(0.0)
                 for co, ci in T.grid(T.int64(9), T.int64(16)):
                     for l in T.vectorized(T.int64(16)):
-                        x: T.let[T.float32] = t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16)]
-                        x_1: T.let[T.float32] = t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(2304)]
-                        x_2: T.let[T.float32] = t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(4608)]
-                        x_3: T.let[T.float32] = t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(6912)]
+                        x: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16)])
+                        x_1: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(2304)])
+                        x_2: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(4608)])
+                        x_3: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(6912)])
                         x_4: T.let[T.float32] = t0[t_1 * T.int64(64) + co * T.int64(3136) + ci]
                         acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
                         acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])

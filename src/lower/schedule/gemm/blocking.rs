@@ -82,7 +82,7 @@ impl Gemm {
     }
 
     /// Bytes of operand B.
-    fn column_bytes(&self) -> i64 {
+    pub fn column_bytes(&self) -> i64 {
         let columns = match &self.columns {
             TiledAxis::Blocks { block, width, .. } => {
                 assumed_extent(&block.extent).saturating_mul(*width)

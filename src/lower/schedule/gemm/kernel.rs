@@ -14,7 +14,8 @@
 //!
 //! Decision: docs/decisions/0033-macro-kernel.md
 
-use reflex_tir::{Buffer, Expr, ExprKind, Intrin, Var};
+use reflex_tir::codegen::Target;
+use reflex_tir::{Buffer, DType, Expr, ExprKind, Intrin, Var};
 
 use crate::schedule::core::affine::{linear, mentions};
 use crate::schedule::core::collapse::collapsed_with;
@@ -49,7 +50,13 @@ pub struct Gemm {
     pub registers: i64,
     /// Panels of codes are expanded once for all rows.
     pub expanded: bool,
+    /// Operand B is weights of float32 that other kernels drive out of the cache between two calls.
+    pub streams_weights: bool,
 }
+
+/// The part of the second-level cache from which on weights are taken not to stay there until the next call: kernels between
+/// have weights and feature maps of their own.
+const STREAMED_PART: i64 = 8;
 
 /// Most codes in a word.
 const MAX_CODES: i64 = 16;
@@ -101,7 +108,7 @@ impl Gemm {
         // Each result has two accumulators then.
         let registers = if block_sum.is_some() { registers / 2 } else { registers };
         let Contraction { row, column, both, op, .. } = product;
-        Ok(Gemm {
+        let mut gemm = Gemm {
             stage,
             epilogue,
             row,
@@ -116,7 +123,21 @@ impl Gemm {
             lanes,
             registers,
             expanded: false,
-        })
+            streams_weights: false,
+        };
+        gemm.streams_weights = gemm.has_streamed_weights(nest);
+        Ok(gemm)
+    }
+
+    /// Whether operand B is a parameter, in panels or blocks, of so many bytes that it is a stream.
+    fn has_streamed_weights(&self, nest: &Nest<'_>) -> bool {
+        let Target::Cpu(cpu) = nest.target else { return false };
+        let ExprKind::Load { buffer, dtype: DType::F32, .. } = self.column.kind() else {
+            return false;
+        };
+        !matches!(self.columns, TiledAxis::Plain(_))
+            && nest.func.buffer_params().any(|param| param == *buffer)
+            && self.column_bytes() >= cpu.l2_bytes as i64 / STREAMED_PART
     }
 
     /// Whether operand B is made of codes.

@@ -162,14 +162,14 @@ impl Gemm {
         let [r, v, l] = [0, 1, 2].map(|n| Expr::from(iters[n].var));
         let bound = self.at(at, &r, [&v, &l]);
         let mut column = bind(&self.column, &bound);
-        if let Some(inside) = self.columns.inside(at.columns, [&v, &l], self.lanes)
-            && !self.columns.is_filled_up()
-        {
-            let zero = Expr::constant(0.0, self.column.dtype());
-            column = Expr::if_then_else(inside, column, zero);
+        match self.columns.inside(at.columns, [&v, &l], self.lanes) {
+            Some(inside) if !self.columns.is_filled_up() => {
+                let zero = Expr::constant(0.0, self.column.dtype());
+                column = Expr::if_then_else(inside, column, zero);
+            }
+            _ => column = self.streamed(at, column),
         }
         let old = func.load(acc, vec![]);
-        let column = self.streamed(at, column);
         let value = Expr::call(self.op, vec![bind(&self.row, &bound), column, old]);
         let mut loops = vec![];
         for axis in &self.stage.reduce {
@@ -185,19 +185,24 @@ impl Gemm {
         loops.into_iter().rev().fold(sum, |body, (var, n)| Stmt::serial(var, n, body))
     }
 
-    /// Words of codes of a tile with one row, which reads each panel once: asked for ahead. Making
-    /// factors of codes takes so many instructions that a CPU does not come to the next loads in time.
+    /// Operand B, asked for ahead where it is a stream: weights that the memory has, and words of codes of a tile with one row,
+    /// which reads each panel once. Making factors of codes takes so many instructions that a CPU does not come to the next
+    /// loads in time.
     pub fn streamed(&self, at: OutputTile<'_>, e: Expr) -> Expr {
-        fn ahead(e: &Expr) -> Expr {
+        fn ahead(e: &Expr, of: DType) -> Expr {
             match e.kind() {
-                ExprKind::Load { dtype: DType::U32, .. } => {
+                ExprKind::Load { dtype, .. } if *dtype == of => {
                     Expr::call(Intrin::Prefetch, vec![e.clone()])
                 }
-                _ => e.map_children(&mut ahead),
+                _ => e.map_children(&mut |e| ahead(e, of)),
             }
         }
         let one_row = at.rows.is_none_or(|t| t.width == 1);
-        if self.has_codes() && one_row { ahead(&e) } else { e }
+        match () {
+            () if self.has_codes() && one_row => ahead(&e, DType::U32),
+            () if self.streams_weights => ahead(&e, DType::F32),
+            () => e,
+        }
     }
 
     /// The store of one element.
