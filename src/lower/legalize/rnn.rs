@@ -64,7 +64,7 @@ struct Layer<'a> {
     gates: i64,
 }
 
-/// What is computed before the first step.
+/// Buffers that are computed before the first step.
 struct Start {
     /// `x w`, `[t, n, gates * hidden]`
     input: Buffer,

@@ -13,6 +13,7 @@
 //! rows get smaller tiles, never a branch inside the k loop.
 //!
 //! Decision: docs/decisions/0033-macro-kernel.md
+//! Decision: docs/decisions/0114-prefetched-weights.md
 
 use reflex_tir::codegen::Target;
 use reflex_tir::{Buffer, DType, Expr, ExprKind, Intrin, Var};
