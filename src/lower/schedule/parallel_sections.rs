@@ -105,8 +105,7 @@ impl Section {
 
 /// Whether two accesses are of different buffers, or differ in an index that is constant.
 fn are_apart((a, at): &(Buffer, Vec<Expr>), (b, other): &(Buffer, Vec<Expr>)) -> bool {
-    let differ = |(x, y): (&Expr, &Expr)| {
-        x.as_int().is_some_and(|x| y.as_int().is_some_and(|y| x != y))
-    };
+    let differ =
+        |(x, y): (&Expr, &Expr)| x.as_int().is_some_and(|x| y.as_int().is_some_and(|y| x != y));
     a != b || at.len() == other.len() && at.iter().zip(other).any(differ)
 }
