@@ -7,7 +7,7 @@
 //! ```
 //! Steps in time come one after the other and are short: threads that shared each of them would wait for each other more
 //! than they work. Two loops of which neither touches what the other one writes may run at the same time (sections, in
-//! the words of OpenMP). Each core then keeps the weights of one direction in its cache.
+//! the words of OpenMP). Each core then reads the weights of one direction alone.
 //!
 //! Decision: docs/decisions/0115-parallel-sections.md
 
