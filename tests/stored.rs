@@ -102,6 +102,20 @@ fn later_starts_lower_nothing_and_answer_the_same() {
     }
 }
 
+/// The library that `compile` writes has all that a stored program would.
+#[test]
+fn compile_stores_no_second_copy() {
+    let dir = folder(&vec![2.0; WIDTH], None);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reflex"));
+    command.args(["compile", "m.onnx", "-o", "m.so"]).current_dir(dir.path());
+    let output = command.env("REFLEX_CACHE", dir.path().join("cache")).output().expect("runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(entries(&dir.path().join("cache")).is_empty());
+    // A start that compiles no kernel does store it.
+    assert!(!start(dir.path(), "kernels=llvm", &SHAPE).0);
+    assert_eq!(entries(&dir.path().join("cache")).len(), 1);
+}
+
 /// Programs of PyTorch are stored as models of ONNX are; another one has an entry of its own.
 #[test]
 fn later_starts_of_a_pytorch_program_lower_nothing() {

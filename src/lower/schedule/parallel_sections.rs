@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! parallel for section in 0..2:
-//!   if section == 0: for t: ..     forwards
-//!   else:            for t: ..     backwards
+//!   if section < 1: for t: ..      forwards
+//!   else:           for t: ..      backwards
 //! ```
 //! Steps in time come one after the other and are short: threads that shared each of them would wait for each other more
 //! than they work. Two loops of which neither touches what the other one writes may run at the same time (sections, in
@@ -37,29 +37,30 @@ pub fn parallel_sections(
         }
     }
     let count = loops.len();
-    let Section { steps, work, .. } = loops.into_iter().min_by_key(|l| l.work)?;
-    let axis = Axis { var: nest.var("section"), extent: Expr::i64(count as i64) };
-    if count < 2 || nest.parallel_for(&[axis.clone(), steps.clone()], work) == Parallel::No {
+    if count < 2 {
         return None;
     }
-    let section = Expr::from(axis.var);
-    let mut stmt: Option<Stmt> = None;
-    for n in (0..count).rev() {
-        let outside = touched_outside(items, at + n..at + n + 1, around);
-        let then = emit(nest, &items[at + n..=at + n], &outside, Parallel::No, decisions);
-        stmt = Some(match stmt {
-            None => then,
-            Some(others) => Stmt::If {
-                cond: section.clone().equal(n as i64),
-                then: Box::new(then),
-                otherwise: Some(Box::new(others)),
-            },
-        });
+    let Section { steps, work, .. } = loops.into_iter().min_by_key(|l| l.work)?;
+    let axis = Axis { var: nest.var("section"), extent: Expr::i64(count as i64) };
+    if nest.parallel_for(&[axis.clone(), steps], work) == Parallel::No {
+        return None;
     }
+    // The rules of the stages inside note what is enough for theirs.
+    let enough = nest.enough.clone();
+    let bodies: Vec<Stmt> = (at..at + count)
+        .map(|n| {
+            let outside = touched_outside(items, n..n + 1, around);
+            emit(nest, &items[n..=n], &outside, Parallel::No, decisions)
+        })
+        .collect();
+    nest.enough = enough;
     nest.steps.push(format!("{count} independent loops: a thread for each"));
-    // The rules of the stages inside have noted what is enough for theirs.
-    nest.parallel_for(&[axis.clone(), steps], work);
-    Some((nest.outer(&[axis], Parallel::Yes, stmt?), count))
+    let chosen = bodies.into_iter().enumerate().rev().reduce(|(above, others), (n, body)| {
+        let otherwise = Some(Box::new(others));
+        let cond = Expr::from(axis.var).lt(above as i64);
+        (n, Stmt::If { cond, then: Box::new(body), otherwise })
+    });
+    Some((nest.outer(&[axis], Parallel::Yes, chosen?.1), count))
 }
 
 /// A loop around stages.

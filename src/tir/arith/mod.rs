@@ -154,14 +154,11 @@ impl Analyzer {
         if let Some(known) = range.bounds.get() {
             return *known;
         }
-        let max = match (&range.extent, self.max_of(range)) {
-            (Some(_), Some(max)) => self.bounds(max).max,
-            (Some(_), None) => return Interval::EVERYTHING,
-            (None, _) => i64::MAX,
-        };
-        if range.busy.replace(true) {
+        let max = self.max_of(range);
+        if range.extent.is_some() && max.is_none() || range.busy.replace(true) {
             return Interval::EVERYTHING;
         }
+        let max = max.map_or(i64::MAX, |e| self.bounds(e).max);
         let bounds = Interval { min: self.bounds(&range.min).min, max };
         range.busy.set(false);
         let _ = range.bounds.set(bounds);

@@ -1,7 +1,5 @@
 //! Replacing an intermediate by its definition, in its consumers or in its producer.
 
-use rustc_hash::FxHashSet;
-
 use super::regions::delinearise;
 use super::state::{Schedule, ScheduleError};
 use super::tree;
@@ -40,7 +38,7 @@ impl Schedule {
         }
         let body = tree::remove(&self.func.body, &|s| is_block(s, name)).unwrap_or_else(Stmt::nop);
         let body = body.map_exprs(&mut |e| inline(e, &def, shape));
-        self.func.body = self.refreshed(&body, &FxHashSet::from_iter([def.buffer]));
+        self.func.body = self.refreshed(&body, &[def.buffer]);
         self.func.allocs.retain(|b| *b != def.buffer);
         self.note(format!("compute_inline {name}"));
         Ok(())

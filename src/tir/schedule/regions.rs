@@ -1,7 +1,5 @@
 //! The boxes a block reads and writes, computed from its body.
 
-use rustc_hash::FxHashSet;
-
 use super::access::{self, AccessKind};
 use super::state::{Schedule, shape_facts};
 use crate::arith::Analyzer;
@@ -50,7 +48,7 @@ impl Schedule {
     }
 
     /// `stmt` with the regions recomputed of every block that names one of `buffers` in one.
-    pub(super) fn refreshed(&self, stmt: &Stmt, buffers: &FxHashSet<Buffer>) -> Stmt {
+    pub(super) fn refreshed(&self, stmt: &Stmt, buffers: &[Buffer]) -> Stmt {
         match stmt.map_children(&mut |s| self.refreshed(s, buffers)) {
             Stmt::Block(mut b)
                 if b.reads.iter().chain(&b.writes).any(|r| buffers.contains(&r.buffer)) =>

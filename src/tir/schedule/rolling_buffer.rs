@@ -1,7 +1,5 @@
 //! An intermediate that holds the window a loop uses, and keeps what its iterations share.
 
-use rustc_hash::FxHashSet;
-
 use super::access::{self, AccessKind};
 use super::state::{Schedule, ScheduleError};
 use super::tree::{self, loops_of};
@@ -81,7 +79,7 @@ impl Schedule {
         };
         let body = body.map_accesses(buffer, buffer, &folded);
         self.func.buffers[buffer].shape[dim] = Expr::i64(width);
-        let body = self.refreshed(&body, &FxHashSet::from_iter([buffer]));
+        let body = self.refreshed(&body, &[buffer]);
         if let Err(refused) = self.commit("rolling_buffer", name, body, &[]) {
             self.func = before;
             return Err(refused);

@@ -61,8 +61,7 @@ impl Schedule {
         let (label, dtype) = (data.name.clone(), data.dtype);
         let row = self.func.buffers.push(BufferData { name: label, dtype, shape, scope });
         self.func.allocs.retain(|b| *b != buffer);
-        let body =
-            self.refreshed(&body.map_accesses(buffer, row, &keep), &FxHashSet::from_iter([buffer]));
+        let body = self.refreshed(&body.map_accesses(buffer, row, &keep), &[buffer]);
         let body = Stmt::Allocate { buffer: row, body: Box::new(body) };
         self.func.body = tree::replace_loop(&self.func.body, at, |l| {
             Stmt::For(Box::new(l.with_body(body.clone())))

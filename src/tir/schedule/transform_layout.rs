@@ -35,16 +35,24 @@ impl Schedule {
 
     /// [`Schedule::transform_layout`] of several buffers, each once: the function is simplified once.
     pub fn transform_layouts(&mut self, all: Vec<Relayout<'_>>) -> Result<(), ScheduleError> {
+        if all.is_empty() {
+            return Ok(());
+        }
         let facts = shape_facts(&self.func);
+        let mut changed: Vec<Buffer> = vec![];
         for (buffer, shape, map) in &all {
             let data = self.func.buffers[*buffer].clone();
+            if changed.contains(buffer) {
+                return Err(self.refuse("transform_layout", &data.name, "given twice"));
+            }
+            changed.push(*buffer);
             let old: Vec<Var> = data.shape.iter().map(|_| self.func.new_var("i")).collect();
             check(&facts, &old, &data.shape, shape, map)
                 .map_err(|why| self.refuse("transform_layout", &data.name, why))?;
         }
         let size = |shape: &[Expr]| shape.iter().fold(Expr::i64(1), |n, d| n * d.clone());
         let mut body = std::mem::replace(&mut self.func.body, Stmt::nop());
-        let (mut changed, mut steps) = (FxHashSet::default(), vec![]);
+        let mut steps = vec![];
         for (buffer, shape, map) in all {
             let old = std::mem::replace(&mut self.func.buffers[buffer].shape, shape);
             let new_index = |at: &[Expr]| match at {
@@ -58,11 +66,12 @@ impl Schedule {
             }
             let to: Vec<String> = data.shape.iter().map(|n| self.text(n)).collect();
             steps.push(format!("transform_layout {} -> [{}]", data.name, to.join(", ")));
-            changed.insert(buffer);
         }
         let body = shape_facts(&self.func).simplify_stmt(&body);
         self.func.body = self.refreshed(&body, &changed);
-        steps.into_iter().for_each(|step| self.note(step));
+        let last = steps.pop();
+        self.steps.extend(steps);
+        last.into_iter().for_each(|step| self.note(step));
         Ok(())
     }
 }

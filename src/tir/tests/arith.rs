@@ -216,3 +216,33 @@ fn nested_minima_take_no_exponential_time() {
     assert!(!facts.prove(&e.clone().ge(5)));
     assert!(facts.prove(&e.clone().le(e + 1)));
 }
+
+/// Copies share what is found of a range, but not what only one of them is told.
+#[test]
+fn copies_do_not_learn_from_each_other() {
+    for inner_first in [true, false] {
+        let mut f = PrimFunc::new("f");
+        let (n, i) = (f.new_var("n"), f.new_var("i"));
+        let mut outer = Analyzer::new();
+        outer.bind(i, n.into(), (Expr::var(n) + 4) - n);
+        let claim = Expr::var(i).ge(5);
+        if !inner_first {
+            assert!(!outer.prove(&claim));
+        }
+        let mut inner = outer.clone();
+        inner.at_least(n, 5);
+        assert!(inner.prove(&claim) && inner.bounds(&i.into()).min == 5);
+        assert!(!outer.prove(&claim) && outer.bounds(&i.into()).min == i64::MIN);
+    }
+}
+
+/// Ends that mention the variable itself, as no verified function has them, say nothing.
+#[test]
+fn ranges_of_themselves_say_nothing() {
+    let mut f = PrimFunc::new("f");
+    let i = f.new_var("i");
+    let mut facts = Analyzer::new();
+    facts.bind(i, i.into(), Expr::var(i).max(3));
+    assert!(!facts.prove(&Expr::var(i).ge(0)));
+    assert_eq!(facts.bounds(&i.into()).min, i64::MIN);
+}

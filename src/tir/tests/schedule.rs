@@ -174,6 +174,13 @@ fn weights_can_be_packed() {
     let collide = |i: &[Expr]| vec![i[1].clone().floordiv(8), i[0].clone(), Expr::i64(0)];
     let refused = s.clone().transform_layout(weights, shape.clone(), &collide).unwrap_err();
     assert!(refused.why.contains("dimension"), "{refused}");
+    let twice =
+        vec![(weights, shape.clone(), &panels as _), (weights, shape.clone(), &panels as _)];
+    let unchanged = Schedule::new(before.clone());
+    let mut refusing = unchanged.clone();
+    let refused = refusing.transform_layouts(twice).unwrap_err();
+    assert!(refused.why.contains("twice"), "{refused}");
+    assert_eq!(refusing.func().body, unchanged.func().body);
     let pack = packer("pack", DType::F32, vec![k.into(), n.into()], shape, &panels);
     property(4, |u| {
         let mut args = arguments(u, &before, 1)?;

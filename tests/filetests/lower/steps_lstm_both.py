@@ -59,33 +59,6 @@ rnn
   step  start_2: vectorize i1_1
   step  start_3: split i1 by 8 -> i1_0, i1_1
   step  start_3: vectorize i1_1
-  step  recurrent_1: split k0 by 32 -> k0_0, k0_1
-  step  recurrent_1: rfactor recurrent_1 k0_1 -> recurrent_1_rf
-  step  recurrent_1: set_scope t16_rf Local
-  step  recurrent_1: decompose_reduction recurrent_1_rf k0_0 -> recurrent_1_rf_init
-  step  recurrent_1: split k0_1 of recurrent_1_rf_init by 8 -> k0_1_0, k0_1_1
-  step  recurrent_1: vectorize k0_1_1
-  step  recurrent_1: unroll k0_1_0
-  step  recurrent_1: split k0_1 of recurrent_1_rf by 8 -> k0_1_0, k0_1_1
-  step  recurrent_1: vectorize k0_1_1 of recurrent_1_rf
-  step  recurrent_1: unroll k0_1_0 of recurrent_1_rf
-  step  recurrent_1: tree_reduce recurrent_1 k0_1 -> recurrent_1_half
-  step  recurrent_1: split k0_1 of recurrent_1_half by 8 -> k0_1_0, k0_1_1
-  step  recurrent_1: vectorize k0_1_1 of recurrent_1_half
-  step  recurrent_1: unroll k0_1_0 of recurrent_1_half
-  step  recurrent_1: tree_reduce recurrent_1 k0_1 -> recurrent_1_half_1
-  step  recurrent_1: vectorize k0_1 of recurrent_1_half_1
-  step  recurrent_1: tree_reduce recurrent_1 k0_1 of recurrent_1 -> recurrent_1_half_2
-  step  recurrent_1: vectorize k0_1 of recurrent_1_half_2
-  step  recurrent_1: tree_reduce recurrent_1 k0_1 of recurrent_1 -> recurrent_1_half_3
-  step  recurrent_1: vectorize k0_1 of recurrent_1_half_3
-  step  recurrent_1: tree_reduce recurrent_1 k0_1 of recurrent_1
-  step  cell_1: split i1 by 8 -> i1_0, i1_1
-  step  cell_1: vectorize i1_1
-  step  hidden_1: split i1 by 8 -> i1_0, i1_1
-  step  hidden_1: vectorize i1_1
-  step  emit_1: split i1 by 8 -> i1_0, i1_1
-  step  emit_1: vectorize i1_1
   step  recurrent: split k0 by 32 -> k0_0, k0_1
   step  recurrent: rfactor recurrent k0_1 -> recurrent_rf
   step  recurrent: set_scope t15_rf Local
@@ -113,6 +86,33 @@ rnn
   step  hidden: vectorize i1_1
   step  emit: split i1 by 8 -> i1_0, i1_1
   step  emit: vectorize i1_1
+  step  recurrent_1: split k0 by 32 -> k0_0, k0_1
+  step  recurrent_1: rfactor recurrent_1 k0_1 -> recurrent_1_rf
+  step  recurrent_1: set_scope t16_rf Local
+  step  recurrent_1: decompose_reduction recurrent_1_rf k0_0 -> recurrent_1_rf_init
+  step  recurrent_1: split k0_1 of recurrent_1_rf_init by 8 -> k0_1_0, k0_1_1
+  step  recurrent_1: vectorize k0_1_1
+  step  recurrent_1: unroll k0_1_0
+  step  recurrent_1: split k0_1 of recurrent_1_rf by 8 -> k0_1_0, k0_1_1
+  step  recurrent_1: vectorize k0_1_1 of recurrent_1_rf
+  step  recurrent_1: unroll k0_1_0 of recurrent_1_rf
+  step  recurrent_1: tree_reduce recurrent_1 k0_1 -> recurrent_1_half
+  step  recurrent_1: split k0_1 of recurrent_1_half by 8 -> k0_1_0, k0_1_1
+  step  recurrent_1: vectorize k0_1_1 of recurrent_1_half
+  step  recurrent_1: unroll k0_1_0 of recurrent_1_half
+  step  recurrent_1: tree_reduce recurrent_1 k0_1 -> recurrent_1_half_1
+  step  recurrent_1: vectorize k0_1 of recurrent_1_half_1
+  step  recurrent_1: tree_reduce recurrent_1 k0_1 of recurrent_1 -> recurrent_1_half_2
+  step  recurrent_1: vectorize k0_1 of recurrent_1_half_2
+  step  recurrent_1: tree_reduce recurrent_1 k0_1 of recurrent_1 -> recurrent_1_half_3
+  step  recurrent_1: vectorize k0_1 of recurrent_1_half_3
+  step  recurrent_1: tree_reduce recurrent_1 k0_1 of recurrent_1
+  step  cell_1: split i1 by 8 -> i1_0, i1_1
+  step  cell_1: vectorize i1_1
+  step  hidden_1: split i1 by 8 -> i1_0, i1_1
+  step  hidden_1: vectorize i1_1
+  step  emit_1: split i1 by 8 -> i1_0, i1_1
+  step  emit_1: vectorize i1_1
   step  2 independent loops: a thread for each
   step  last: split i1 by 8 -> i1_0, i1_1
   step  last: vectorize i1_1
@@ -130,14 +130,14 @@ rnn
   stage input_1: gemm
   stage start_2: elementwise
   stage start_3: elementwise
-  stage recurrent_1: row reduction; not gemm: elements not contiguous
-  stage cell_1: elementwise
-  stage hidden_1: elementwise
-  stage emit_1: elementwise
   stage recurrent: row reduction; not gemm: elements not contiguous
   stage cell: elementwise
   stage hidden: elementwise
   stage emit: elementwise
+  stage recurrent_1: row reduction; not gemm: elements not contiguous
+  stage cell_1: elementwise
+  stage hidden_1: elementwise
+  stage emit_1: elementwise
   stage last: elementwise
   stage last_1: elementwise
   stage last_2: elementwise

@@ -198,10 +198,12 @@ impl Gemm {
             }
         }
         let one_row = at.rows.is_none_or(|t| t.width == 1);
-        match () {
-            () if self.has_codes() && one_row => ahead(&e, DType::U32),
-            () if self.streams_weights => ahead(&e, DType::F32),
-            () => e,
+        if self.has_codes() && one_row {
+            ahead(&e, DType::U32)
+        } else if self.streams_weights {
+            ahead(&e, DType::F32)
+        } else {
+            e
         }
     }
 

@@ -521,4 +521,18 @@ fn recurrent(list: &mut List) {
             add(list, "rnn", Op::Rnn(attrs), &args);
         }
     }
+    // Enough steps of both directions for threads.
+    use RnnActivation::{Sigmoid, Tanh};
+    let activations = [Sigmoid, Tanh, Tanh].repeat(2);
+    let (cell, dir) = (RnnCell::Lstm, RnnDir::Both);
+    let attrs = RnnAttrs { cell, dir, hidden: 40, activations, clip: None };
+    let args = [
+        noise(&[6, 2, 7], 40),
+        noise(&[2, 160, 7], 41),
+        noise(&[2, 160, 40], 42),
+        noise(&[2, 320], 43),
+        noise(&[2, 2, 40], 44),
+        noise(&[2, 2, 40], 45),
+    ];
+    add(list, "rnn", Op::Rnn(attrs), &args);
 }
