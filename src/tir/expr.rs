@@ -153,13 +153,14 @@ pub enum Intrin {
     /// `pack_4x8(a, b, c, d)`: four uint8 or four int8 in a uint32, `a` in its lowest byte (VNNI
     /// layout).
     Pack4x8,
-    /// `prefetch(x[i])`: the element itself. A code generator also asks the memory for what lies
-    /// [`PREFETCH_BYTES`] behind it (`prefetcht0`): the element is of a stream that is read in order, from beyond the caches.
+    /// `prefetch(x[i], n)`: the element itself. A code generator also asks the memory for what lies `n` bytes behind it, which need
+    /// not be of the tensor: into the first-level cache (`prefetcht0`) where `n` is a constant of [`NEAR_BYTES`] at most, else into
+    /// the second-level one (`prefetcht1`).
     Prefetch,
 }
 
-/// The distance of [`Intrin::Prefetch`]: a stream is asked for so many bytes ahead.
-pub const PREFETCH_BYTES: i64 = 4096;
+/// The greatest distance at which [`Intrin::Prefetch`] fills the first-level cache.
+pub const NEAR_BYTES: i64 = 4096;
 
 /// The signedness of 8-bit integers in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

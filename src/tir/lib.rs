@@ -88,7 +88,7 @@ pub mod uses;
 pub mod verify;
 mod visit;
 
-pub use expr::{BinOp, CmpOp, Expr, ExprKind, Intrin, PREFETCH_BYTES, Sign};
+pub use expr::{BinOp, CmpOp, Expr, ExprKind, Intrin, NEAR_BYTES, Sign};
 pub use func::{
     Block, BlockIter, Buffer, BufferData, For, ForKind, IndexCheck, IterKind, Param, PrimFunc,
     Region, Scope, Stmt, Var, VarData,

@@ -425,7 +425,11 @@ impl<'f> Verifier<'f> {
             let fits = bytes && dtype == DType::U32;
             return self.require(fits, || format!("a word of {types:?}, called {dtype}"));
         }
-        let operands = if op == Intrin::IfThenElse { &types[1..] } else { &types[..] };
+        let operands = match op {
+            Intrin::IfThenElse => &types[1..],
+            Intrin::Prefetch => &types[..1],
+            _ => &types[..],
+        };
         let uniform = operands.iter().all(|t| *t == operands[0]);
         let result = match signature.result {
             Returns::Operand => operands[0] == dtype,
@@ -437,8 +441,12 @@ impl<'f> Verifier<'f> {
             Domain::Float => operands[0].is_float(),
             Domain::Integer => !operands[0].is_float(),
         };
-        let lazy = op != Intrin::IfThenElse || types[0].is_bool();
-        self.require(uniform && result && domain && lazy, || {
+        let other = match op {
+            Intrin::IfThenElse => types[0].is_bool(),
+            Intrin::Prefetch => types[1] == DType::I64,
+            _ => true,
+        };
+        self.require(uniform && result && domain && other, || {
             format!("{op:?} of {types:?} giving {dtype}")
         });
     }
@@ -489,7 +497,8 @@ fn signature(op: Intrin) -> Signature {
         Intrin::DotI8 { .. } | Intrin::DotI16 => of(3, Domain::Integer, Returns::Operand),
         Intrin::Pack4x8 => of(4, Domain::Integer, Returns::Operand),
         Intrin::Pow => of(2, Domain::Float, Returns::Operand),
-        Intrin::Abs | Intrin::Prefetch => of(1, Domain::Any, Returns::Operand),
+        Intrin::Abs => of(1, Domain::Any, Returns::Operand),
+        Intrin::Prefetch => of(2, Domain::Any, Returns::Operand),
         Intrin::IsNan | Intrin::IsInf => of(1, Domain::Float, Returns::Bool),
         Intrin::Reinterpret => of(1, Domain::Any, Returns::SameWidth),
         Intrin::Shl | Intrin::Shr | Intrin::BitAnd | Intrin::BitOr | Intrin::BitXor => {

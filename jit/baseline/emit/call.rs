@@ -20,8 +20,6 @@ impl Emitter<'_, '_, '_> {
             Intrin::DotI8 { a, b } => Ok(self.dot_i8([a, b], args)),
             Intrin::DotI16 => Ok(self.dot_i16(args)),
             Intrin::Pack4x8 => Ok(self.pack(args)),
-            // Cranelift has no instruction for it.
-            Intrin::Prefetch => Ok(args[0]),
             Intrin::PairBf16 if dtype == DType::BF16 => Ok(self.pair(args)),
             _ if dtype.is_float() => self.float_call(op, args, dtype),
             _ => self.int_call(op, args, dtype),

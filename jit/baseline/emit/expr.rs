@@ -58,6 +58,8 @@ impl Emitter<'_, '_, '_> {
                 let value = self.reinterpret(operand, args[0].dtype(), *dtype)?;
                 Ok(self.shaped(value))
             }
+            // Cranelift has no instruction for it.
+            ExprKind::Call { op: Intrin::Prefetch, args, .. } => self.expr(&args[0]),
             ExprKind::Call { op, args, .. } => self.call_expr(*op, args),
         }
     }

@@ -220,9 +220,9 @@ impl Analysis<'_> {
             | Intrin::BitXor
             | Intrin::BitNot
             | Intrin::PairBf16
-            | Intrin::Prefetch
             | Intrin::DotI8 { .. }
             | Intrin::DotI16 => self.values(args),
+            Intrin::Prefetch => self.values(&args[..1]),
             Intrin::Exp
             | Intrin::Log
             | Intrin::Sin

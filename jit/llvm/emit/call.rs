@@ -32,7 +32,6 @@ impl<'c> Emitter<'_, 'c> {
             Intrin::DotI8 { a, b } => self.dot_i8([a, b], args),
             Intrin::DotI16 => self.dot_i16(args),
             Intrin::Pack4x8 => self.packed_word(args),
-            Intrin::Prefetch => Ok(args[0]),
             Intrin::PairBf16 if dtype == DType::BF16 => self.joined(args),
             Intrin::PairBf16 => self.pair_bf16(args),
             _ if !dtype.is_float() => self.int_call(op, args, dtype),

@@ -50,6 +50,10 @@ impl<'c> Emitter<'_, 'c> {
                 let operand = self.uniform_or_varying(&args[0])?;
                 Ok(LaneValue::of(self.reinterpret(operand, args[0].dtype(), *dtype)?))
             }
+            ExprKind::Call { op: Intrin::Prefetch, args, .. } => {
+                self.prefetch(&args[0], &args[1])?;
+                self.expr(&args[0])
+            }
             ExprKind::Call { op, args, .. } => {
                 if *op == Intrin::PairBf16
                     && let Some(pairs) = self.adjacent_pairs(args)?
@@ -60,9 +64,6 @@ impl<'c> Emitter<'_, 'c> {
                     && let Some(words) = self.adjacent_bytes(args)?
                 {
                     return Ok(words);
-                }
-                if *op == Intrin::Prefetch {
-                    self.prefetch(&args[0])?;
                 }
                 let values = args.iter().map(|a| self.expr(a)).collect::<Result<Vec<_>>>()?;
                 let operands = self.same_shape(&values)?;

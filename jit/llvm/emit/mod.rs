@@ -88,7 +88,7 @@ pub struct Emitter<'a, 'c> {
     /// added up, and are part of the access.
     pub placed: HashMap<Buffer, (PointerValue<'c>, i64)>,
     /// The block of instructions that asks for elements ahead, and what it has asked for.
-    pub prefetched: Option<(BasicBlock<'c>, Vec<Expr>)>,
+    pub prefetched: Option<(BasicBlock<'c>, Vec<(Expr, Expr)>)>,
     /// The vector loop around, if any.
     pub lanes: Option<VectorLoop<'c>>,
     /// Matrix registers by number, while some are allocated.

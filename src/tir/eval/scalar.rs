@@ -255,7 +255,7 @@ pub fn intrinsic(op: Intrin, args: &[Scalar], from: DType, to: DType) -> Answer 
             let word = u32::from_le_bytes([a, b, c, d].map(|x| *x as u8));
             Scalar::int(i64::from(word), to)
         }
-        (Intrin::Prefetch, [x]) => Ok(*x),
+        (Intrin::Prefetch, [x, _]) => Ok(*x),
         (Intrin::Abs, [Scalar::Int(x)]) => Scalar::int(x.wrapping_abs(), to),
         (Intrin::Abs, [a]) => in_own_type!((*a,), |x| x.abs()),
         (Intrin::IsNan, [a]) => Ok(Scalar::Int(i64::from(a.as_f64().is_nan()))),

@@ -236,7 +236,7 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), T.int64(28), T.int64(28), T.int6
                     t4[t * T.int64(6272) + r * T.int64(16) + l + T.int64(6208)] = tile[r * T.int64(32) + l + T.int64(16)]
     else:
         for v_i2 in T.parallel(T.int64(14)):
-            for t in range(T.int64(3)):
+            for t in range(T.int64(2)):
                 for t_1 in range(T.int64(2)):
                     acc = T.alloc_local((T.int64(5), T.int64(4), T.int64(16)))
                     for r in T.unroll(T.int64(5)):
@@ -245,10 +245,10 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), T.int64(28), T.int64(28), T.int6
                                 acc[r, v, l] = T.float32(0.0)
                     for co, ci, k1, k2 in T.grid(T.int64(2), T.int64(16), T.int64(3), T.int64(3)):
                         for l in T.vectorized(T.int64(16)):
-                            x: T.let[T.float32] = T.prefetch(t1[t * T.int64(4), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
-                            x_1: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(1), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
-                            x_2: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(2), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
-                            x_3: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(3), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
+                            x: T.let[T.float32] = T.prefetch(T.prefetch(t1[t * T.int64(4), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096)), t_1 * T.int64(36864) + co * T.int64(9216) + ci * T.int64(576) + k1 * T.int64(192) + k2 * T.int64(64) + T.int64(73728))
+                            x_1: T.let[T.float32] = T.prefetch(T.prefetch(t1[t * T.int64(4) + T.int64(1), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096)), t_1 * T.int64(36864) + co * T.int64(9216) + ci * T.int64(576) + k1 * T.int64(192) + k2 * T.int64(64) + T.int64(55360))
+                            x_2: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(2), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
+                            x_3: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(3), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
                             x_4: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, t_1 * T.int64(10) + k2, ci]
                             acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
                             acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
@@ -287,10 +287,10 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), T.int64(28), T.int64(28), T.int6
                             acc[r, v, l] = T.float32(0.0)
                 for co, ci, k1, k2 in T.grid(T.int64(2), T.int64(16), T.int64(3), T.int64(3)):
                     for l in T.vectorized(T.int64(16)):
-                        x: T.let[T.float32] = T.prefetch(t1[t * T.int64(4), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
-                        x_1: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(1), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
-                        x_2: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(2), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
-                        x_3: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(3), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
+                        x: T.let[T.float32] = T.prefetch(T.prefetch(t1[t * T.int64(4), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096)), co * T.int64(9216) + ci * T.int64(576) + k1 * T.int64(192) + k2 * T.int64(64) + T.int64(73728))
+                        x_1: T.let[T.float32] = T.prefetch(T.prefetch(t1[t * T.int64(4) + T.int64(1), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096)), co * T.int64(9216) + ci * T.int64(576) + k1 * T.int64(192) + k2 * T.int64(64) + T.int64(55360))
+                        x_2: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(2), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
+                        x_3: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(3), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
                         x_4: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, k2 + T.int64(20), ci]
                         acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
                         acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
@@ -317,6 +317,86 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), T.int64(28), T.int64(28), T.int6
                         t4[T.int64(0), t * T.int64(4) + T.int64(1), v_i2, r + T.int64(10), l] = acc[r, T.int64(1), l]
                         t4[T.int64(0), t * T.int64(4) + T.int64(2), v_i2, r + T.int64(10), l] = acc[r, T.int64(2), l]
                         t4[T.int64(0), t * T.int64(4) + T.int64(3), v_i2, r + T.int64(10), l] = acc[r, T.int64(3), l]
+            for t in range(T.int64(2)):
+                acc = T.alloc_local((T.int64(5), T.int64(4), T.int64(16)))
+                for r in T.unroll(T.int64(5)):
+                    for v in T.unroll(T.int64(4)):
+                        for l in T.vectorized(T.int64(16)):
+                            acc[r, v, l] = T.float32(0.0)
+                for co, ci, k1, k2 in T.grid(T.int64(2), T.int64(16), T.int64(3), T.int64(3)):
+                    for l in T.vectorized(T.int64(16)):
+                        x: T.let[T.float32] = T.prefetch(T.prefetch(t1[T.int64(8), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096)), t * T.int64(36864) + co * T.int64(9216) + ci * T.int64(576) + k1 * T.int64(192) + k2 * T.int64(64))
+                        x_1: T.let[T.float32] = T.prefetch(T.prefetch(t1[T.int64(9), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096)), t * T.int64(36864) + co * T.int64(9216) + ci * T.int64(576) + k1 * T.int64(192) + k2 * T.int64(64) - T.int64(18368))
+                        x_2: T.let[T.float32] = T.prefetch(t1[T.int64(10), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
+                        x_3: T.let[T.float32] = T.prefetch(t1[T.int64(11), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
+                        x_4: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, t * T.int64(10) + k2, ci]
+                        acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
+                        acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
+                        acc[T.int64(0), T.int64(2), l] = T.fma(x_4, x_2, acc[T.int64(0), T.int64(2), l])
+                        acc[T.int64(0), T.int64(3), l] = T.fma(x_4, x_3, acc[T.int64(0), T.int64(3), l])
+                        x_5: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, t * T.int64(10) + k2 + T.int64(2), ci]
+                        acc[T.int64(1), T.int64(0), l] = T.fma(x_5, x, acc[T.int64(1), T.int64(0), l])
+                        acc[T.int64(1), T.int64(1), l] = T.fma(x_5, x_1, acc[T.int64(1), T.int64(1), l])
+                        acc[T.int64(1), T.int64(2), l] = T.fma(x_5, x_2, acc[T.int64(1), T.int64(2), l])
+                        acc[T.int64(1), T.int64(3), l] = T.fma(x_5, x_3, acc[T.int64(1), T.int64(3), l])
+                        x_6: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, t * T.int64(10) + k2 + T.int64(4), ci]
+                        acc[T.int64(2), T.int64(0), l] = T.fma(x_6, x, acc[T.int64(2), T.int64(0), l])
+                        acc[T.int64(2), T.int64(1), l] = T.fma(x_6, x_1, acc[T.int64(2), T.int64(1), l])
+                        acc[T.int64(2), T.int64(2), l] = T.fma(x_6, x_2, acc[T.int64(2), T.int64(2), l])
+                        acc[T.int64(2), T.int64(3), l] = T.fma(x_6, x_3, acc[T.int64(2), T.int64(3), l])
+                        x_7: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, t * T.int64(10) + k2 + T.int64(6), ci]
+                        acc[T.int64(3), T.int64(0), l] = T.fma(x_7, x, acc[T.int64(3), T.int64(0), l])
+                        acc[T.int64(3), T.int64(1), l] = T.fma(x_7, x_1, acc[T.int64(3), T.int64(1), l])
+                        acc[T.int64(3), T.int64(2), l] = T.fma(x_7, x_2, acc[T.int64(3), T.int64(2), l])
+                        acc[T.int64(3), T.int64(3), l] = T.fma(x_7, x_3, acc[T.int64(3), T.int64(3), l])
+                        x_8: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, t * T.int64(10) + k2 + T.int64(8), ci]
+                        acc[T.int64(4), T.int64(0), l] = T.fma(x_8, x, acc[T.int64(4), T.int64(0), l])
+                        acc[T.int64(4), T.int64(1), l] = T.fma(x_8, x_1, acc[T.int64(4), T.int64(1), l])
+                        acc[T.int64(4), T.int64(2), l] = T.fma(x_8, x_2, acc[T.int64(4), T.int64(2), l])
+                        acc[T.int64(4), T.int64(3), l] = T.fma(x_8, x_3, acc[T.int64(4), T.int64(3), l])
+                for r in T.unroll(T.int64(5)):
+                    for l in T.vectorized(T.int64(16)):
+                        t4[T.int64(0), T.int64(8), v_i2, t * T.int64(5) + r, l] = acc[r, T.int64(0), l]
+                        t4[T.int64(0), T.int64(9), v_i2, t * T.int64(5) + r, l] = acc[r, T.int64(1), l]
+                        t4[T.int64(0), T.int64(10), v_i2, t * T.int64(5) + r, l] = acc[r, T.int64(2), l]
+                        t4[T.int64(0), T.int64(11), v_i2, t * T.int64(5) + r, l] = acc[r, T.int64(3), l]
+            acc = T.alloc_local((T.int64(4), T.int64(4), T.int64(16)))
+            for r in T.unroll(T.int64(4)):
+                for v in T.unroll(T.int64(4)):
+                    for l in T.vectorized(T.int64(16)):
+                        acc[r, v, l] = T.float32(0.0)
+            for co, ci, k1, k2 in T.grid(T.int64(2), T.int64(16), T.int64(3), T.int64(3)):
+                for l in T.vectorized(T.int64(16)):
+                    x: T.let[T.float32] = T.prefetch(T.prefetch(t1[T.int64(8), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096)), co * T.int64(9216) + ci * T.int64(576) + k1 * T.int64(192) + k2 * T.int64(64))
+                    x_1: T.let[T.float32] = T.prefetch(T.prefetch(t1[T.int64(9), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096)), co * T.int64(9216) + ci * T.int64(576) + k1 * T.int64(192) + k2 * T.int64(64) - T.int64(18368))
+                    x_2: T.let[T.float32] = T.prefetch(t1[T.int64(10), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
+                    x_3: T.let[T.float32] = T.prefetch(t1[T.int64(11), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
+                    x_4: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, k2 + T.int64(20), ci]
+                    acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
+                    acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
+                    acc[T.int64(0), T.int64(2), l] = T.fma(x_4, x_2, acc[T.int64(0), T.int64(2), l])
+                    acc[T.int64(0), T.int64(3), l] = T.fma(x_4, x_3, acc[T.int64(0), T.int64(3), l])
+                    x_5: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, k2 + T.int64(22), ci]
+                    acc[T.int64(1), T.int64(0), l] = T.fma(x_5, x, acc[T.int64(1), T.int64(0), l])
+                    acc[T.int64(1), T.int64(1), l] = T.fma(x_5, x_1, acc[T.int64(1), T.int64(1), l])
+                    acc[T.int64(1), T.int64(2), l] = T.fma(x_5, x_2, acc[T.int64(1), T.int64(2), l])
+                    acc[T.int64(1), T.int64(3), l] = T.fma(x_5, x_3, acc[T.int64(1), T.int64(3), l])
+                    x_6: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, k2 + T.int64(24), ci]
+                    acc[T.int64(2), T.int64(0), l] = T.fma(x_6, x, acc[T.int64(2), T.int64(0), l])
+                    acc[T.int64(2), T.int64(1), l] = T.fma(x_6, x_1, acc[T.int64(2), T.int64(1), l])
+                    acc[T.int64(2), T.int64(2), l] = T.fma(x_6, x_2, acc[T.int64(2), T.int64(2), l])
+                    acc[T.int64(2), T.int64(3), l] = T.fma(x_6, x_3, acc[T.int64(2), T.int64(3), l])
+                    x_7: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, k2 + T.int64(26), ci]
+                    acc[T.int64(3), T.int64(0), l] = T.fma(x_7, x, acc[T.int64(3), T.int64(0), l])
+                    acc[T.int64(3), T.int64(1), l] = T.fma(x_7, x_1, acc[T.int64(3), T.int64(1), l])
+                    acc[T.int64(3), T.int64(2), l] = T.fma(x_7, x_2, acc[T.int64(3), T.int64(2), l])
+                    acc[T.int64(3), T.int64(3), l] = T.fma(x_7, x_3, acc[T.int64(3), T.int64(3), l])
+            for r in T.unroll(T.int64(4)):
+                for l in T.vectorized(T.int64(16)):
+                    t4[T.int64(0), T.int64(8), v_i2, r + T.int64(10), l] = acc[r, T.int64(0), l]
+                    t4[T.int64(0), T.int64(9), v_i2, r + T.int64(10), l] = acc[r, T.int64(1), l]
+                    t4[T.int64(0), T.int64(10), v_i2, r + T.int64(10), l] = acc[r, T.int64(2), l]
+                    t4[T.int64(0), T.int64(11), v_i2, r + T.int64(10), l] = acc[r, T.int64(3), l]
     for co, ci in T.grid(T.int64(12), T.int64(16)):
         for m_0 in range(T.int64(12)):
             for m_1 in T.vectorized(T.int64(16)):
@@ -552,7 +632,7 @@ def conv3(t0: T.Buffer((T.int64(1), T.int64(9), T.int64(14), T.int64(14), T.int6
                     t3[t * T.int64(6272) + r * T.int64(16) + l + T.int64(3072)] = tile[r * T.int64(32) + l]
                     t3[t * T.int64(6272) + r * T.int64(16) + l + T.int64(6208)] = tile[r * T.int64(32) + l + T.int64(16)]
     else:
-        for t in range(T.int64(3)):
+        for t in range(T.int64(2)):
             for t_1 in T.parallel(T.int64(49)):
                 acc = T.alloc_local((T.int64(4), T.int64(4), T.int64(16)))
                 for r in T.unroll(T.int64(4)):
@@ -561,10 +641,10 @@ def conv3(t0: T.Buffer((T.int64(1), T.int64(9), T.int64(14), T.int64(14), T.int6
                             acc[r, v, l] = T.float32(0.0)
                 for co, ci in T.grid(T.int64(9), T.int64(16)):
                     for l in T.vectorized(T.int64(16)):
-                        x: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16)])
-                        x_1: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(2304)])
-                        x_2: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(4608)])
-                        x_3: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(6912)])
+                        x: T.let[T.float32] = T.prefetch(T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16)], T.int64(4096)), t_1 % T.int64(4) * T.int64(9216) + T.int64(36864))
+                        x_1: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(2304)], T.int64(4096))
+                        x_2: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(4608)], T.int64(4096))
+                        x_3: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(6912)], T.int64(4096))
                         x_4: T.let[T.float32] = t0[t_1 * T.int64(64) + co * T.int64(3136) + ci]
                         acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
                         acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
@@ -591,6 +671,44 @@ def conv3(t0: T.Buffer((T.int64(1), T.int64(9), T.int64(14), T.int64(14), T.int6
                         t3[t * T.int64(12544) + t_1 * T.int64(64) + r * T.int64(16) + l + T.int64(3136)] = acc[r, T.int64(1), l]
                         t3[t * T.int64(12544) + t_1 * T.int64(64) + r * T.int64(16) + l + T.int64(6272)] = acc[r, T.int64(2), l]
                         t3[t * T.int64(12544) + t_1 * T.int64(64) + r * T.int64(16) + l + T.int64(9408)] = acc[r, T.int64(3), l]
+        for t in T.parallel(T.int64(49)):
+            acc = T.alloc_local((T.int64(4), T.int64(4), T.int64(16)))
+            for r in T.unroll(T.int64(4)):
+                for v in T.unroll(T.int64(4)):
+                    for l in T.vectorized(T.int64(16)):
+                        acc[r, v, l] = T.float32(0.0)
+            for co, ci in T.grid(T.int64(9), T.int64(16)):
+                for l in T.vectorized(T.int64(16)):
+                    x: T.let[T.float32] = T.prefetch(T.prefetch(t1[l + co * T.int64(256) + ci * T.int64(16) + T.int64(18432)], T.int64(4096)), t % T.int64(4) * T.int64(9216))
+                    x_1: T.let[T.float32] = T.prefetch(t1[l + co * T.int64(256) + ci * T.int64(16) + T.int64(20736)], T.int64(4096))
+                    x_2: T.let[T.float32] = T.prefetch(t1[l + co * T.int64(256) + ci * T.int64(16) + T.int64(23040)], T.int64(4096))
+                    x_3: T.let[T.float32] = T.prefetch(t1[l + co * T.int64(256) + ci * T.int64(16) + T.int64(25344)], T.int64(4096))
+                    x_4: T.let[T.float32] = t0[t * T.int64(64) + co * T.int64(3136) + ci]
+                    acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
+                    acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
+                    acc[T.int64(0), T.int64(2), l] = T.fma(x_4, x_2, acc[T.int64(0), T.int64(2), l])
+                    acc[T.int64(0), T.int64(3), l] = T.fma(x_4, x_3, acc[T.int64(0), T.int64(3), l])
+                    x_5: T.let[T.float32] = t0[t * T.int64(64) + co * T.int64(3136) + ci + T.int64(16)]
+                    acc[T.int64(1), T.int64(0), l] = T.fma(x_5, x, acc[T.int64(1), T.int64(0), l])
+                    acc[T.int64(1), T.int64(1), l] = T.fma(x_5, x_1, acc[T.int64(1), T.int64(1), l])
+                    acc[T.int64(1), T.int64(2), l] = T.fma(x_5, x_2, acc[T.int64(1), T.int64(2), l])
+                    acc[T.int64(1), T.int64(3), l] = T.fma(x_5, x_3, acc[T.int64(1), T.int64(3), l])
+                    x_6: T.let[T.float32] = t0[t * T.int64(64) + co * T.int64(3136) + ci + T.int64(32)]
+                    acc[T.int64(2), T.int64(0), l] = T.fma(x_6, x, acc[T.int64(2), T.int64(0), l])
+                    acc[T.int64(2), T.int64(1), l] = T.fma(x_6, x_1, acc[T.int64(2), T.int64(1), l])
+                    acc[T.int64(2), T.int64(2), l] = T.fma(x_6, x_2, acc[T.int64(2), T.int64(2), l])
+                    acc[T.int64(2), T.int64(3), l] = T.fma(x_6, x_3, acc[T.int64(2), T.int64(3), l])
+                    x_7: T.let[T.float32] = t0[t * T.int64(64) + co * T.int64(3136) + ci + T.int64(48)]
+                    acc[T.int64(3), T.int64(0), l] = T.fma(x_7, x, acc[T.int64(3), T.int64(0), l])
+                    acc[T.int64(3), T.int64(1), l] = T.fma(x_7, x_1, acc[T.int64(3), T.int64(1), l])
+                    acc[T.int64(3), T.int64(2), l] = T.fma(x_7, x_2, acc[T.int64(3), T.int64(2), l])
+                    acc[T.int64(3), T.int64(3), l] = T.fma(x_7, x_3, acc[T.int64(3), T.int64(3), l])
+            for r in T.unroll(T.int64(4)):
+                for l in T.vectorized(T.int64(16)):
+                    t3[t * T.int64(64) + r * T.int64(16) + l + T.int64(25088)] = acc[r, T.int64(0), l]
+                    t3[t * T.int64(64) + r * T.int64(16) + l + T.int64(28224)] = acc[r, T.int64(1), l]
+                    t3[t * T.int64(64) + r * T.int64(16) + l + T.int64(31360)] = acc[r, T.int64(2), l]
+                    t3[t * T.int64(64) + r * T.int64(16) + l + T.int64(34496)] = acc[r, T.int64(3), l]
     for co, ci in T.grid(T.int64(12), T.int64(16)):
         for m_0 in range(T.int64(12)):
             for m_1 in T.vectorized(T.int64(16)):

@@ -287,7 +287,68 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), h, w, T.int64(16)), "float32"), 
                             t4[(h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * t * T.int64(32) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) // T.int64(16) * T.int64(256) + t_1 * T.int64(16) + l] = tile[t_1 * T.int64(32) + l]
                             t4[(h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(16) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * t * T.int64(32) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) // T.int64(16) * T.int64(256) + t_1 * T.int64(16) + l] = tile[t_1 * T.int64(32) + l + T.int64(16)]
         else:
-            for v_i2, t in T.grid((h + T.int64(1)) // T.int64(2), T.int64(3)):
+            for v_i2 in range((h + T.int64(1)) // T.int64(2)):
+                for t in range(T.int64(2)):
+                    for task in T.parallel(T.Select((h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(55296) >= T.int64(100000), (w + T.int64(1)) // T.int64(8), T.int64(1))):
+                        for i in range(T.Select((h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(55296) >= T.int64(100000), T.int64(1), (w + T.int64(1)) // T.int64(8))):
+                            acc = T.alloc_local((T.int64(4), T.int64(4), T.int64(16)))
+                            for r in T.unroll(T.int64(4)):
+                                for v in T.unroll(T.int64(4)):
+                                    for l in T.vectorized(T.int64(16)):
+                                        acc[r, v, l] = T.float32(0.0)
+                            for co, ci, k1, k2 in T.grid(T.int64(2), T.int64(16), T.int64(3), T.int64(3)):
+                                for l in T.vectorized(T.int64(16)):
+                                    x: T.let[T.float32] = T.prefetch(T.prefetch(t1[t * T.int64(4), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096)), (task + i) % T.int64(2) * T.int64(36864) + co * T.int64(9216) + ci * T.int64(576) + k1 * T.int64(192) + k2 * T.int64(64) + T.int64(73728))
+                                    x_1: T.let[T.float32] = T.prefetch(T.prefetch(t1[t * T.int64(4) + T.int64(1), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096)), (task + i) % T.int64(2) * T.int64(36864) + co * T.int64(9216) + ci * T.int64(576) + k1 * T.int64(192) + k2 * T.int64(64) + T.int64(55360))
+                                    x_2: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(2), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
+                                    x_3: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(3), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
+                                    x_4: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, task * T.int64(8) + i * T.int64(8) + k2, ci]
+                                    acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
+                                    acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
+                                    acc[T.int64(0), T.int64(2), l] = T.fma(x_4, x_2, acc[T.int64(0), T.int64(2), l])
+                                    acc[T.int64(0), T.int64(3), l] = T.fma(x_4, x_3, acc[T.int64(0), T.int64(3), l])
+                                    x_5: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, task * T.int64(8) + i * T.int64(8) + k2 + T.int64(2), ci]
+                                    acc[T.int64(1), T.int64(0), l] = T.fma(x_5, x, acc[T.int64(1), T.int64(0), l])
+                                    acc[T.int64(1), T.int64(1), l] = T.fma(x_5, x_1, acc[T.int64(1), T.int64(1), l])
+                                    acc[T.int64(1), T.int64(2), l] = T.fma(x_5, x_2, acc[T.int64(1), T.int64(2), l])
+                                    acc[T.int64(1), T.int64(3), l] = T.fma(x_5, x_3, acc[T.int64(1), T.int64(3), l])
+                                    x_6: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, task * T.int64(8) + i * T.int64(8) + k2 + T.int64(4), ci]
+                                    acc[T.int64(2), T.int64(0), l] = T.fma(x_6, x, acc[T.int64(2), T.int64(0), l])
+                                    acc[T.int64(2), T.int64(1), l] = T.fma(x_6, x_1, acc[T.int64(2), T.int64(1), l])
+                                    acc[T.int64(2), T.int64(2), l] = T.fma(x_6, x_2, acc[T.int64(2), T.int64(2), l])
+                                    acc[T.int64(2), T.int64(3), l] = T.fma(x_6, x_3, acc[T.int64(2), T.int64(3), l])
+                                    x_7: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, task * T.int64(8) + i * T.int64(8) + k2 + T.int64(6), ci]
+                                    acc[T.int64(3), T.int64(0), l] = T.fma(x_7, x, acc[T.int64(3), T.int64(0), l])
+                                    acc[T.int64(3), T.int64(1), l] = T.fma(x_7, x_1, acc[T.int64(3), T.int64(1), l])
+                                    acc[T.int64(3), T.int64(2), l] = T.fma(x_7, x_2, acc[T.int64(3), T.int64(2), l])
+                                    acc[T.int64(3), T.int64(3), l] = T.fma(x_7, x_3, acc[T.int64(3), T.int64(3), l])
+                            for r in T.unroll(T.int64(4)):
+                                for l in T.vectorized(T.int64(16)):
+                                    t4[T.int64(0), t * T.int64(4), v_i2, task * T.int64(4) + i * T.int64(4) + r, l] = acc[r, T.int64(0), l]
+                                    t4[T.int64(0), t * T.int64(4) + T.int64(1), v_i2, task * T.int64(4) + i * T.int64(4) + r, l] = acc[r, T.int64(1), l]
+                                    t4[T.int64(0), t * T.int64(4) + T.int64(2), v_i2, task * T.int64(4) + i * T.int64(4) + r, l] = acc[r, T.int64(2), l]
+                                    t4[T.int64(0), t * T.int64(4) + T.int64(3), v_i2, task * T.int64(4) + i * T.int64(4) + r, l] = acc[r, T.int64(3), l]
+                    for t_1 in range((w + T.int64(1)) // T.int64(2) - (w + T.int64(1)) // T.int64(8) * T.int64(4)):
+                        acc = T.alloc_local((T.int64(1), T.int64(4), T.int64(16)))
+                        for v in T.unroll(T.int64(4)):
+                            for l in T.vectorized(T.int64(16)):
+                                acc[T.int64(0), v, l] = T.float32(0.0)
+                        for co, ci, k1, k2 in T.grid(T.int64(2), T.int64(16), T.int64(3), T.int64(3)):
+                            for l in T.vectorized(T.int64(16)):
+                                x: T.let[T.float32] = T.prefetch(t1[t * T.int64(4), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
+                                x_1: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(1), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
+                                x_2: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(2), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
+                                x_3: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(3), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
+                                x_4: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, (w + T.int64(1)) // T.int64(8) * T.int64(8) + t_1 * T.int64(2) + k2, ci]
+                                acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
+                                acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
+                                acc[T.int64(0), T.int64(2), l] = T.fma(x_4, x_2, acc[T.int64(0), T.int64(2), l])
+                                acc[T.int64(0), T.int64(3), l] = T.fma(x_4, x_3, acc[T.int64(0), T.int64(3), l])
+                        for l in T.vectorized(T.int64(16)):
+                            t4[T.int64(0), t * T.int64(4), v_i2, (w + T.int64(1)) // T.int64(8) * T.int64(4) + t_1, l] = acc[T.int64(0), T.int64(0), l]
+                            t4[T.int64(0), t * T.int64(4) + T.int64(1), v_i2, (w + T.int64(1)) // T.int64(8) * T.int64(4) + t_1, l] = acc[T.int64(0), T.int64(1), l]
+                            t4[T.int64(0), t * T.int64(4) + T.int64(2), v_i2, (w + T.int64(1)) // T.int64(8) * T.int64(4) + t_1, l] = acc[T.int64(0), T.int64(2), l]
+                            t4[T.int64(0), t * T.int64(4) + T.int64(3), v_i2, (w + T.int64(1)) // T.int64(8) * T.int64(4) + t_1, l] = acc[T.int64(0), T.int64(3), l]
                 for task in T.parallel(T.Select((h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(55296) >= T.int64(100000), (w + T.int64(1)) // T.int64(8), T.int64(1))):
                     for i in range(T.Select((h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(55296) >= T.int64(100000), T.int64(1), (w + T.int64(1)) // T.int64(8))):
                         acc = T.alloc_local((T.int64(4), T.int64(4), T.int64(16)))
@@ -297,10 +358,73 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), h, w, T.int64(16)), "float32"), 
                                     acc[r, v, l] = T.float32(0.0)
                         for co, ci, k1, k2 in T.grid(T.int64(2), T.int64(16), T.int64(3), T.int64(3)):
                             for l in T.vectorized(T.int64(16)):
-                                x: T.let[T.float32] = T.prefetch(t1[t * T.int64(4), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
-                                x_1: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(1), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
-                                x_2: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(2), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
-                                x_3: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(3), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
+                                x: T.let[T.float32] = T.prefetch(T.prefetch(t1[T.int64(8), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096)), (task + i) % T.int64(2) * T.int64(36864) + co * T.int64(9216) + ci * T.int64(576) + k1 * T.int64(192) + k2 * T.int64(64))
+                                x_1: T.let[T.float32] = T.prefetch(T.prefetch(t1[T.int64(9), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096)), (task + i) % T.int64(2) * T.int64(36864) + co * T.int64(9216) + ci * T.int64(576) + k1 * T.int64(192) + k2 * T.int64(64) - T.int64(18368))
+                                x_2: T.let[T.float32] = T.prefetch(t1[T.int64(10), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
+                                x_3: T.let[T.float32] = T.prefetch(t1[T.int64(11), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
+                                x_4: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, task * T.int64(8) + i * T.int64(8) + k2, ci]
+                                acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
+                                acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
+                                acc[T.int64(0), T.int64(2), l] = T.fma(x_4, x_2, acc[T.int64(0), T.int64(2), l])
+                                acc[T.int64(0), T.int64(3), l] = T.fma(x_4, x_3, acc[T.int64(0), T.int64(3), l])
+                                x_5: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, task * T.int64(8) + i * T.int64(8) + k2 + T.int64(2), ci]
+                                acc[T.int64(1), T.int64(0), l] = T.fma(x_5, x, acc[T.int64(1), T.int64(0), l])
+                                acc[T.int64(1), T.int64(1), l] = T.fma(x_5, x_1, acc[T.int64(1), T.int64(1), l])
+                                acc[T.int64(1), T.int64(2), l] = T.fma(x_5, x_2, acc[T.int64(1), T.int64(2), l])
+                                acc[T.int64(1), T.int64(3), l] = T.fma(x_5, x_3, acc[T.int64(1), T.int64(3), l])
+                                x_6: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, task * T.int64(8) + i * T.int64(8) + k2 + T.int64(4), ci]
+                                acc[T.int64(2), T.int64(0), l] = T.fma(x_6, x, acc[T.int64(2), T.int64(0), l])
+                                acc[T.int64(2), T.int64(1), l] = T.fma(x_6, x_1, acc[T.int64(2), T.int64(1), l])
+                                acc[T.int64(2), T.int64(2), l] = T.fma(x_6, x_2, acc[T.int64(2), T.int64(2), l])
+                                acc[T.int64(2), T.int64(3), l] = T.fma(x_6, x_3, acc[T.int64(2), T.int64(3), l])
+                                x_7: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, task * T.int64(8) + i * T.int64(8) + k2 + T.int64(6), ci]
+                                acc[T.int64(3), T.int64(0), l] = T.fma(x_7, x, acc[T.int64(3), T.int64(0), l])
+                                acc[T.int64(3), T.int64(1), l] = T.fma(x_7, x_1, acc[T.int64(3), T.int64(1), l])
+                                acc[T.int64(3), T.int64(2), l] = T.fma(x_7, x_2, acc[T.int64(3), T.int64(2), l])
+                                acc[T.int64(3), T.int64(3), l] = T.fma(x_7, x_3, acc[T.int64(3), T.int64(3), l])
+                        for r in T.unroll(T.int64(4)):
+                            for l in T.vectorized(T.int64(16)):
+                                t4[T.int64(0), T.int64(8), v_i2, task * T.int64(4) + i * T.int64(4) + r, l] = acc[r, T.int64(0), l]
+                                t4[T.int64(0), T.int64(9), v_i2, task * T.int64(4) + i * T.int64(4) + r, l] = acc[r, T.int64(1), l]
+                                t4[T.int64(0), T.int64(10), v_i2, task * T.int64(4) + i * T.int64(4) + r, l] = acc[r, T.int64(2), l]
+                                t4[T.int64(0), T.int64(11), v_i2, task * T.int64(4) + i * T.int64(4) + r, l] = acc[r, T.int64(3), l]
+                for t in range((w + T.int64(1)) // T.int64(2) - (w + T.int64(1)) // T.int64(8) * T.int64(4)):
+                    acc = T.alloc_local((T.int64(1), T.int64(4), T.int64(16)))
+                    for v in T.unroll(T.int64(4)):
+                        for l in T.vectorized(T.int64(16)):
+                            acc[T.int64(0), v, l] = T.float32(0.0)
+                    for co, ci, k1, k2 in T.grid(T.int64(2), T.int64(16), T.int64(3), T.int64(3)):
+                        for l in T.vectorized(T.int64(16)):
+                            x: T.let[T.float32] = T.prefetch(t1[T.int64(8), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
+                            x_1: T.let[T.float32] = T.prefetch(t1[T.int64(9), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
+                            x_2: T.let[T.float32] = T.prefetch(t1[T.int64(10), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
+                            x_3: T.let[T.float32] = T.prefetch(t1[T.int64(11), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
+                            x_4: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, (w + T.int64(1)) // T.int64(8) * T.int64(8) + t * T.int64(2) + k2, ci]
+                            acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
+                            acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
+                            acc[T.int64(0), T.int64(2), l] = T.fma(x_4, x_2, acc[T.int64(0), T.int64(2), l])
+                            acc[T.int64(0), T.int64(3), l] = T.fma(x_4, x_3, acc[T.int64(0), T.int64(3), l])
+                    for l in T.vectorized(T.int64(16)):
+                        t4[T.int64(0), T.int64(8), v_i2, (w + T.int64(1)) // T.int64(8) * T.int64(4) + t, l] = acc[T.int64(0), T.int64(0), l]
+                        t4[T.int64(0), T.int64(9), v_i2, (w + T.int64(1)) // T.int64(8) * T.int64(4) + t, l] = acc[T.int64(0), T.int64(1), l]
+                        t4[T.int64(0), T.int64(10), v_i2, (w + T.int64(1)) // T.int64(8) * T.int64(4) + t, l] = acc[T.int64(0), T.int64(2), l]
+                        t4[T.int64(0), T.int64(11), v_i2, (w + T.int64(1)) // T.int64(8) * T.int64(4) + t, l] = acc[T.int64(0), T.int64(3), l]
+    else:
+        for v_i2 in range((h + T.int64(1)) // T.int64(2)):
+            for t in range(T.int64(2)):
+                for task in T.parallel(T.Select((h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(55296) >= T.int64(100000), (w + T.int64(1)) // T.int64(8), T.int64(1))):
+                    for i in range(T.Select((h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(55296) >= T.int64(100000), T.int64(1), (w + T.int64(1)) // T.int64(8))):
+                        acc = T.alloc_local((T.int64(4), T.int64(4), T.int64(16)))
+                        for r in T.unroll(T.int64(4)):
+                            for v in T.unroll(T.int64(4)):
+                                for l in T.vectorized(T.int64(16)):
+                                    acc[r, v, l] = T.float32(0.0)
+                        for co, ci, k1, k2 in T.grid(T.int64(2), T.int64(16), T.int64(3), T.int64(3)):
+                            for l in T.vectorized(T.int64(16)):
+                                x: T.let[T.float32] = T.prefetch(T.prefetch(t1[t * T.int64(4), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096)), (task + i) % T.int64(2) * T.int64(36864) + co * T.int64(9216) + ci * T.int64(576) + k1 * T.int64(192) + k2 * T.int64(64) + T.int64(73728))
+                                x_1: T.let[T.float32] = T.prefetch(T.prefetch(t1[t * T.int64(4) + T.int64(1), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096)), (task + i) % T.int64(2) * T.int64(36864) + co * T.int64(9216) + ci * T.int64(576) + k1 * T.int64(192) + k2 * T.int64(64) + T.int64(55360))
+                                x_2: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(2), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
+                                x_3: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(3), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
                                 x_4: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, task * T.int64(8) + i * T.int64(8) + k2, ci]
                                 acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
                                 acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
@@ -334,10 +458,10 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), h, w, T.int64(16)), "float32"), 
                             acc[T.int64(0), v, l] = T.float32(0.0)
                     for co, ci, k1, k2 in T.grid(T.int64(2), T.int64(16), T.int64(3), T.int64(3)):
                         for l in T.vectorized(T.int64(16)):
-                            x: T.let[T.float32] = T.prefetch(t1[t * T.int64(4), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
-                            x_1: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(1), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
-                            x_2: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(2), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
-                            x_3: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(3), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
+                            x: T.let[T.float32] = T.prefetch(t1[t * T.int64(4), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
+                            x_1: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(1), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
+                            x_2: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(2), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
+                            x_3: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(3), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
                             x_4: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, (w + T.int64(1)) // T.int64(8) * T.int64(8) + t_1 * T.int64(2) + k2, ci]
                             acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
                             acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
@@ -348,8 +472,6 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), h, w, T.int64(16)), "float32"), 
                         t4[T.int64(0), t * T.int64(4) + T.int64(1), v_i2, (w + T.int64(1)) // T.int64(8) * T.int64(4) + t_1, l] = acc[T.int64(0), T.int64(1), l]
                         t4[T.int64(0), t * T.int64(4) + T.int64(2), v_i2, (w + T.int64(1)) // T.int64(8) * T.int64(4) + t_1, l] = acc[T.int64(0), T.int64(2), l]
                         t4[T.int64(0), t * T.int64(4) + T.int64(3), v_i2, (w + T.int64(1)) // T.int64(8) * T.int64(4) + t_1, l] = acc[T.int64(0), T.int64(3), l]
-    else:
-        for v_i2, t in T.grid((h + T.int64(1)) // T.int64(2), T.int64(3)):
             for task in T.parallel(T.Select((h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(55296) >= T.int64(100000), (w + T.int64(1)) // T.int64(8), T.int64(1))):
                 for i in range(T.Select((h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(55296) >= T.int64(100000), T.int64(1), (w + T.int64(1)) // T.int64(8))):
                     acc = T.alloc_local((T.int64(4), T.int64(4), T.int64(16)))
@@ -359,10 +481,10 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), h, w, T.int64(16)), "float32"), 
                                 acc[r, v, l] = T.float32(0.0)
                     for co, ci, k1, k2 in T.grid(T.int64(2), T.int64(16), T.int64(3), T.int64(3)):
                         for l in T.vectorized(T.int64(16)):
-                            x: T.let[T.float32] = T.prefetch(t1[t * T.int64(4), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
-                            x_1: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(1), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
-                            x_2: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(2), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
-                            x_3: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(3), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
+                            x: T.let[T.float32] = T.prefetch(T.prefetch(t1[T.int64(8), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096)), (task + i) % T.int64(2) * T.int64(36864) + co * T.int64(9216) + ci * T.int64(576) + k1 * T.int64(192) + k2 * T.int64(64))
+                            x_1: T.let[T.float32] = T.prefetch(T.prefetch(t1[T.int64(9), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096)), (task + i) % T.int64(2) * T.int64(36864) + co * T.int64(9216) + ci * T.int64(576) + k1 * T.int64(192) + k2 * T.int64(64) - T.int64(18368))
+                            x_2: T.let[T.float32] = T.prefetch(t1[T.int64(10), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
+                            x_3: T.let[T.float32] = T.prefetch(t1[T.int64(11), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
                             x_4: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, task * T.int64(8) + i * T.int64(8) + k2, ci]
                             acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
                             acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
@@ -385,31 +507,31 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), h, w, T.int64(16)), "float32"), 
                             acc[T.int64(3), T.int64(3), l] = T.fma(x_7, x_3, acc[T.int64(3), T.int64(3), l])
                     for r in T.unroll(T.int64(4)):
                         for l in T.vectorized(T.int64(16)):
-                            t4[T.int64(0), t * T.int64(4), v_i2, task * T.int64(4) + i * T.int64(4) + r, l] = acc[r, T.int64(0), l]
-                            t4[T.int64(0), t * T.int64(4) + T.int64(1), v_i2, task * T.int64(4) + i * T.int64(4) + r, l] = acc[r, T.int64(1), l]
-                            t4[T.int64(0), t * T.int64(4) + T.int64(2), v_i2, task * T.int64(4) + i * T.int64(4) + r, l] = acc[r, T.int64(2), l]
-                            t4[T.int64(0), t * T.int64(4) + T.int64(3), v_i2, task * T.int64(4) + i * T.int64(4) + r, l] = acc[r, T.int64(3), l]
-            for t_1 in range((w + T.int64(1)) // T.int64(2) - (w + T.int64(1)) // T.int64(8) * T.int64(4)):
+                            t4[T.int64(0), T.int64(8), v_i2, task * T.int64(4) + i * T.int64(4) + r, l] = acc[r, T.int64(0), l]
+                            t4[T.int64(0), T.int64(9), v_i2, task * T.int64(4) + i * T.int64(4) + r, l] = acc[r, T.int64(1), l]
+                            t4[T.int64(0), T.int64(10), v_i2, task * T.int64(4) + i * T.int64(4) + r, l] = acc[r, T.int64(2), l]
+                            t4[T.int64(0), T.int64(11), v_i2, task * T.int64(4) + i * T.int64(4) + r, l] = acc[r, T.int64(3), l]
+            for t in range((w + T.int64(1)) // T.int64(2) - (w + T.int64(1)) // T.int64(8) * T.int64(4)):
                 acc = T.alloc_local((T.int64(1), T.int64(4), T.int64(16)))
                 for v in T.unroll(T.int64(4)):
                     for l in T.vectorized(T.int64(16)):
                         acc[T.int64(0), v, l] = T.float32(0.0)
                 for co, ci, k1, k2 in T.grid(T.int64(2), T.int64(16), T.int64(3), T.int64(3)):
                     for l in T.vectorized(T.int64(16)):
-                        x: T.let[T.float32] = T.prefetch(t1[t * T.int64(4), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
-                        x_1: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(1), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
-                        x_2: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(2), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
-                        x_3: T.let[T.float32] = T.prefetch(t1[t * T.int64(4) + T.int64(3), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l])
-                        x_4: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, (w + T.int64(1)) // T.int64(8) * T.int64(8) + t_1 * T.int64(2) + k2, ci]
+                        x: T.let[T.float32] = T.prefetch(t1[T.int64(8), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
+                        x_1: T.let[T.float32] = T.prefetch(t1[T.int64(9), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
+                        x_2: T.let[T.float32] = T.prefetch(t1[T.int64(10), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
+                        x_3: T.let[T.float32] = T.prefetch(t1[T.int64(11), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l], T.int64(4096))
+                        x_4: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, (w + T.int64(1)) // T.int64(8) * T.int64(8) + t * T.int64(2) + k2, ci]
                         acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
                         acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
                         acc[T.int64(0), T.int64(2), l] = T.fma(x_4, x_2, acc[T.int64(0), T.int64(2), l])
                         acc[T.int64(0), T.int64(3), l] = T.fma(x_4, x_3, acc[T.int64(0), T.int64(3), l])
                 for l in T.vectorized(T.int64(16)):
-                    t4[T.int64(0), t * T.int64(4), v_i2, (w + T.int64(1)) // T.int64(8) * T.int64(4) + t_1, l] = acc[T.int64(0), T.int64(0), l]
-                    t4[T.int64(0), t * T.int64(4) + T.int64(1), v_i2, (w + T.int64(1)) // T.int64(8) * T.int64(4) + t_1, l] = acc[T.int64(0), T.int64(1), l]
-                    t4[T.int64(0), t * T.int64(4) + T.int64(2), v_i2, (w + T.int64(1)) // T.int64(8) * T.int64(4) + t_1, l] = acc[T.int64(0), T.int64(2), l]
-                    t4[T.int64(0), t * T.int64(4) + T.int64(3), v_i2, (w + T.int64(1)) // T.int64(8) * T.int64(4) + t_1, l] = acc[T.int64(0), T.int64(3), l]
+                    t4[T.int64(0), T.int64(8), v_i2, (w + T.int64(1)) // T.int64(8) * T.int64(4) + t, l] = acc[T.int64(0), T.int64(0), l]
+                    t4[T.int64(0), T.int64(9), v_i2, (w + T.int64(1)) // T.int64(8) * T.int64(4) + t, l] = acc[T.int64(0), T.int64(1), l]
+                    t4[T.int64(0), T.int64(10), v_i2, (w + T.int64(1)) // T.int64(8) * T.int64(4) + t, l] = acc[T.int64(0), T.int64(2), l]
+                    t4[T.int64(0), T.int64(11), v_i2, (w + T.int64(1)) // T.int64(8) * T.int64(4) + t, l] = acc[T.int64(0), T.int64(3), l]
     for task in T.parallel(T.Select(((h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) + T.int64(15)) // T.int64(16) * T.int64(6144) >= T.int64(100000), T.int64(12), T.int64(1))):
         for co in range(T.Select(((h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) + T.int64(15)) // T.int64(16) * T.int64(6144) >= T.int64(100000), T.int64(1), T.int64(12))):
             for m_0, ci_1 in T.grid((h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) // T.int64(16), T.int64(16)):
@@ -685,7 +807,68 @@ def conv3(t0: T.Buffer((n, T.int64(9), i, j, T.int64(16)), "float32"), t1: T.Buf
                                 t3[i * j * v_i0 * T.int64(192) + i * j * t * T.int64(32) + i * j // T.int64(16) * T.int64(256) + t_1 * T.int64(16) + l] = tile[t_1 * T.int64(32) + l]
                                 t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(16) + i * j * t * T.int64(32) + i * j // T.int64(16) * T.int64(256) + t_1 * T.int64(16) + l] = tile[t_1 * T.int64(32) + l + T.int64(16)]
         else:
-            for v_i0, t in T.grid(n, T.int64(3)):
+            for v_i0 in range(n):
+                for t in range(T.int64(2)):
+                    for task in T.parallel(T.Select(n * i * j * T.int64(27648) >= T.int64(100000), i * j // T.int64(4), T.int64(1))):
+                        for i_1 in range(T.Select(n * i * j * T.int64(27648) >= T.int64(100000), T.int64(1), i * j // T.int64(4))):
+                            acc = T.alloc_local((T.int64(4), T.int64(4), T.int64(16)))
+                            for r in T.unroll(T.int64(4)):
+                                for v in T.unroll(T.int64(4)):
+                                    for l in T.vectorized(T.int64(16)):
+                                        acc[r, v, l] = T.float32(0.0)
+                            for co, ci in T.grid(T.int64(9), T.int64(16)):
+                                for l in T.vectorized(T.int64(16)):
+                                    x: T.let[T.float32] = T.prefetch(T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16)], T.int64(4096)), (task + i_1) % T.int64(2) * T.int64(18432) + co * T.int64(1024) + ci * T.int64(64) + T.int64(36864))
+                                    x_1: T.let[T.float32] = T.prefetch(T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(2304)], T.int64(4096)), (task + i_1) % T.int64(2) * T.int64(18432) + co * T.int64(1024) + ci * T.int64(64) + T.int64(27712))
+                                    x_2: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(4608)], T.int64(4096))
+                                    x_3: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(6912)], T.int64(4096))
+                                    x_4: T.let[T.float32] = t0[i * j * v_i0 * T.int64(144) + task * T.int64(64) + i_1 * T.int64(64) + i * j * co * T.int64(16) + ci]
+                                    acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
+                                    acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
+                                    acc[T.int64(0), T.int64(2), l] = T.fma(x_4, x_2, acc[T.int64(0), T.int64(2), l])
+                                    acc[T.int64(0), T.int64(3), l] = T.fma(x_4, x_3, acc[T.int64(0), T.int64(3), l])
+                                    x_5: T.let[T.float32] = t0[i * j * v_i0 * T.int64(144) + task * T.int64(64) + i_1 * T.int64(64) + i * j * co * T.int64(16) + ci + T.int64(16)]
+                                    acc[T.int64(1), T.int64(0), l] = T.fma(x_5, x, acc[T.int64(1), T.int64(0), l])
+                                    acc[T.int64(1), T.int64(1), l] = T.fma(x_5, x_1, acc[T.int64(1), T.int64(1), l])
+                                    acc[T.int64(1), T.int64(2), l] = T.fma(x_5, x_2, acc[T.int64(1), T.int64(2), l])
+                                    acc[T.int64(1), T.int64(3), l] = T.fma(x_5, x_3, acc[T.int64(1), T.int64(3), l])
+                                    x_6: T.let[T.float32] = t0[i * j * v_i0 * T.int64(144) + task * T.int64(64) + i_1 * T.int64(64) + i * j * co * T.int64(16) + ci + T.int64(32)]
+                                    acc[T.int64(2), T.int64(0), l] = T.fma(x_6, x, acc[T.int64(2), T.int64(0), l])
+                                    acc[T.int64(2), T.int64(1), l] = T.fma(x_6, x_1, acc[T.int64(2), T.int64(1), l])
+                                    acc[T.int64(2), T.int64(2), l] = T.fma(x_6, x_2, acc[T.int64(2), T.int64(2), l])
+                                    acc[T.int64(2), T.int64(3), l] = T.fma(x_6, x_3, acc[T.int64(2), T.int64(3), l])
+                                    x_7: T.let[T.float32] = t0[i * j * v_i0 * T.int64(144) + task * T.int64(64) + i_1 * T.int64(64) + i * j * co * T.int64(16) + ci + T.int64(48)]
+                                    acc[T.int64(3), T.int64(0), l] = T.fma(x_7, x, acc[T.int64(3), T.int64(0), l])
+                                    acc[T.int64(3), T.int64(1), l] = T.fma(x_7, x_1, acc[T.int64(3), T.int64(1), l])
+                                    acc[T.int64(3), T.int64(2), l] = T.fma(x_7, x_2, acc[T.int64(3), T.int64(2), l])
+                                    acc[T.int64(3), T.int64(3), l] = T.fma(x_7, x_3, acc[T.int64(3), T.int64(3), l])
+                            for r in T.unroll(T.int64(4)):
+                                for l in T.vectorized(T.int64(16)):
+                                    t3[i * j * v_i0 * T.int64(192) + i * j * t * T.int64(64) + task * T.int64(64) + i_1 * T.int64(64) + r * T.int64(16) + l] = acc[r, T.int64(0), l]
+                                    t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(16) + i * j * t * T.int64(64) + task * T.int64(64) + i_1 * T.int64(64) + r * T.int64(16) + l] = acc[r, T.int64(1), l]
+                                    t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(32) + i * j * t * T.int64(64) + task * T.int64(64) + i_1 * T.int64(64) + r * T.int64(16) + l] = acc[r, T.int64(2), l]
+                                    t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(48) + i * j * t * T.int64(64) + task * T.int64(64) + i_1 * T.int64(64) + r * T.int64(16) + l] = acc[r, T.int64(3), l]
+                    for t_1 in range(i * j - i * j // T.int64(4) * T.int64(4)):
+                        acc = T.alloc_local((T.int64(1), T.int64(4), T.int64(16)))
+                        for v in T.unroll(T.int64(4)):
+                            for l in T.vectorized(T.int64(16)):
+                                acc[T.int64(0), v, l] = T.float32(0.0)
+                        for co, ci in T.grid(T.int64(9), T.int64(16)):
+                            for l in T.vectorized(T.int64(16)):
+                                x: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16)], T.int64(4096))
+                                x_1: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(2304)], T.int64(4096))
+                                x_2: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(4608)], T.int64(4096))
+                                x_3: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(6912)], T.int64(4096))
+                                x_4: T.let[T.float32] = t0[i * j * v_i0 * T.int64(144) + i * j // T.int64(4) * T.int64(64) + t_1 * T.int64(16) + i * j * co * T.int64(16) + ci]
+                                acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
+                                acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
+                                acc[T.int64(0), T.int64(2), l] = T.fma(x_4, x_2, acc[T.int64(0), T.int64(2), l])
+                                acc[T.int64(0), T.int64(3), l] = T.fma(x_4, x_3, acc[T.int64(0), T.int64(3), l])
+                        for l in T.vectorized(T.int64(16)):
+                            t3[i * j * v_i0 * T.int64(192) + i * j * t * T.int64(64) + i * j // T.int64(4) * T.int64(64) + t_1 * T.int64(16) + l] = acc[T.int64(0), T.int64(0), l]
+                            t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(16) + i * j * t * T.int64(64) + i * j // T.int64(4) * T.int64(64) + t_1 * T.int64(16) + l] = acc[T.int64(0), T.int64(1), l]
+                            t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(32) + i * j * t * T.int64(64) + i * j // T.int64(4) * T.int64(64) + t_1 * T.int64(16) + l] = acc[T.int64(0), T.int64(2), l]
+                            t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(48) + i * j * t * T.int64(64) + i * j // T.int64(4) * T.int64(64) + t_1 * T.int64(16) + l] = acc[T.int64(0), T.int64(3), l]
                 for task in T.parallel(T.Select(n * i * j * T.int64(27648) >= T.int64(100000), i * j // T.int64(4), T.int64(1))):
                     for i_1 in range(T.Select(n * i * j * T.int64(27648) >= T.int64(100000), T.int64(1), i * j // T.int64(4))):
                         acc = T.alloc_local((T.int64(4), T.int64(4), T.int64(16)))
@@ -695,10 +878,73 @@ def conv3(t0: T.Buffer((n, T.int64(9), i, j, T.int64(16)), "float32"), t1: T.Buf
                                     acc[r, v, l] = T.float32(0.0)
                         for co, ci in T.grid(T.int64(9), T.int64(16)):
                             for l in T.vectorized(T.int64(16)):
-                                x: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16)])
-                                x_1: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(2304)])
-                                x_2: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(4608)])
-                                x_3: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(6912)])
+                                x: T.let[T.float32] = T.prefetch(T.prefetch(t1[l + co * T.int64(256) + ci * T.int64(16) + T.int64(18432)], T.int64(4096)), (task + i_1) % T.int64(2) * T.int64(18432) + co * T.int64(1024) + ci * T.int64(64))
+                                x_1: T.let[T.float32] = T.prefetch(T.prefetch(t1[l + co * T.int64(256) + ci * T.int64(16) + T.int64(20736)], T.int64(4096)), (task + i_1) % T.int64(2) * T.int64(18432) + co * T.int64(1024) + ci * T.int64(64) - T.int64(9152))
+                                x_2: T.let[T.float32] = T.prefetch(t1[l + co * T.int64(256) + ci * T.int64(16) + T.int64(23040)], T.int64(4096))
+                                x_3: T.let[T.float32] = T.prefetch(t1[l + co * T.int64(256) + ci * T.int64(16) + T.int64(25344)], T.int64(4096))
+                                x_4: T.let[T.float32] = t0[i * j * v_i0 * T.int64(144) + task * T.int64(64) + i_1 * T.int64(64) + i * j * co * T.int64(16) + ci]
+                                acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
+                                acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
+                                acc[T.int64(0), T.int64(2), l] = T.fma(x_4, x_2, acc[T.int64(0), T.int64(2), l])
+                                acc[T.int64(0), T.int64(3), l] = T.fma(x_4, x_3, acc[T.int64(0), T.int64(3), l])
+                                x_5: T.let[T.float32] = t0[i * j * v_i0 * T.int64(144) + task * T.int64(64) + i_1 * T.int64(64) + i * j * co * T.int64(16) + ci + T.int64(16)]
+                                acc[T.int64(1), T.int64(0), l] = T.fma(x_5, x, acc[T.int64(1), T.int64(0), l])
+                                acc[T.int64(1), T.int64(1), l] = T.fma(x_5, x_1, acc[T.int64(1), T.int64(1), l])
+                                acc[T.int64(1), T.int64(2), l] = T.fma(x_5, x_2, acc[T.int64(1), T.int64(2), l])
+                                acc[T.int64(1), T.int64(3), l] = T.fma(x_5, x_3, acc[T.int64(1), T.int64(3), l])
+                                x_6: T.let[T.float32] = t0[i * j * v_i0 * T.int64(144) + task * T.int64(64) + i_1 * T.int64(64) + i * j * co * T.int64(16) + ci + T.int64(32)]
+                                acc[T.int64(2), T.int64(0), l] = T.fma(x_6, x, acc[T.int64(2), T.int64(0), l])
+                                acc[T.int64(2), T.int64(1), l] = T.fma(x_6, x_1, acc[T.int64(2), T.int64(1), l])
+                                acc[T.int64(2), T.int64(2), l] = T.fma(x_6, x_2, acc[T.int64(2), T.int64(2), l])
+                                acc[T.int64(2), T.int64(3), l] = T.fma(x_6, x_3, acc[T.int64(2), T.int64(3), l])
+                                x_7: T.let[T.float32] = t0[i * j * v_i0 * T.int64(144) + task * T.int64(64) + i_1 * T.int64(64) + i * j * co * T.int64(16) + ci + T.int64(48)]
+                                acc[T.int64(3), T.int64(0), l] = T.fma(x_7, x, acc[T.int64(3), T.int64(0), l])
+                                acc[T.int64(3), T.int64(1), l] = T.fma(x_7, x_1, acc[T.int64(3), T.int64(1), l])
+                                acc[T.int64(3), T.int64(2), l] = T.fma(x_7, x_2, acc[T.int64(3), T.int64(2), l])
+                                acc[T.int64(3), T.int64(3), l] = T.fma(x_7, x_3, acc[T.int64(3), T.int64(3), l])
+                        for r in T.unroll(T.int64(4)):
+                            for l in T.vectorized(T.int64(16)):
+                                t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(128) + task * T.int64(64) + i_1 * T.int64(64) + r * T.int64(16) + l] = acc[r, T.int64(0), l]
+                                t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(144) + task * T.int64(64) + i_1 * T.int64(64) + r * T.int64(16) + l] = acc[r, T.int64(1), l]
+                                t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(160) + task * T.int64(64) + i_1 * T.int64(64) + r * T.int64(16) + l] = acc[r, T.int64(2), l]
+                                t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(176) + task * T.int64(64) + i_1 * T.int64(64) + r * T.int64(16) + l] = acc[r, T.int64(3), l]
+                for t in range(i * j - i * j // T.int64(4) * T.int64(4)):
+                    acc = T.alloc_local((T.int64(1), T.int64(4), T.int64(16)))
+                    for v in T.unroll(T.int64(4)):
+                        for l in T.vectorized(T.int64(16)):
+                            acc[T.int64(0), v, l] = T.float32(0.0)
+                    for co, ci in T.grid(T.int64(9), T.int64(16)):
+                        for l in T.vectorized(T.int64(16)):
+                            x: T.let[T.float32] = T.prefetch(t1[l + co * T.int64(256) + ci * T.int64(16) + T.int64(18432)], T.int64(4096))
+                            x_1: T.let[T.float32] = T.prefetch(t1[l + co * T.int64(256) + ci * T.int64(16) + T.int64(20736)], T.int64(4096))
+                            x_2: T.let[T.float32] = T.prefetch(t1[l + co * T.int64(256) + ci * T.int64(16) + T.int64(23040)], T.int64(4096))
+                            x_3: T.let[T.float32] = T.prefetch(t1[l + co * T.int64(256) + ci * T.int64(16) + T.int64(25344)], T.int64(4096))
+                            x_4: T.let[T.float32] = t0[i * j * v_i0 * T.int64(144) + i * j // T.int64(4) * T.int64(64) + t * T.int64(16) + i * j * co * T.int64(16) + ci]
+                            acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
+                            acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
+                            acc[T.int64(0), T.int64(2), l] = T.fma(x_4, x_2, acc[T.int64(0), T.int64(2), l])
+                            acc[T.int64(0), T.int64(3), l] = T.fma(x_4, x_3, acc[T.int64(0), T.int64(3), l])
+                    for l in T.vectorized(T.int64(16)):
+                        t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(128) + i * j // T.int64(4) * T.int64(64) + t * T.int64(16) + l] = acc[T.int64(0), T.int64(0), l]
+                        t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(144) + i * j // T.int64(4) * T.int64(64) + t * T.int64(16) + l] = acc[T.int64(0), T.int64(1), l]
+                        t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(160) + i * j // T.int64(4) * T.int64(64) + t * T.int64(16) + l] = acc[T.int64(0), T.int64(2), l]
+                        t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(176) + i * j // T.int64(4) * T.int64(64) + t * T.int64(16) + l] = acc[T.int64(0), T.int64(3), l]
+    else:
+        for v_i0 in range(n):
+            for t in range(T.int64(2)):
+                for task in T.parallel(T.Select(n * i * j * T.int64(27648) >= T.int64(100000), i * j // T.int64(4), T.int64(1))):
+                    for i_1 in range(T.Select(n * i * j * T.int64(27648) >= T.int64(100000), T.int64(1), i * j // T.int64(4))):
+                        acc = T.alloc_local((T.int64(4), T.int64(4), T.int64(16)))
+                        for r in T.unroll(T.int64(4)):
+                            for v in T.unroll(T.int64(4)):
+                                for l in T.vectorized(T.int64(16)):
+                                    acc[r, v, l] = T.float32(0.0)
+                        for co, ci in T.grid(T.int64(9), T.int64(16)):
+                            for l in T.vectorized(T.int64(16)):
+                                x: T.let[T.float32] = T.prefetch(T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16)], T.int64(4096)), (task + i_1) % T.int64(2) * T.int64(18432) + co * T.int64(1024) + ci * T.int64(64) + T.int64(36864))
+                                x_1: T.let[T.float32] = T.prefetch(T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(2304)], T.int64(4096)), (task + i_1) % T.int64(2) * T.int64(18432) + co * T.int64(1024) + ci * T.int64(64) + T.int64(27712))
+                                x_2: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(4608)], T.int64(4096))
+                                x_3: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(6912)], T.int64(4096))
                                 x_4: T.let[T.float32] = t0[i * j * v_i0 * T.int64(144) + task * T.int64(64) + i_1 * T.int64(64) + i * j * co * T.int64(16) + ci]
                                 acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
                                 acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
@@ -732,10 +978,10 @@ def conv3(t0: T.Buffer((n, T.int64(9), i, j, T.int64(16)), "float32"), t1: T.Buf
                             acc[T.int64(0), v, l] = T.float32(0.0)
                     for co, ci in T.grid(T.int64(9), T.int64(16)):
                         for l in T.vectorized(T.int64(16)):
-                            x: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16)])
-                            x_1: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(2304)])
-                            x_2: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(4608)])
-                            x_3: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(6912)])
+                            x: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16)], T.int64(4096))
+                            x_1: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(2304)], T.int64(4096))
+                            x_2: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(4608)], T.int64(4096))
+                            x_3: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(6912)], T.int64(4096))
                             x_4: T.let[T.float32] = t0[i * j * v_i0 * T.int64(144) + i * j // T.int64(4) * T.int64(64) + t_1 * T.int64(16) + i * j * co * T.int64(16) + ci]
                             acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
                             acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
@@ -746,8 +992,6 @@ def conv3(t0: T.Buffer((n, T.int64(9), i, j, T.int64(16)), "float32"), t1: T.Buf
                         t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(16) + i * j * t * T.int64(64) + i * j // T.int64(4) * T.int64(64) + t_1 * T.int64(16) + l] = acc[T.int64(0), T.int64(1), l]
                         t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(32) + i * j * t * T.int64(64) + i * j // T.int64(4) * T.int64(64) + t_1 * T.int64(16) + l] = acc[T.int64(0), T.int64(2), l]
                         t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(48) + i * j * t * T.int64(64) + i * j // T.int64(4) * T.int64(64) + t_1 * T.int64(16) + l] = acc[T.int64(0), T.int64(3), l]
-    else:
-        for v_i0, t in T.grid(n, T.int64(3)):
             for task in T.parallel(T.Select(n * i * j * T.int64(27648) >= T.int64(100000), i * j // T.int64(4), T.int64(1))):
                 for i_1 in range(T.Select(n * i * j * T.int64(27648) >= T.int64(100000), T.int64(1), i * j // T.int64(4))):
                     acc = T.alloc_local((T.int64(4), T.int64(4), T.int64(16)))
@@ -757,10 +1001,10 @@ def conv3(t0: T.Buffer((n, T.int64(9), i, j, T.int64(16)), "float32"), t1: T.Buf
                                 acc[r, v, l] = T.float32(0.0)
                     for co, ci in T.grid(T.int64(9), T.int64(16)):
                         for l in T.vectorized(T.int64(16)):
-                            x: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16)])
-                            x_1: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(2304)])
-                            x_2: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(4608)])
-                            x_3: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(6912)])
+                            x: T.let[T.float32] = T.prefetch(T.prefetch(t1[l + co * T.int64(256) + ci * T.int64(16) + T.int64(18432)], T.int64(4096)), (task + i_1) % T.int64(2) * T.int64(18432) + co * T.int64(1024) + ci * T.int64(64))
+                            x_1: T.let[T.float32] = T.prefetch(T.prefetch(t1[l + co * T.int64(256) + ci * T.int64(16) + T.int64(20736)], T.int64(4096)), (task + i_1) % T.int64(2) * T.int64(18432) + co * T.int64(1024) + ci * T.int64(64) - T.int64(9152))
+                            x_2: T.let[T.float32] = T.prefetch(t1[l + co * T.int64(256) + ci * T.int64(16) + T.int64(23040)], T.int64(4096))
+                            x_3: T.let[T.float32] = T.prefetch(t1[l + co * T.int64(256) + ci * T.int64(16) + T.int64(25344)], T.int64(4096))
                             x_4: T.let[T.float32] = t0[i * j * v_i0 * T.int64(144) + task * T.int64(64) + i_1 * T.int64(64) + i * j * co * T.int64(16) + ci]
                             acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
                             acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
@@ -783,31 +1027,31 @@ def conv3(t0: T.Buffer((n, T.int64(9), i, j, T.int64(16)), "float32"), t1: T.Buf
                             acc[T.int64(3), T.int64(3), l] = T.fma(x_7, x_3, acc[T.int64(3), T.int64(3), l])
                     for r in T.unroll(T.int64(4)):
                         for l in T.vectorized(T.int64(16)):
-                            t3[i * j * v_i0 * T.int64(192) + i * j * t * T.int64(64) + task * T.int64(64) + i_1 * T.int64(64) + r * T.int64(16) + l] = acc[r, T.int64(0), l]
-                            t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(16) + i * j * t * T.int64(64) + task * T.int64(64) + i_1 * T.int64(64) + r * T.int64(16) + l] = acc[r, T.int64(1), l]
-                            t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(32) + i * j * t * T.int64(64) + task * T.int64(64) + i_1 * T.int64(64) + r * T.int64(16) + l] = acc[r, T.int64(2), l]
-                            t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(48) + i * j * t * T.int64(64) + task * T.int64(64) + i_1 * T.int64(64) + r * T.int64(16) + l] = acc[r, T.int64(3), l]
-            for t_1 in range(i * j - i * j // T.int64(4) * T.int64(4)):
+                            t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(128) + task * T.int64(64) + i_1 * T.int64(64) + r * T.int64(16) + l] = acc[r, T.int64(0), l]
+                            t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(144) + task * T.int64(64) + i_1 * T.int64(64) + r * T.int64(16) + l] = acc[r, T.int64(1), l]
+                            t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(160) + task * T.int64(64) + i_1 * T.int64(64) + r * T.int64(16) + l] = acc[r, T.int64(2), l]
+                            t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(176) + task * T.int64(64) + i_1 * T.int64(64) + r * T.int64(16) + l] = acc[r, T.int64(3), l]
+            for t in range(i * j - i * j // T.int64(4) * T.int64(4)):
                 acc = T.alloc_local((T.int64(1), T.int64(4), T.int64(16)))
                 for v in T.unroll(T.int64(4)):
                     for l in T.vectorized(T.int64(16)):
                         acc[T.int64(0), v, l] = T.float32(0.0)
                 for co, ci in T.grid(T.int64(9), T.int64(16)):
                     for l in T.vectorized(T.int64(16)):
-                        x: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16)])
-                        x_1: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(2304)])
-                        x_2: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(4608)])
-                        x_3: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(6912)])
-                        x_4: T.let[T.float32] = t0[i * j * v_i0 * T.int64(144) + i * j // T.int64(4) * T.int64(64) + t_1 * T.int64(16) + i * j * co * T.int64(16) + ci]
+                        x: T.let[T.float32] = T.prefetch(t1[l + co * T.int64(256) + ci * T.int64(16) + T.int64(18432)], T.int64(4096))
+                        x_1: T.let[T.float32] = T.prefetch(t1[l + co * T.int64(256) + ci * T.int64(16) + T.int64(20736)], T.int64(4096))
+                        x_2: T.let[T.float32] = T.prefetch(t1[l + co * T.int64(256) + ci * T.int64(16) + T.int64(23040)], T.int64(4096))
+                        x_3: T.let[T.float32] = T.prefetch(t1[l + co * T.int64(256) + ci * T.int64(16) + T.int64(25344)], T.int64(4096))
+                        x_4: T.let[T.float32] = t0[i * j * v_i0 * T.int64(144) + i * j // T.int64(4) * T.int64(64) + t * T.int64(16) + i * j * co * T.int64(16) + ci]
                         acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
                         acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
                         acc[T.int64(0), T.int64(2), l] = T.fma(x_4, x_2, acc[T.int64(0), T.int64(2), l])
                         acc[T.int64(0), T.int64(3), l] = T.fma(x_4, x_3, acc[T.int64(0), T.int64(3), l])
                 for l in T.vectorized(T.int64(16)):
-                    t3[i * j * v_i0 * T.int64(192) + i * j * t * T.int64(64) + i * j // T.int64(4) * T.int64(64) + t_1 * T.int64(16) + l] = acc[T.int64(0), T.int64(0), l]
-                    t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(16) + i * j * t * T.int64(64) + i * j // T.int64(4) * T.int64(64) + t_1 * T.int64(16) + l] = acc[T.int64(0), T.int64(1), l]
-                    t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(32) + i * j * t * T.int64(64) + i * j // T.int64(4) * T.int64(64) + t_1 * T.int64(16) + l] = acc[T.int64(0), T.int64(2), l]
-                    t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(48) + i * j * t * T.int64(64) + i * j // T.int64(4) * T.int64(64) + t_1 * T.int64(16) + l] = acc[T.int64(0), T.int64(3), l]
+                    t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(128) + i * j // T.int64(4) * T.int64(64) + t * T.int64(16) + l] = acc[T.int64(0), T.int64(0), l]
+                    t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(144) + i * j // T.int64(4) * T.int64(64) + t * T.int64(16) + l] = acc[T.int64(0), T.int64(1), l]
+                    t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(160) + i * j // T.int64(4) * T.int64(64) + t * T.int64(16) + l] = acc[T.int64(0), T.int64(2), l]
+                    t3[i * j * v_i0 * T.int64(192) + i * j * T.int64(176) + i * j // T.int64(4) * T.int64(64) + t * T.int64(16) + l] = acc[T.int64(0), T.int64(3), l]
     for task in T.parallel(T.Select((i * j + T.int64(15)) // T.int64(16) * n * T.int64(6144) >= T.int64(100000), n * T.int64(12), T.int64(1))):
         for m in range(T.Select((i * j + T.int64(15)) // T.int64(16) * n * T.int64(6144) >= T.int64(100000), T.int64(1), n * T.int64(12))):
             for m_0, ci_1 in T.grid(i * j // T.int64(16), T.int64(16)):

@@ -114,7 +114,7 @@ impl Gemm {
         bound.extend(depth.iter().zip(&inners).map(|(a, i)| (a.var, i.var.into())));
         let [row, column] = [&self.row, &self.column].map(|e| bind(e, &bound));
         let old = func.load(part, vec![]);
-        let value = Expr::call(self.op, vec![row, self.streamed(at, column), old]);
+        let value = Expr::call(self.op, vec![row, self.streamed(at, &v, column), old]);
         iters.push(outer.clone());
         iters.extend(inners);
         let init = Stmt::store(part, vec![], Expr::int(0, DType::I32));
@@ -136,7 +136,7 @@ impl Gemm {
         let step = replaced(&self.stage.value, &inner.expr, &total);
         let step = step.replace_loads(self.stage.buffer, &mut |_, _| old.clone());
         let init = Stmt::store(sum, vec![], Expr::constant(0.0, DType::F32));
-        let body = Stmt::store(sum, vec![], self.streamed(at, bind(&step, &bound)));
+        let body = Stmt::store(sum, vec![], self.streamed(at, &v, bind(&step, &bound)));
         let whole = block(func, &self.stage.name, iters, Some(init), body);
         let both = Stmt::Seq(vec![of_block, Stmt::Block(Box::new(whole))]);
         Stmt::serial(block_loop.0, block_loop.1.clone(), both)

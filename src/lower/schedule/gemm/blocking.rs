@@ -158,11 +158,11 @@ impl Gemm {
         TileSize { rows: height(vectors), vectors }
     }
 
-    /// Whether all rows of a tile of columns come before the next tile of columns: operand B would
-    /// not stay in the cache from one row of results to the next.
-    pub fn columns_first(&self, target: &CpuTarget) -> bool {
-        matches!(self.columns, TiledAxis::Blocks { .. })
+    /// The order of tiles: columns first where operand B would not stay in the cache from one row of results to the next.
+    pub fn order(&self, target: &CpuTarget) -> TileOrder {
+        let columns_first = matches!(self.columns, TiledAxis::Blocks { .. })
             && !self.both
-            && self.column_bytes() > target.l2_bytes as i64 / 2
+            && self.column_bytes() > target.l2_bytes as i64 / 2;
+        if columns_first { TileOrder::ColumnsFirst } else { TileOrder::ColumnsInside }
     }
 }

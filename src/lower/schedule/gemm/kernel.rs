@@ -13,10 +13,8 @@
 //! rows get smaller tiles, never a branch inside the k loop.
 //!
 //! Decision: docs/decisions/0033-macro-kernel.md
-//! Decision: docs/decisions/0114-prefetched-weights.md
 
-use reflex_tir::codegen::Target;
-use reflex_tir::{Buffer, DType, Expr, ExprKind, Intrin, Var};
+use reflex_tir::{Buffer, Expr, ExprKind, Intrin, Var};
 
 use crate::schedule::core::affine::{linear, mentions};
 use crate::schedule::core::collapse::collapsed_with;
@@ -26,6 +24,7 @@ use crate::schedule::core::nest::Nest;
 use crate::schedule::core::panels::{PanelAxis, PanelStages, aligned, split_panels};
 use crate::schedule::core::stage::{Axis, Stage};
 use crate::schedule::core::tile::TiledAxis;
+use crate::schedule::gemm::streamed_weights::StreamedWeights;
 
 /// A contraction, its operands, and the axes of its tiles.
 #[derive(Clone)]
@@ -51,13 +50,9 @@ pub struct Gemm {
     pub registers: i64,
     /// Panels of codes are expanded once for all rows.
     pub expanded: bool,
-    /// Operand B is weights of float32 that other kernels drive out of the cache between two calls.
-    pub streams_weights: bool,
+    /// How operand B is asked for ahead, if it is a stream.
+    pub streamed_weights: Option<StreamedWeights>,
 }
-
-/// The part of the second-level cache from which on weights are taken not to stay there until the next call: kernels between
-/// have weights and feature maps of their own.
-const STREAMED_PART: i64 = 8;
 
 /// Most codes in a word.
 const MAX_CODES: i64 = 16;
@@ -124,21 +119,10 @@ impl Gemm {
             lanes,
             registers,
             expanded: false,
-            streams_weights: false,
+            streamed_weights: None,
         };
-        gemm.streams_weights = gemm.has_streamed_weights(nest);
+        gemm.streamed_weights = StreamedWeights::of(nest, &gemm);
         Ok(gemm)
-    }
-
-    /// Whether operand B is a parameter, in panels or blocks, of so many bytes that it is a stream.
-    fn has_streamed_weights(&self, nest: &Nest<'_>) -> bool {
-        let Target::Cpu(cpu) = nest.target else { return false };
-        let ExprKind::Load { buffer, dtype: DType::F32, .. } = self.column.kind() else {
-            return false;
-        };
-        !matches!(self.columns, TiledAxis::Plain(_))
-            && nest.func.buffer_params().any(|param| param == *buffer)
-            && self.column_bytes() >= cpu.l2_bytes as i64 / STREAMED_PART
     }
 
     /// Whether operand B is made of codes.

@@ -34,8 +34,7 @@ impl Gemm {
         };
         let order = match rows_first {
             Some(_) => TileOrder::RowsFirst,
-            None if self.columns_first(nest.cpu()) => TileOrder::ColumnsFirst,
-            None => TileOrder::ColumnsInside,
+            None => self.order(nest.cpu()),
         };
         let note = self.note(nest, amx, size, shared, order);
         nest.steps.push(note);

@@ -12,9 +12,7 @@
 //! Decision: docs/decisions/0033-macro-kernel.md
 
 use reflex_tir::schedule::{Schedule, ScheduleError};
-use reflex_tir::{
-    BlockIter, Buffer, DType, Expr, ExprKind, Intrin, IterKind, PrimFunc, Scope, Stmt, Var,
-};
+use reflex_tir::{BlockIter, Buffer, DType, Expr, IterKind, PrimFunc, Scope, Stmt, Var};
 
 use crate::schedule::core::contraction::sum_type;
 use crate::schedule::core::decision::Refusal;
@@ -167,7 +165,7 @@ impl Gemm {
                 let zero = Expr::constant(0.0, self.column.dtype());
                 column = Expr::if_then_else(inside, column, zero);
             }
-            _ => column = self.streamed(at, column),
+            _ => column = self.streamed(at, &v, column),
         }
         let old = func.load(acc, vec![]);
         let value = Expr::call(self.op, vec![bind(&self.row, &bound), column, old]);
@@ -183,28 +181,6 @@ impl Gemm {
         let sum = block(func, &self.stage.name, iters, Some(zero), Stmt::store(acc, vec![], value));
         let sum = Stmt::Block(Box::new(sum));
         loops.into_iter().rev().fold(sum, |body, (var, n)| Stmt::serial(var, n, body))
-    }
-
-    /// Operand B, asked for ahead where it is a stream: weights that the memory has, and words of codes of a tile with one row,
-    /// which reads each panel once. Making factors of codes takes so many instructions that a CPU does not come to the next
-    /// loads in time.
-    pub fn streamed(&self, at: OutputTile<'_>, e: Expr) -> Expr {
-        fn ahead(e: &Expr, of: DType) -> Expr {
-            match e.kind() {
-                ExprKind::Load { dtype, .. } if *dtype == of => {
-                    Expr::call(Intrin::Prefetch, vec![e.clone()])
-                }
-                _ => e.map_children(&mut |e| ahead(e, of)),
-            }
-        }
-        let one_row = at.rows.is_none_or(|t| t.width == 1);
-        if self.has_codes() && one_row {
-            ahead(&e, DType::U32)
-        } else if self.streams_weights {
-            ahead(&e, DType::F32)
-        } else {
-            e
-        }
     }
 
     /// The store of one element.

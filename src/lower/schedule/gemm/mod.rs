@@ -9,3 +9,4 @@ pub mod kernel;
 pub mod macro_kernel;
 pub mod micro_kernel;
 pub mod pack_operands;
+pub mod streamed_weights;

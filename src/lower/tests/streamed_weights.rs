@@ -1,0 +1,75 @@
+//! What row tiles ask the memory for: together exactly the weights of the tiles of columns that follow.
+
+mod common;
+
+use common::{Case, noise, target, tensor_type, to_tensor};
+use reflex_graph::{Op, TensorType};
+use reflex_lower::packing::choose::packings;
+use reflex_lower::packing::pack::pack;
+use reflex_lower::precision::Precision;
+use reflex_lower::schedule::schedule_explained;
+use reflex_tir::eval::{EvalArg, EvalTensor, eval};
+use reflex_tir::{DType, Expr, ExprKind, Intrin, Param, PrimFunc, Scope, Stmt};
+
+/// Bytes of a cache line.
+const LINE: i64 = 64;
+
+/// The kernel, which also writes 1 for each line of operand B that it asks for beyond the near ones.
+fn marked(func: &PrimFunc, lines: i64) -> PrimFunc {
+    let mut marked = func.clone();
+    let marks = marked.new_buffer("marks", DType::I64, vec![lines.into()], Scope::Global);
+    marked.params.push(Param::Buffer(marks));
+    marked.num_outputs += 1;
+    fn far(e: &Expr) -> Option<(&Expr, &Expr)> {
+        let ExprKind::Call { op: Intrin::Prefetch, args, .. } = e.kind() else { return None };
+        let ExprKind::Call { op: Intrin::Prefetch, args: near, .. } = args[0].kind() else {
+            return None;
+        };
+        Some((&near[0], &args[1]))
+    }
+    fn mark(func: &PrimFunc, s: &Stmt, at: &dyn Fn(Expr) -> Stmt) -> Stmt {
+        let s = s.map_children(&mut |s| mark(func, s, at));
+        let Stmt::Let { value, .. } = &s else { return s };
+        let Some((element, bytes)) = far(value) else { return s };
+        let ExprKind::Load { buffer, indices, .. } = element.kind() else { return s };
+        let address = func.row_major(*buffer, indices) * 4 + bytes.clone();
+        Stmt::Seq(vec![at(address.floordiv(LINE)), s])
+    }
+    marked.body = mark(func, &func.body, &|line| Stmt::store(marks, vec![line], Expr::i64(1)));
+    marked
+}
+
+/// Lines that a product of so many rows with weights `[k, n]` asks for, and how many lines these have.
+fn asked(rows: i64, [k, n]: [i64; 2]) -> Vec<bool> {
+    let args = vec![noise(&[rows, k], 1), noise(&[k, n], 2)];
+    let case = Case { name: format!("{rows} x {k} x {n}"), op: Op::MatMul, args };
+    let types: Vec<TensorType> = case.args.iter().map(tensor_type).collect();
+    let list = packings(&case.op, &types, &|_| true, Precision::F32);
+    let [packing] = &list[..] else { panic!("{list:?}") };
+    let func = schedule_explained(&case.legalized(&list).func, &target(64)).func;
+    let weights = pack(packing, std::slice::from_ref(&case.args[1])).unwrap();
+    let lines = weights.bytes().len() as i64 / LINE;
+    let outputs =
+        [EvalTensor::zeros(DType::F32, &[rows, n]), EvalTensor::zeros(DType::I64, &[lines])];
+    let inputs = [to_tensor(&case.args[0]), to_tensor(&weights)];
+    let mut args: Vec<EvalArg> = inputs.into_iter().chain(outputs).map(EvalArg::Tensor).collect();
+    eval(&marked(&func, lines), &mut args).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+    let marks = &args[3].tensor().bytes;
+    marks.as_chunks::<8>().0.iter().map(|b| i64::from_le_bytes(*b) == 1).collect()
+}
+
+#[test]
+fn row_tiles_share_the_lines_of_the_next_tile_of_columns() {
+    for (rows, [k, n]) in [(16, [96, 256]), (9, [128, 192]), (40, [96, 256]), (13, [64, 512])] {
+        let lines = asked(rows, [k, n]);
+        // The last tile of columns asks for its own. Only the first one is asked for by nobody.
+        let first = lines.iter().take_while(|line| !**line).count();
+        assert!(lines[first..].iter().all(|line| *line), "{rows} rows: a line is missing");
+        assert_eq!(first as i64, 64 * k * 4 / LINE, "{rows} rows: a panel of 64 columns");
+    }
+}
+
+#[test]
+fn a_lone_row_tile_asks_for_its_own_weights() {
+    assert!(asked(4, [96, 256]).iter().all(|line| !line));
+}
