@@ -1,4 +1,4 @@
-//! What row tiles ask the memory for: together exactly the weights of the tiles of columns that follow.
+//! Row tiles ask the memory for the weights of the tiles of columns that follow, and together for all of them.
 
 mod common;
 

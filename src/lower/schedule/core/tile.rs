@@ -57,6 +57,15 @@ pub enum Bound {
     Below(Expr),
 }
 
+/// A tile of results: rows by columns.
+#[derive(Clone, Copy)]
+pub struct OutputTile<'a> {
+    /// Rows; a contraction without rows has one.
+    pub rows: Option<&'a Tile>,
+    /// Columns.
+    pub columns: &'a Tile,
+}
+
 impl Tile {
     fn new(origin: Expr, width: i64, bound: Bound) -> Tile {
         Tile { origin, first: Expr::i64(0), width, bound }

@@ -36,9 +36,8 @@ use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::panels::bind;
 use crate::schedule::core::stage::Axis;
-use crate::schedule::core::tile::{Bound, Tile, TiledAxis};
+use crate::schedule::core::tile::{Bound, OutputTile, Tile, TiledAxis};
 use crate::schedule::gemm::kernel::Gemm;
-use crate::schedule::gemm::micro_kernel::OutputTile;
 
 /// Multiply-adds of pairs or words below which configuring AMX, some 80 ns, does not pay.
 const MIN_PRODUCTS: i64 = 1 << 15;

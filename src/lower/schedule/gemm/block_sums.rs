@@ -24,8 +24,9 @@ use crate::schedule::core::nest::Nest;
 use crate::schedule::core::panels::bind;
 use crate::schedule::core::primitives::block;
 use crate::schedule::core::stage::{Axis, Item, Stage, loads_of};
+use crate::schedule::core::tile::OutputTile;
 use crate::schedule::gemm::kernel::{Gemm, is_word};
-use crate::schedule::gemm::micro_kernel::{OutputTile, RegisterTile, vectorize_tile};
+use crate::schedule::gemm::micro_kernel::{RegisterTile, vectorize_tile};
 
 /// The stage at `at`, sums of 8-bit integers over blocks, and the next one, a sum over those blocks and
 /// the only reader of their sums, as one stage: the first axis of its reduction is that of blocks, and
@@ -114,7 +115,7 @@ impl Gemm {
         bound.extend(depth.iter().zip(&inners).map(|(a, i)| (a.var, i.var.into())));
         let [row, column] = [&self.row, &self.column].map(|e| bind(e, &bound));
         let old = func.load(part, vec![]);
-        let value = Expr::call(self.op, vec![row, self.streamed(at, &v, column), old]);
+        let value = Expr::call(self.op, vec![row, self.streamed(None, at, &v, column), old]);
         iters.push(outer.clone());
         iters.extend(inners);
         let init = Stmt::store(part, vec![], Expr::int(0, DType::I32));
@@ -136,7 +137,7 @@ impl Gemm {
         let step = replaced(&self.stage.value, &inner.expr, &total);
         let step = step.replace_loads(self.stage.buffer, &mut |_, _| old.clone());
         let init = Stmt::store(sum, vec![], Expr::constant(0.0, DType::F32));
-        let body = Stmt::store(sum, vec![], self.streamed(at, &v, bind(&step, &bound)));
+        let body = Stmt::store(sum, vec![], self.streamed(None, at, &v, bind(&step, &bound)));
         let whole = block(func, &self.stage.name, iters, Some(init), body);
         let both = Stmt::Seq(vec![of_block, Stmt::Block(Box::new(whole))]);
         Stmt::serial(block_loop.0, block_loop.1.clone(), both)

@@ -24,7 +24,6 @@ use crate::schedule::core::nest::Nest;
 use crate::schedule::core::panels::{PanelAxis, PanelStages, aligned, split_panels};
 use crate::schedule::core::stage::{Axis, Stage};
 use crate::schedule::core::tile::TiledAxis;
-use crate::schedule::gemm::streamed_weights::StreamedWeights;
 
 /// A contraction, its operands, and the axes of its tiles.
 #[derive(Clone)]
@@ -50,8 +49,6 @@ pub struct Gemm {
     pub registers: i64,
     /// Panels of codes are expanded once for all rows.
     pub expanded: bool,
-    /// How operand B is asked for ahead, if it is a stream.
-    pub streamed_weights: Option<StreamedWeights>,
 }
 
 /// Most codes in a word.
@@ -104,7 +101,7 @@ impl Gemm {
         // Each result has two accumulators then.
         let registers = if block_sum.is_some() { registers / 2 } else { registers };
         let Contraction { row, column, both, op, .. } = product;
-        let mut gemm = Gemm {
+        Ok(Gemm {
             stage,
             epilogue,
             row,
@@ -119,10 +116,7 @@ impl Gemm {
             lanes,
             registers,
             expanded: false,
-            streamed_weights: None,
-        };
-        gemm.streamed_weights = StreamedWeights::of(nest, &gemm);
-        Ok(gemm)
+        })
     }
 
     /// Whether operand B is made of codes.

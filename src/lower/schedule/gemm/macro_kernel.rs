@@ -5,11 +5,10 @@ use reflex_tir::{ForKind, Intrin, Stmt};
 use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::nest::{Nest, Parallel};
 use crate::schedule::core::stage::Axis;
-use crate::schedule::core::tile::{Tile, TiledAxis};
+use crate::schedule::core::tile::{OutputTile, Tile, TiledAxis};
 use crate::schedule::gemm::amx::{AmxKernel, TILE};
 use crate::schedule::gemm::blocking::{SharedLoop, TileOrder, TileSize};
 use crate::schedule::gemm::kernel::Gemm;
-use crate::schedule::gemm::micro_kernel::OutputTile;
 
 impl Gemm {
     /// The nest over all tiles, in AMX tiles where there is a kernel for them.

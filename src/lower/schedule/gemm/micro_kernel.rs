@@ -19,20 +19,12 @@ use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::panels::bind;
 use crate::schedule::core::primitives::{block, with_schedule};
-use crate::schedule::core::tile::Tile;
+use crate::schedule::core::tile::OutputTile;
 use crate::schedule::gemm::kernel::{Gemm, is_word};
+use crate::schedule::gemm::streamed_weights::StreamedWeights;
 
 /// Most vectors of a tile whose epilogues are unrolled one by one.
 const MAX_UNROLLED_EPILOGUES: i64 = 4;
-
-/// A tile of results: rows by columns.
-#[derive(Clone, Copy)]
-pub struct OutputTile<'a> {
-    /// Rows; a contraction without rows has one.
-    pub rows: Option<&'a Tile>,
-    /// Columns.
-    pub columns: &'a Tile,
-}
 
 /// Rows, vectors and lanes of a tile, and its loops.
 pub struct RegisterTile {
@@ -80,12 +72,13 @@ impl Gemm {
     /// All sums of a tile, stored.
     pub fn tile(&self, nest: &mut Nest<'_>, at: OutputTile<'_>) -> Result<Stmt, Refusal> {
         let extents = self.extents(at);
+        let weights = StreamedWeights::of(nest, self);
         let plain = |func: &mut PrimFunc| {
             let shape = RegisterTile::new(func, extents);
             let acc = func.new_buffer("acc", self.sum_type(), vec![], Scope::Local);
             let sum = match self.block_sum {
                 Some(part) => self.sum_of_blocks(func, at, &shape, [part, acc]),
-                None => self.sum(func, at, &shape, acc),
+                None => self.sum(func, at, &shape, acc, weights.as_ref()),
             };
             let store = self.store(func, at, &shape, |func, _| func.load(acc, vec![]));
             let mut body = Stmt::Seq(vec![sum, store]);
@@ -155,6 +148,7 @@ impl Gemm {
         at: OutputTile<'_>,
         shape: &RegisterTile,
         acc: Buffer,
+        weights: Option<&StreamedWeights>,
     ) -> Stmt {
         let mut iters = shape.iters(func);
         let [r, v, l] = [0, 1, 2].map(|n| Expr::from(iters[n].var));
@@ -165,7 +159,7 @@ impl Gemm {
                 let zero = Expr::constant(0.0, self.column.dtype());
                 column = Expr::if_then_else(inside, column, zero);
             }
-            _ => column = self.streamed(at, &v, column),
+            _ => column = self.streamed(weights, at, &v, column),
         }
         let old = func.load(acc, vec![]);
         let value = Expr::call(self.op, vec![bind(&self.row, &bound), column, old]);

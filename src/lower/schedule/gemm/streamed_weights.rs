@@ -18,10 +18,9 @@ use reflex_tir::{DType, Expr, ExprKind, Intrin, NEAR_BYTES, Var};
 
 use crate::schedule::core::affine::{linear, mentions};
 use crate::schedule::core::nest::Nest;
-use crate::schedule::core::tile::TiledAxis;
+use crate::schedule::core::tile::{OutputTile, TiledAxis};
 use crate::schedule::gemm::blocking::TileOrder;
 use crate::schedule::gemm::kernel::Gemm;
-use crate::schedule::gemm::micro_kernel::OutputTile;
 
 /// The part of the second-level cache from which on weights are taken not to stay there until the next call: kernels between
 /// have weights and feature maps of their own.
@@ -110,12 +109,18 @@ impl Gemm {
     /// Vector `v` of operand B in a tile, asked for ahead where it is a stream: weights that the memory has, and words of codes
     /// of a tile with one row, which reads each panel once. Making factors of codes takes so many instructions that a CPU does
     /// not come to the next loads in time.
-    pub fn streamed(&self, at: OutputTile<'_>, v: &Expr, e: Expr) -> Expr {
+    pub fn streamed(
+        &self,
+        weights: Option<&StreamedWeights>,
+        at: OutputTile<'_>,
+        v: &Expr,
+        e: Expr,
+    ) -> Expr {
         let one_row = at.rows.is_none_or(|t| t.width == 1);
         if self.has_codes() && one_row {
             return ahead(&e, DType::U32, &Expr::i64(NEAR_BYTES));
         }
-        let Some(weights) = &self.streamed_weights else { return e };
+        let Some(weights) = weights else { return e };
         let own = ahead(&e, weights.dtype, &Expr::i64(NEAR_BYTES));
         let (tiles, tile) = self.row_tiles_of(at, weights.columns_first);
         let Some(next) = weights.next.as_ref().filter(|_| tiles > 1) else {
