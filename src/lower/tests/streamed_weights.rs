@@ -39,7 +39,7 @@ fn marked(func: &PrimFunc, lines: i64) -> PrimFunc {
     marked
 }
 
-/// Lines that a product of so many rows with weights `[k, n]` asks for, and how many lines these have.
+/// For each line of weights `[k, n]` whether a product of so many rows asks for it.
 fn asked(rows: i64, [k, n]: [i64; 2]) -> Vec<bool> {
     let args = vec![noise(&[rows, k], 1), noise(&[k, n], 2)];
     let case = Case { name: format!("{rows} x {k} x {n}"), op: Op::MatMul, args };

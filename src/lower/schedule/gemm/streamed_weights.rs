@@ -6,8 +6,8 @@
 //!     for k..: for r: for v: acc[r][v] = fma(row[r, k], prefetch(column[k, v], bytes), acc[r][v])
 //! ```
 //! If each tile asked for its own weights, the first would wait for the memory, and the memory would then wait for the
-//! others. So the row tiles ask for the weights of the next tile of columns, each for a run of lines of its own: one line after the
-//! other, which a CPU's stream prefetcher continues. A core has few buffers for what is asked for by instructions alone.
+//! others. So the row tiles ask for the weights of the next tile of columns, each for a run of lines of its own, one line after the
+//! other: the same lines at a stride gained nothing.
 //! A lone row tile asks for its own weights, a little ahead.
 //!
 //! Decision: docs/decisions/0114-prefetched-weights.md
