@@ -66,6 +66,11 @@ impl BlockQuantized {
         self.depth.div_ceil(self.block.max(1))
     }
 
+    /// Whether codes are bytes, and each column has one scale.
+    pub fn is_by_columns(&self) -> bool {
+        self.bits == 8 && self.blocks() == 1
+    }
+
     /// Whether all parts have the extents that the matrix says.
     pub fn is_consistent(&self) -> bool {
         let each = self.columns.checked_mul(self.blocks());

@@ -15,7 +15,8 @@ pub enum DeviceKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OptimizeFor {
     /// The shortest calls, at the price of more bytes of weights: those of Winograd convolutions take
-    /// up to 7 times as many as the model's, and integers that a model dequantizes are stored as floats.
+    /// up to 7 times as many as the model's, and integers that a model dequantizes for other operators than products of
+    /// matrices are stored as floats.
     #[default]
     Speed,
     /// The smallest programs: weights take the bytes that the model's do, so convolutions are direct

@@ -341,7 +341,10 @@ impl FusePass {
         let ty = |v: &Value| func.values[*v].ty.as_tensor().cloned();
         let types = args.iter().map(ty).collect::<Option<Vec<_>>>()?;
         let once = |n: usize| all_args.iter().filter(|v| **v == args[n]).count() == 1;
-        let constant = |n: usize| literal(args[n]).filter(|_| once(n));
+        let gpu = self.device == DeviceKind::Gpu;
+        let by_columns =
+            |l: &Literal| l.as_block_quantized().is_some_and(|(m, _)| m.is_by_columns());
+        let constant = |n: usize| literal(args[n]).filter(|l| once(n) && !(gpu && by_columns(l)));
         block_packing(op, &types, &constant, self.precision)
     }
 

@@ -205,7 +205,8 @@ impl Pass<'_> {
 fn quantized(weights: &Literal) -> Option<Quantized> {
     let &[depth, columns] = weights.shape() else { return None };
     let fits = columns >= LEAST[0] && (LEAST[1]..=MAX_DEPTH).contains(&depth);
-    if weights.dtype() != DType::F32 || weights.as_block_quantized().is_some() || !fits {
+    let codes = weights.as_block_quantized().is_some_and(|(codes, _)| !codes.is_by_columns());
+    if weights.dtype() != DType::F32 || codes || !fits {
         return None;
     }
     let (elements, _) = weights.bytes().as_chunks::<4>();
@@ -243,6 +244,9 @@ fn quantized(weights: &Literal) -> Option<Quantized> {
 /// Weights `[k, n]` of codes as the operands of [`Op::MatMulNBits`]; `None` for others.
 fn parts_of_codes(weights: &Literal) -> Option<(NBits, Vec<Literal>)> {
     let (matrix, DepthAxis::First) = weights.as_block_quantized()? else { return None };
+    if matrix.is_by_columns() {
+        return None;
+    }
     let [columns, blocks, bits, block] =
         [matrix.columns, matrix.blocks(), matrix.bits, matrix.block].map(|n| n as i64);
     let codes = NBits { bits, block, activations: Activations::Int8 };

@@ -91,6 +91,14 @@ fn cases() -> Vec<Case> {
             add(5, [96, 33, 32, bits], zeros, DType::F32);
         }
     }
+    // A block for each column, whose end is no whole word, and rows for one tile and for several; the depth in parts, which words
+    // or blocks fill.
+    for zeros in [Zeros::One, Zeros::Codes, Zeros::Numbers] {
+        add(3, [38, 40, 40, 8], zeros, DType::F32);
+        add(12, [192, 33, 192, 8], zeros, DType::F32);
+        add(31, [192, 70, 192, 8], zeros, DType::F32);
+        add(26, [256, 32, 32, 4], zeros, DType::F32);
+    }
     add(2, [64, 40, 32, 4], Zeros::Codes, DType::F16);
     add(2, [64, 40, 32, 4], Zeros::Table, DType::BF16);
     list
@@ -211,6 +219,30 @@ fn one_row_streams_codes_in_vectors() {
     assert!(text.contains(steps), "{text}");
     assert!(text.contains("by 4 vectors: unroll k2\n"), "each code at bits of its own: {text}");
     assert!(!text.contains("columns packed into panels"), "nothing is copied: {text}");
+}
+
+#[test]
+fn many_rows_expand_panels_part_by_part() {
+    let w = weights(384, 512, 384, 8, Zeros::One, DType::F32);
+    let of_rows = |m: i64| {
+        let case = Case {
+            name: "rows".into(),
+            op: Op::MatMul,
+            args: vec![noise(&[m, 384], 9), w.clone()],
+        };
+        schedule_explained(&case.legalized(&[packing(&case)]).func, &target(64)).to_string()
+    };
+    let few = of_rows(12);
+    assert!(few.contains("tile of 12 rows by 2 vectors"), "all rows in one tile: {few}");
+    assert!(!few.contains("expanded"), "numbers are made in registers: {few}");
+    let many = of_rows(64);
+    for text in [
+        "tile of 6 rows by 4 vectors",
+        "expanded panel by panel",
+        "panels of 96 steps of the depth",
+    ] {
+        assert!(many.contains(text), "{text}: {many}");
+    }
 }
 
 /// On a GPU few rows read words of codes, 16 bytes at a time; more rows make tiles of them.

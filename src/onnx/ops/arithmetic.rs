@@ -3,6 +3,7 @@
 use reflex_graph::{Binary, Op, Unary};
 use reflex_tir::DType;
 
+use super::packed_weights::{converted_integers, scaled_integers};
 use super::table::{Table, one};
 use super::text;
 use crate::call::{Call, axis};
@@ -63,7 +64,7 @@ pub(super) const TABLE: Table = &[
     ("Mean", mean),
     ("Min", |cx, call| fold(cx, call, Binary::Min)),
     ("Mod", modulo),
-    ("Mul", binary!(Mul)),
+    ("Mul", product),
     ("Neg", unary!(Neg)),
     ("Not", unary!(Not)),
     ("Or", binary!(Or)),
@@ -96,6 +97,14 @@ fn elementwise(cx: &mut ImportContext, call: &Call, f: Binary) -> Result<Vec<Onn
     let axes: Vec<usize> = (b.rank()..b.rank() + trailing).collect();
     let b = cx.unsqueeze(b, &axes)?;
     one(cx.binary(f, a, &b)?)
+}
+
+fn product(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+    let mut results = elementwise(cx, call, Binary::Mul)?;
+    if let Some(OnnxValue::Tensor(y)) = results.first_mut() {
+        y.dequantised = scaled_integers(call.input(0)?, call.input(1)?);
+    }
+    Ok(results)
 }
 
 /// Of numbers, or of strings.
@@ -168,10 +177,15 @@ fn convert(cx: &mut ImportContext, call: &Call, to: DType) -> Result<Vec<OnnxVal
         "nearest" => ScaleRounding::Nearest,
         other => return Err(invalid(format!("round_mode `{other}`"))),
     };
-    match [x.dtype(), to].into_iter().any(|t| narrow::carrier(t).is_some()) {
-        true => one(cx.narrow_cast(x, to, Conversion { saturate, round })?),
-        false => one(cx.cast(x, to)?),
+    let narrow = [x.dtype(), to].into_iter().any(|t| narrow::carrier(t).is_some());
+    let mut y = match narrow {
+        true => cx.narrow_cast(x, to, Conversion { saturate, round })?,
+        false => cx.cast(x, to)?,
+    };
+    if !narrow && y.dequantised.is_none() {
+        y.dequantised = converted_integers(x, to);
     }
+    one(y)
 }
 
 /// The same bits as another type of the same width.

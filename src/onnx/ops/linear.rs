@@ -4,6 +4,7 @@ use reflex_graph::{Binary, ReduceKind, dims};
 use reflex_tir::Expr;
 
 use super::integer_products::{dequantised_matmul, transposed};
+use super::packed_weights::dequantised_columns;
 use super::table::{Table, one};
 use crate::call::Call;
 use crate::context::ImportContext;
@@ -16,11 +17,14 @@ pub(super) const TABLE: Table = &[
     ("MatMul", |cx, call| one(product(cx, call.input(0)?, call.input(1)?)?)),
 ];
 
-/// A matrix multiplication, of the operands' integers where both are dequantised.
+/// A matrix multiplication, of the operands' integers where both are dequantised. Constant weights that alone are, stay codes.
 fn product(cx: &mut ImportContext, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     match dequantised_matmul(cx, a, b)? {
         Some(product) => Ok(product),
-        None => cx.matmul(a, b),
+        None => {
+            let codes = b.dequantised.as_deref().and_then(dequantised_columns);
+            cx.matmul(a, codes.as_ref().unwrap_or(b))
+        }
     }
 }
 

@@ -1,13 +1,24 @@
-//! Constant weights in blocks that stay codes: what MatMulNBits, MatMulBnb4 and DequantizeLinear say of
+//! Constant weights that stay codes: what MatMulNBits, MatMulBnb4 and DequantizeLinear say of
 //! them, as a constant of the graph ([`BlockQuantized`]). What is not of this form is computed by
-//! operators instead, and means the same.
+//! operators instead, and means the same. A Cast and a Mul dequantise too.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use reflex_graph::{BlockQuantized, CodeMeaning, DepthAxis, Literal};
 use reflex_tir::DType;
 
-use crate::value::Tensor;
+use crate::value::{Dequantised, Tensor};
+
+/// Fewest elements of a matrix with a scale for each column that stays codes: smaller ones stay in a cache, where floats cost
+/// no conversion.
+const LEAST_ELEMENTS: usize = 1 << 16;
+
+/// Columns that codes are laid out of at once.
+const COLUMNS_AT_ONCE: usize = 64;
+
+/// Codes of 8 bits in a word: columns of codes are whole words.
+const WORD: usize = 4;
 
 /// The extents of weights, their blocks, and the bits of a code.
 #[derive(Clone, Copy)]
@@ -136,11 +147,14 @@ pub(super) fn dequantized_blocks(
     let bytes = x.as_literal().filter(|l| l.dtype().itemsize() == 1)?.bytes();
     let row = blocks * block * bits / 8;
     let mut codes = vec![0u8; extents.columns.checked_mul(row)?];
-    for (column, row) in codes.chunks_exact_mut(row.max(1)).enumerate() {
+    // A few columns at once: neighbours in rows are read together, and so many lines are written.
+    for (part, rows) in codes.chunks_mut((row * COLUMNS_AT_ONCE).max(1)).enumerate() {
         for k in 0..extents.depth {
-            let code = bytes[at(column, k, extents.depth)].wrapping_add(moved as u8);
-            let code = code & ((1u32 << bits) - 1) as u8;
-            row[k * bits / 8] |= code << (k * bits % 8);
+            for (column, row) in rows.chunks_exact_mut(row).enumerate() {
+                let from = at(part * COLUMNS_AT_ONCE + column, k, extents.depth);
+                let code = bytes[from].wrapping_add(moved as u8) & ((1u32 << bits) - 1) as u8;
+                row[k * bits / 8] |= code << (k * bits % 8);
+            }
         }
     }
     let (columns, depth) = (extents.columns, extents.depth);
@@ -148,4 +162,54 @@ pub(super) fn dequantized_blocks(
     let matrix = BlockQuantized { dtype: to, columns, depth, bits, block, codes, scales, meaning };
     let order = if axis == 0 { DepthAxis::First } else { DepthAxis::Last };
     Literal::block_quantized(Arc::new(matrix), order).map(Tensor::literal)
+}
+
+/// The integers that a Cast to float32 makes a constant matrix of.
+pub(super) fn converted_integers(x: &Tensor, to: DType) -> Option<Rc<Dequantised>> {
+    let integers = matches!(x.dtype(), DType::I8 | DType::U8) && x.as_literal().is_some();
+    let scale = Tensor::scalar(1.0, DType::F32).filter(|_| integers && to == DType::F32)?;
+    (x.rank() == 2).then(|| Rc::new(Dequantised { x: x.clone(), scale, zero_point: None, axis: 1 }))
+}
+
+/// The integers of a constant matrix that [`converted_integers`] has, scaled as a whole or by columns.
+pub(super) fn scaled_integers(a: &Tensor, b: &Tensor) -> Option<Rc<Dequantised>> {
+    let of = |matrix: &Tensor, scale: &Tensor| {
+        let d = matrix.dequantised.as_deref()?;
+        let plain = d.zero_point.is_none() && floats(&d.scale)? == [1.0];
+        let columns = *d.x.const_shape().filter(|shape| plain && shape.len() == 2)?.last()?;
+        let scale = scale.as_literal().filter(|scale| scale.dtype() == DType::F32)?;
+        let shape = match scale.shape() {
+            [] | [1] | [1, 1] => vec![],
+            [n] | [1, n] if *n == columns => vec![columns],
+            _ => return None,
+        };
+        let (x, scale) = (d.x.clone(), Tensor::literal(scale.reshaped(shape)?));
+        Some(Rc::new(Dequantised { x, scale, zero_point: None, axis: 1 }))
+    };
+    of(a, b).or_else(|| of(b, a))
+}
+
+/// A constant matrix that is dequantised as a whole or by columns: a matrix of codes. `None` where it is small, or of another
+/// form.
+pub(super) fn dequantised_columns(d: &Dequantised) -> Option<Tensor> {
+    let literal = d.x.as_literal()?;
+    let &[depth, columns] = literal.shape() else { return None };
+    let [depth, width] = [depth, columns].map(usize::try_from);
+    let (depth, width) = (depth.ok()?, width.ok()?);
+    if depth.checked_mul(width)? < LEAST_ELEMENTS || !(d.is_per_tensor() || d.axis == 1) {
+        return None;
+    }
+    let scales = floats(&d.scale)?;
+    let scales: Vec<f32> = scales.iter().copied().cycle().take(width).collect();
+    let scale = Tensor::literal(Literal::from_f32(vec![1, columns], &scales));
+    let zero = match &d.zero_point {
+        None => None,
+        Some(zero) => {
+            let zeros: Vec<u8> =
+                zero.as_literal()?.bytes().iter().copied().cycle().take(width).collect();
+            Some(Tensor::literal(Literal::new(literal.dtype(), vec![1, columns], Arc::new(zeros))?))
+        }
+    };
+    let block = i64::try_from(depth.next_multiple_of(WORD)).ok()?;
+    dequantized_blocks(&d.x, [Some(&scale), zero.as_ref()], 0, block, DType::F32)
 }

@@ -22,7 +22,20 @@ fused_transpose_transpose_transpose_mat_mul_mul_3more
   step  panels: reorder c, c_0, lane_0, c_1, lane_1
   step  panels: vectorize lane_1
   step  matmul, max, exp, sum, normalize, matmul_1: in blocks of 16 rows
-  step  matmul: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (), columns inside; no threads
+  step  matmul: tile of 6 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (), columns inside; no threads
+  step  matmul, 6 rows by 2 vectors: distribute_loops r, v, l over 2
+  step  matmul, 6 rows by 2 vectors: reorder k0, r of matmul, v of matmul, l of matmul
+  step  matmul, 6 rows by 2 vectors: decompose_reduction matmul k0 -> matmul_init
+  step  matmul, 6 rows by 2 vectors: unroll r of matmul_init
+  step  matmul, 6 rows by 2 vectors: unroll v of matmul_init
+  step  matmul, 6 rows by 2 vectors: vectorize l of matmul_init
+  step  matmul, 6 rows by 2 vectors: reorder l, r, v of matmul
+  step  matmul, 6 rows by 2 vectors: vectorize l of matmul
+  step  matmul, 6 rows by 2 vectors: unroll_and_jam matmul r, v of matmul
+  step  matmul, 6 rows by 2 vectors: unroll r of matmul_store
+  step  matmul, 6 rows by 2 vectors: reorder l, v of matmul_store
+  step  matmul, 6 rows by 2 vectors: vectorize l of matmul_store
+  step  matmul, 6 rows by 2 vectors: unroll_and_jam matmul_store v of matmul_store
   step  matmul, 4 rows by 2 vectors: distribute_loops r, v, l over 2
   step  matmul, 4 rows by 2 vectors: reorder k0, r of matmul, v of matmul, l of matmul
   step  matmul, 4 rows by 2 vectors: decompose_reduction matmul k0 -> matmul_init

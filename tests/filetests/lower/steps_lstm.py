@@ -18,7 +18,20 @@ rnn
   step  panels: split lane by 8 -> lane_0, lane_1
   step  panels: reorder panel, c_0, lane_0, c_1, lane_1
   step  panels: vectorize lane_1
-  step  input: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (), columns inside; no threads
+  step  input: tile of 6 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (), columns inside; no threads
+  step  input, 6 rows by 2 vectors: distribute_loops r, v, l over 2
+  step  input, 6 rows by 2 vectors: reorder k0, r of input, v of input, l of input
+  step  input, 6 rows by 2 vectors: decompose_reduction input k0 -> input_init
+  step  input, 6 rows by 2 vectors: unroll r of input_init
+  step  input, 6 rows by 2 vectors: unroll v of input_init
+  step  input, 6 rows by 2 vectors: vectorize l of input_init
+  step  input, 6 rows by 2 vectors: reorder l, r, v of input
+  step  input, 6 rows by 2 vectors: vectorize l of input
+  step  input, 6 rows by 2 vectors: unroll_and_jam input r, v of input
+  step  input, 6 rows by 2 vectors: unroll r of input_store
+  step  input, 6 rows by 2 vectors: reorder l, v of input_store
+  step  input, 6 rows by 2 vectors: vectorize l of input_store
+  step  input, 6 rows by 2 vectors: unroll_and_jam input_store v of input_store
   step  input, 4 rows by 2 vectors: distribute_loops r, v, l over 2
   step  input, 4 rows by 2 vectors: reorder k0, r of input, v of input, l of input
   step  input, 4 rows by 2 vectors: decompose_reduction input k0 -> input_init

@@ -23,7 +23,20 @@ rnn
   step  panels: split lane by 8 -> lane_0, lane_1
   step  panels: reorder panel, c_0, lane_0, c_1, lane_1
   step  panels: vectorize lane_1
-  step  input: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of columns
+  step  input: tile of 6 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of columns
+  step  input, 6 rows by 2 vectors: distribute_loops r, v, l over 2
+  step  input, 6 rows by 2 vectors: reorder k0, r of input, v of input, l of input
+  step  input, 6 rows by 2 vectors: decompose_reduction input k0 -> input_init
+  step  input, 6 rows by 2 vectors: unroll r of input_init
+  step  input, 6 rows by 2 vectors: unroll v of input_init
+  step  input, 6 rows by 2 vectors: vectorize l of input_init
+  step  input, 6 rows by 2 vectors: reorder l, r, v of input
+  step  input, 6 rows by 2 vectors: vectorize l of input
+  step  input, 6 rows by 2 vectors: unroll_and_jam input r, v of input
+  step  input, 6 rows by 2 vectors: unroll r of input_store
+  step  input, 6 rows by 2 vectors: reorder l, v of input_store
+  step  input, 6 rows by 2 vectors: vectorize l of input_store
+  step  input, 6 rows by 2 vectors: unroll_and_jam input_store v of input_store
   step  input, 4 rows by 2 vectors: distribute_loops r, v, l over 2
   step  input, 4 rows by 2 vectors: reorder k0, r of input, v of input, l of input
   step  input, 4 rows by 2 vectors: decompose_reduction input k0 -> input_init
@@ -41,7 +54,20 @@ rnn
   step  start: vectorize i1_1
   step  start_1: split i1 by 8 -> i1_0, i1_1
   step  start_1: vectorize i1_1
-  step  input_1: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of columns
+  step  input_1: tile of 6 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of columns
+  step  input_1, 6 rows by 2 vectors: distribute_loops r, v, l over 2
+  step  input_1, 6 rows by 2 vectors: reorder k0, r of input_1, v of input_1, l of input_1
+  step  input_1, 6 rows by 2 vectors: decompose_reduction input_1 k0 -> input_1_init
+  step  input_1, 6 rows by 2 vectors: unroll r of input_1_init
+  step  input_1, 6 rows by 2 vectors: unroll v of input_1_init
+  step  input_1, 6 rows by 2 vectors: vectorize l of input_1_init
+  step  input_1, 6 rows by 2 vectors: reorder l, r, v of input_1
+  step  input_1, 6 rows by 2 vectors: vectorize l of input_1
+  step  input_1, 6 rows by 2 vectors: unroll_and_jam input_1 r, v of input_1
+  step  input_1, 6 rows by 2 vectors: unroll r of input_1_store
+  step  input_1, 6 rows by 2 vectors: reorder l, v of input_1_store
+  step  input_1, 6 rows by 2 vectors: vectorize l of input_1_store
+  step  input_1, 6 rows by 2 vectors: unroll_and_jam input_1_store v of input_1_store
   step  input_1, 4 rows by 2 vectors: distribute_loops r, v, l over 2
   step  input_1, 4 rows by 2 vectors: reorder k0, r of input_1, v of input_1, l of input_1
   step  input_1, 4 rows by 2 vectors: decompose_reduction input_1 k0 -> input_1_init

@@ -106,6 +106,9 @@ impl Gemm {
         let registers = self.registers;
         let rows = self.rows.as_ref().map_or(Some(1), |r| r.extent().as_int());
         let panel_rows = self.rows.as_ref().and_then(TiledAxis::width);
+        if let (Some(size), None) = (self.tile_of_codes(rows), panel_rows) {
+            return size;
+        }
         let vectors = match (self.columns.width(), panel_rows, rows) {
             (Some(width), height, _) => {
                 let most = registers / height.or(rows).unwrap_or(6).clamp(1, 6);
@@ -127,11 +130,25 @@ impl Gemm {
         };
         let height = match (panel_rows, rows) {
             (Some(height), _) => height,
+            (None, Some(rows)) if self.columns.width().is_some() => tile_height(rows, most.max(1)),
             (None, Some(rows)) => even_height(rows, most.max(1)),
             // An unknown number of rows: what is left is done one by one, so rather few.
             (None, None) => (registers.min(16) / vectors).clamp(1, 8),
         };
         TileSize { rows: height, vectors }
+    }
+
+    /// The tile of all rows of a product by codes, where there are few: numbers are made of codes once, in registers.
+    fn tile_of_codes(&self, rows: Option<i64>) -> Option<TileSize> {
+        let (rows, width) = (rows?, self.columns.width()?);
+        let most = self.registers / 2;
+        if !self.has_codes() || self.block_sum.is_some() || !(1..=most).contains(&rows) {
+            return None;
+        }
+        let most = (self.registers / rows).min(width / self.lanes).min(4);
+        let fits = |v: &i64| width % (v * self.lanes) == 0;
+        let vectors = (1..=most).rev().find(fits)?;
+        Some(TileSize { rows, vectors })
     }
 
     /// Rows and blocks of a tile: the most multiply-adds per element loaded that the registers
@@ -165,4 +182,12 @@ impl Gemm {
             && self.column_bytes() > target.l2_bytes as i64 / 2;
         if columns_first { TileOrder::ColumnsFirst } else { TileOrder::ColumnsInside }
     }
+}
+
+/// The height of tiles, of at most `most` rows, that go through operand B in the fewest steps: a tile takes a step for each row and
+/// half of one besides, and three at least, since it waits for loads and sums. The largest divisor of equals.
+fn tile_height(rows: i64, most: i64) -> i64 {
+    let halves = |height: i64| if height == 0 { 0 } else { 2 * height.max(3) + 1 };
+    let steps = |height: &i64| rows / height * halves(*height) + halves(rows % height);
+    (1..=most.min(rows).max(1)).rev().min_by_key(|h| (steps(h), rows % h != 0)).unwrap_or(1)
 }

@@ -2,12 +2,19 @@
 //!
 //! ```text
 //! for column tile
-//!   panel[k, l] = element of the codes      a workspace, written once
-//!   for row tile
-//!     acc[r][v] = fma(row[r, k] broadcast, panel[k, v], acc[r][v])
+//!   sums = 0
+//!   for part of the depth                     as much of a panel as the first-level cache holds
+//!     panel[k, l] = element of the codes      a workspace, written once
+//!     for row tile
+//!       acc[r][v] = sums[r, v]
+//!       acc[r][v] = fma(row[r, k] broadcast, panel[k, v], acc[r][v])
+//!       sums[r, v] = acc[r][v]
+//!   out = epilogue(sums)
 //! ```
-//! A tile of few rows makes floats of codes in registers instead: the codes are read once, and nothing is
-//! written. The sums are the same.
+//! Where threads share rows, the panel is as deep as the matrix, and accumulators stay in registers. A lone tile of
+//! rows makes floats of codes in registers instead: nothing is written. The sums are the same everywhere.
+//!
+//! Source of the parts: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008).
 //!
 //! Decision: docs/decisions/0076-packed-weights.md
 
@@ -18,9 +25,21 @@ use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::panels::bind;
 use crate::schedule::core::stage::Axis;
-use crate::schedule::core::tile::{Tile, TiledAxis};
+use crate::schedule::core::tile::{Bound, OutputTile, Tile, TiledAxis};
 use crate::schedule::gemm::blocking::TileSize;
 use crate::schedule::gemm::kernel::{Gemm, is_word};
+
+/// Elements of a column that are expanded at once: of 64 columns they take 24 KiB, half to three quarters of a first-level cache.
+const DEPTH_PART: i64 = 96;
+
+/// Fewest elements of a column for which a part is worth its sums.
+const LEAST_PART: i64 = 32;
+
+/// The axis of the depth that is divided, and its steps in a part.
+struct DepthPart {
+    axis: usize,
+    count: i64,
+}
 
 impl Gemm {
     /// The condition under which panels are expanded: there are rows for several tiles. `None` where
@@ -42,20 +61,106 @@ impl Gemm {
         let TiledAxis::Panels { lane, width, .. } = self.columns else {
             return Err(Refusal::NotContiguous);
         };
+        if kind == ForKind::Serial
+            && let (Some(part), Some(TiledAxis::Plain(rows))) = (self.depth_part(), &self.rows)
+        {
+            return self.expanded_by_parts(nest, columns, size, &part, rows);
+        }
         let steps = self.stage.reduce.iter().map(|a| a.extent.as_int()).product::<Option<i64>>();
         let depth = steps.ok_or(Refusal::UnknownExtent)?;
         let shape = vec![Expr::i64(depth), Expr::i64(width)];
         let panel = nest.func.new_buffer("panel", DType::F32, shape, Scope::Global);
-        let fill = self.fill_panel(nest, columns, panel, width);
+        let fill = self.fill_panel(nest, columns, panel);
         let at = vec![position(&self.stage.reduce), lane.into()];
         let column = Expr::load(panel, at, DType::F32);
         let rows = self.over(nest, column).row_tiles(nest, columns, size, kind)?;
         Ok(Stmt::Allocate { buffer: panel, body: Box::new(Stmt::Seq(vec![fill, rows])) })
     }
 
-    /// The elements of a panel of columns in order.
-    fn fill_panel(&self, nest: &mut Nest<'_>, columns: &Tile, panel: Buffer, width: i64) -> Stmt {
+    /// How the depth is divided; `None` where it is short, or has no divisor for it.
+    fn depth_part(&self) -> Option<DepthPart> {
+        let axes = &self.stage.reduce;
+        let steps = axes.iter().map(|a| a.extent.as_int()).collect::<Option<Vec<_>>>()?;
+        let inner = |axis: usize| steps[axis + 1..].iter().product::<i64>();
+        let axis = (0..axes.len()).find(|axis| inner(*axis) <= DEPTH_PART)?;
+        let divides = |n: &i64| steps[axis] % n == 0 && n * inner(axis) <= DEPTH_PART;
+        let count = (1..=steps[axis]).rev().find(divides)?;
+        let of_part = count * inner(axis);
+        let several = of_part < steps.iter().product::<i64>();
+        (several && of_part >= LEAST_PART && !is_word(&axes[axis]))
+            .then_some(DepthPart { axis, count })
+    }
+
+    /// [`Gemm::expanded_rows`], one part of the depth after the other.
+    fn expanded_by_parts(
+        &self,
+        nest: &mut Nest<'_>,
+        columns: &Tile,
+        size: TileSize,
+        depth: &DepthPart,
+        rows: &Axis,
+    ) -> Result<Stmt, Refusal> {
+        let TiledAxis::Panels { lane, width, .. } = self.columns else {
+            return Err(Refusal::NotContiguous);
+        };
+        let buffer = |nest: &mut Nest<'_>, name: &str, shape: Vec<Expr>| {
+            nest.func.new_buffer(name, DType::F32, shape, Scope::Global)
+        };
+        let sums = buffer(nest, "sums", vec![rows.extent.clone(), width.into()]);
+        let sum_at = vec![Expr::from(rows.var), Expr::from(lane)];
+        let (outer, rest) = self.stage.reduce.split_at(depth.axis);
+        let (whole, rest) = (&rest[0], &rest[1..]);
+        let (part, step) = (nest.var("part"), nest.var("v_k"));
+        let divided = [(whole.var, Expr::from(part) * depth.count + Expr::from(step))];
+        let [row, column, value] =
+            [&self.row, &self.column, &self.stage.value].map(|e| bind(e, &divided));
+        let mut gemm = Gemm { row, column, epilogue: None, ..self.clone() };
+        let own = Axis { var: step, extent: depth.count.into() };
+        gemm.stage.reduce = [&[own][..], rest].concat();
+        gemm.stage.value = value;
+        gemm.stage.init = Some(Expr::load(sums, sum_at.clone(), DType::F32));
+        (gemm.stage.buffer, gemm.stage.indices) = (sums, sum_at);
+
+        let elements = gemm.stage.reduce.iter().map(|a| a.extent.as_int());
+        let elements = elements.product::<Option<i64>>().ok_or(Refusal::UnknownExtent)?;
+        let note = format!("{}: panels of {elements} steps of the depth", self.stage.name);
+        if !nest.steps.contains(&note) {
+            nest.steps.push(note);
+        }
+        let panel = buffer(nest, "panel", vec![elements.into(), width.into()]);
+        let fill = gemm.fill_panel(nest, columns, panel);
+        let at = vec![position(&gemm.stage.reduce), lane.into()];
+        let column = Expr::load(panel, at, DType::F32);
+        let products = gemm.over(nest, column).row_tiles(nest, columns, size, ForKind::Serial)?;
+        let parts = whole.extent.clone().floordiv(depth.count);
+        let parts = Stmt::serial(part, parts, Stmt::Seq(vec![fill, products]));
+        let parts = outer.iter().rev().fold(parts, |s, a| Stmt::serial(a.var, a.extent.clone(), s));
+
         let lanes = self.lanes;
+        let start = nest.repeat(ForKind::Serial, "t", rows.extent.clone(), |nest, t| {
+            nest.repeat(ForKind::Unrolled, "v", width / lanes, |nest, v| {
+                nest.lanes_of(lanes, |_, l| {
+                    let at = vec![t.clone(), v * lanes + l];
+                    Stmt::store(sums, at, Expr::constant(0.0, DType::F32))
+                })
+            })
+        });
+        let store = nest.try_repeat(ForKind::Serial, "t", rows.extent.clone(), |nest, t| {
+            let row = Tile { origin: t.clone(), first: Expr::i64(0), width: 1, bound: Bound::Full };
+            let at = OutputTile { rows: Some(&row), columns };
+            self.store_elements(nest, at, |func, [_, v, l]| {
+                func.load(sums, vec![t.clone(), v * lanes + l])
+            })
+        })?;
+        let body = Stmt::Seq(vec![start, parts, store]);
+        Ok([panel, sums]
+            .into_iter()
+            .fold(body, |body, buffer| Stmt::Allocate { buffer, body: Box::new(body) }))
+    }
+
+    /// The elements of a panel of columns in order.
+    fn fill_panel(&self, nest: &mut Nest<'_>, columns: &Tile, panel: Buffer) -> Stmt {
+        let (lanes, width) = (self.lanes, columns.width);
         let mut axes: Vec<Axis> = self.stage.reduce.clone();
         axes.iter_mut().for_each(|a| a.var = nest.var("d"));
         let steps = self.stage.reduce.iter().zip(&axes).map(|(a, to)| (a.var, to.var.into()));

@@ -12,7 +12,7 @@
 //! Decision: docs/decisions/0033-macro-kernel.md
 
 use reflex_tir::schedule::{Schedule, ScheduleError};
-use reflex_tir::{BlockIter, Buffer, DType, Expr, IterKind, PrimFunc, Scope, Stmt, Var};
+use reflex_tir::{BlockIter, Buffer, DType, Expr, ExprKind, IterKind, PrimFunc, Scope, Stmt, Var};
 
 use crate::schedule::core::contraction::sum_type;
 use crate::schedule::core::decision::Refusal;
@@ -118,15 +118,23 @@ impl Gemm {
         from: Buffer,
         first: &Expr,
     ) -> Result<Stmt, Refusal> {
-        let extents = self.extents(at);
+        let [_, vectors, lanes] = self.extents(at);
+        self.store_elements(nest, at, |func, [r, v, l]| {
+            let r = first.clone() + r;
+            func.load(from, vec![r * (vectors * lanes) + v * lanes + l])
+        })
+    }
+
+    /// Stores the results of a tile, by row, vector and lane.
+    pub fn store_elements(
+        &self,
+        nest: &mut Nest<'_>,
+        at: OutputTile<'_>,
+        element: impl Fn(&PrimFunc, [Expr; 3]) -> Expr,
+    ) -> Result<Stmt, Refusal> {
         let plain = |func: &mut PrimFunc| {
-            let shape = RegisterTile::new(func, extents);
-            let [_, vectors, lanes] = extents;
-            let store = self.store(func, at, &shape, |func, [r, v, l]| {
-                let r = first.clone() + r;
-                func.load(from, vec![r * (vectors * lanes) + v * lanes + l])
-            });
-            (shape.around(store), ())
+            let shape = RegisterTile::new(func, self.extents(at));
+            (shape.around(self.store(func, at, &shape, &element)), ())
         };
         with_schedule(nest, &self.stage.name, plain, |_, s, ()| {
             vectorize_stores(s, &self.stored_as())
@@ -171,7 +179,12 @@ impl Gemm {
             let (var, extent, value) = (axis.var, axis.extent.clone(), step.into());
             iters.push(BlockIter { var, extent, kind: IterKind::Reduce, value });
         }
-        let zero = Stmt::store(acc, vec![], Expr::constant(0.0, sum_type(self.op)));
+        // A part of the depth begins with the sum of those before.
+        let start = match &self.stage.init {
+            Some(sum) if matches!(sum.kind(), ExprKind::Load { .. }) => bind(sum, &bound),
+            _ => Expr::constant(0.0, sum_type(self.op)),
+        };
+        let zero = Stmt::store(acc, vec![], start);
         let sum = block(func, &self.stage.name, iters, Some(zero), Stmt::store(acc, vec![], value));
         let sum = Stmt::Block(Box::new(sum));
         loops.into_iter().rev().fold(sum, |body, (var, n)| Stmt::serial(var, n, body))

@@ -107,7 +107,7 @@ impl NextColumns {
 
 impl Gemm {
     /// Vector `v` of operand B in a tile, asked for ahead where it is a stream: weights that the memory has, and words of codes
-    /// of a tile with one row, which reads each panel once. Making factors of codes takes so many instructions that a CPU does
+    /// of a tile with one row or all rows, which reads each panel once. Making factors of codes takes so many instructions that a CPU does
     /// not come to the next loads in time.
     pub fn streamed(
         &self,
@@ -117,7 +117,10 @@ impl Gemm {
         e: Expr,
     ) -> Expr {
         let one_row = at.rows.is_none_or(|t| t.width == 1);
-        if self.has_codes() && one_row {
+        let all_rows = self.rows.as_ref().zip(at.rows).is_some_and(|(axis, rows)| {
+            axis.width().is_none() && axis.extent().as_int() == Some(rows.width)
+        });
+        if self.has_codes() && (one_row || all_rows) {
             return ahead(&e, DType::U32, &Expr::i64(NEAR_BYTES));
         }
         let Some(weights) = weights else { return e };
