@@ -1,6 +1,6 @@
 //! Constant folding: operators over constants are evaluated at compile time.
 //!
-//! What nothing reads is not evaluated. Growth is bounded: a result much larger than its operands (a constant spread over a big shape)
+//! Operators that nothing reads go first. Growth is bounded: a result much larger than its operands (a constant spread over a big shape)
 //! is folded only up to a size that weights have, and only so much of it in all. A result is
 //! released as soon as its readers are folded: a chain of them holds two.
 

@@ -253,7 +253,7 @@ const MAX_DEPTH: i64 = 33_000;
 
 impl Dequantised {
     /// Whether there is one scale.
-    pub(super) fn is_per_tensor(&self) -> bool {
+    fn is_per_tensor(&self) -> bool {
         self.scale.count() == Some(1)
     }
 

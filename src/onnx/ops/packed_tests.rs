@@ -225,3 +225,51 @@ fn dequantized_narrow_integers() {
         assert_eq!(result(narrow, &packed), result(byte, &wide(signed)));
     }
 }
+
+/// Weights with one scale for each column, or for all.
+#[test]
+fn dequantized_columns() {
+    let (k, n) = (260, 256);
+    let product = ("y = MatMul(a, w)", vec![]);
+    let to_float = vec![int("to", i64::from(data_type::FLOAT))];
+    for dtype in [DType::U8, DType::I8] {
+        let codes = || bytes(dtype, &[k, n], 2);
+        let cast = ("f = Cast(c)", to_float.clone());
+        for shape in [&[1, n][..], &[n], &[1], &[]] {
+            let weights = [("c", codes()), ("s", floats(shape, 3))];
+            for mul in ["w = Mul(f, s)", "w = Mul(s, f)"] {
+                let nodes = [cast.clone(), (mul, vec![]), product.clone()];
+                check(&weights, &nodes, k, &["MatMul"]);
+            }
+        }
+        let dequantize = ("w = DequantizeLinear(c, s, z)", vec![int("axis", 1)]);
+        for shape in [&[n][..], &[]] {
+            let weights = [("c", codes()), ("s", floats(shape, 3)), ("z", bytes(dtype, shape, 4))];
+            check(&weights, &[dequantize.clone(), product.clone()], k, &["MatMul"]);
+        }
+        // The depth of a transposed matrix is the last axis of what is dequantised.
+        let weights =
+            [("c", bytes(dtype, &[n, k], 2)), ("s", floats(&[n], 3)), ("z", bytes(dtype, &[n], 4))];
+        let dequantize = ("v = DequantizeLinear(c, s, z)", vec![int("axis", 0)]);
+        let gemm = ("y = Gemm(a, v)", vec![int("transB", 1)]);
+        check(&weights, &[dequantize, gemm], k, &["MatMul"]);
+    }
+}
+
+/// Scales along the depth, and matrices that a cache holds, become floats.
+#[test]
+fn other_dequantized_matrices_are_floats() {
+    let module = |k: i64, n: i64, scales: &[i64]| {
+        let (codes, scales) = (bytes(DType::I8, &[k, n], 2), floats(scales, 3));
+        let b = Build::inputs(&[&format!("a: f32[3, {k}]")]);
+        let b = b.raw("c", codes.shape(), data_type::INT8, codes.bytes());
+        let b = b.raw("s", scales.shape(), data_type::FLOAT, scales.bytes());
+        let b = b.node("f = Cast(c)", vec![int("to", i64::from(data_type::FLOAT))]);
+        let b = b.node("w = Mul(f, s)", vec![]);
+        b.node("y = MatMul(a, w)", vec![]).module(&["y"]).unwrap()
+    };
+    for (k, n, scales) in [(256, 256, [256, 1]), (64, 64, [1, 64])] {
+        let module = module(k, n, &scales);
+        assert!(module.consts.values().all(|c| c.as_block_quantized().is_none()), "{k} x {n}");
+    }
+}

@@ -1,6 +1,8 @@
 //! Constant weights that stay codes: what MatMulNBits, MatMulBnb4 and DequantizeLinear say of
 //! them, as a constant of the graph ([`BlockQuantized`]). What is not of this form is computed by
 //! operators instead, and means the same. A Cast and a Mul dequantise too.
+//!
+//! Decision: docs/decisions/0117-codes-by-columns.md
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -196,7 +198,12 @@ pub(super) fn dequantised_columns(d: &Dequantised) -> Option<Tensor> {
     let &[depth, columns] = literal.shape() else { return None };
     let [depth, width] = [depth, columns].map(usize::try_from);
     let (depth, width) = (depth.ok()?, width.ok()?);
-    if depth.checked_mul(width)? < LEAST_ELEMENTS || !(d.is_per_tensor() || d.axis == 1) {
+    let by_columns = |p: &Tensor| match p.count() {
+        Some(1) => true,
+        count => d.axis == 1 && count == Some(width),
+    };
+    let parameters = by_columns(&d.scale) && d.zero_point.as_ref().is_none_or(by_columns);
+    if !parameters || depth.checked_mul(width)? < LEAST_ELEMENTS {
         return None;
     }
     let scales = floats(&d.scale)?;

@@ -17,6 +17,7 @@
 //! Source of the parts: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008).
 //!
 //! Decision: docs/decisions/0076-packed-weights.md
+//! Decision: docs/decisions/0117-codes-by-columns.md
 
 use reflex_tir::{Buffer, DType, Expr, ExprKind, ForKind, Scope, Stmt};
 
@@ -77,7 +78,7 @@ impl Gemm {
         Ok(Stmt::Allocate { buffer: panel, body: Box::new(Stmt::Seq(vec![fill, rows])) })
     }
 
-    /// How the depth is divided; `None` where it is short, or has no divisor for it.
+    /// The parts of the depth; `None` where it is short, or has no divisor for it.
     fn depth_part(&self) -> Option<DepthPart> {
         let axes = &self.stage.reduce;
         let steps = axes.iter().map(|a| a.extent.as_int()).collect::<Option<Vec<_>>>()?;
