@@ -3,7 +3,7 @@
 use reflex_tir::DType;
 
 use super::error::{EvalError, Result};
-use super::scalar::{Scalar, Scalars, decode, each, floats, limits, tensor};
+use super::scalar::{Scalar, Scalars, decode, decode_range, each, floats, limits, tensor};
 use super::shape::need_axis;
 use crate::literal::Literal;
 use crate::op::{ArgReduceKind, ReduceKind, ScanKind};
@@ -14,12 +14,28 @@ fn kept_shape(shape: &[i64], axes: &[usize]) -> Vec<i64> {
     shape.iter().enumerate().map(|(i, d)| if axes.contains(&i) { 1 } else { *d }).collect()
 }
 
-fn fold<T: Scalar>(x: &[T], shape: &[i64], ones: &[i64], init: T, f: fn(T, T) -> T) -> Vec<T> {
+/// Elements that are decoded at once: decoded ones take up to 16 times the bytes.
+const PIECE: usize = 4096;
+
+fn fold<T: Scalar>(x: &Literal, ones: &[i64], init: T, f: fn(T, T) -> T) -> Result<Vec<T>> {
     let mut out = vec![init; ones.iter().product::<i64>() as usize];
-    walk(shape, [&broadcast_strides(ones, shape.len())], |flat, [at]| {
-        out[at as usize] = f(out[at as usize], x[flat]);
+    let (mut piece, mut first, mut refused) = (Vec::<T>::new(), 0, None);
+    walk(x.shape(), [&broadcast_strides(ones, x.shape().len())], |flat, [at]| {
+        if flat == first + piece.len() && refused.is_none() {
+            first = flat;
+            match decode_range(x, flat..(flat + PIECE).min(x.count())).map(T::unwrap) {
+                Ok(next) => piece = next,
+                Err(why) => refused = Some(why),
+            }
+        }
+        if let Some(value) = piece.get(flat - first) {
+            out[at as usize] = f(out[at as usize], *value);
+        }
     });
-    out
+    match refused {
+        None => Ok(out),
+        Some(why) => Err(why),
+    }
 }
 
 /// Reduces over `axes`, which the result keeps with one element.
@@ -28,27 +44,26 @@ pub(super) fn reduce(kind: ReduceKind, x: &Literal, axes: &[usize]) -> Result<Li
         need_axis(*axis, x.shape().len())?;
     }
     let ones = kept_shape(x.shape(), axes);
-    let shape = x.shape();
-    let divisor: i64 = axes.iter().map(|a| shape[*a]).product();
-    let y = match decode(x)? {
-        Scalars::Float(v) => Scalars::Float(match kind {
-            ReduceKind::Sum => fold(&v, shape, &ones, 0.0, Scalar::add),
-            ReduceKind::Prod => fold(&v, shape, &ones, 1.0, Scalar::mul),
-            ReduceKind::Max => fold(&v, shape, &ones, f64::NEG_INFINITY, Scalar::max),
-            ReduceKind::Min => fold(&v, shape, &ones, f64::INFINITY, Scalar::min),
+    let divisor: i64 = axes.iter().map(|a| x.shape()[*a]).product();
+    let y = match decode_range(x, 0..0)? {
+        Scalars::Float(_) => Scalars::Float(match kind {
+            ReduceKind::Sum => fold(x, &ones, 0.0, Scalar::add)?,
+            ReduceKind::Prod => fold(x, &ones, 1.0, Scalar::mul)?,
+            ReduceKind::Max => fold(x, &ones, f64::NEG_INFINITY, Scalar::max)?,
+            ReduceKind::Min => fold(x, &ones, f64::INFINITY, Scalar::min)?,
             ReduceKind::Mean => {
-                let mut sum = fold(&v, shape, &ones, 0.0, Scalar::add);
+                let mut sum: Vec<f64> = fold(x, &ones, 0.0, Scalar::add)?;
                 sum.iter_mut().for_each(|v| *v /= divisor as f64);
                 sum
             }
         }),
-        Scalars::Int(v) => Scalars::Int(match kind {
-            ReduceKind::Sum => fold(&v, shape, &ones, 0, Scalar::add),
-            ReduceKind::Prod => fold(&v, shape, &ones, 1, Scalar::mul),
-            ReduceKind::Max => fold(&v, shape, &ones, limits(x.dtype()).0, Scalar::max),
-            ReduceKind::Min => fold(&v, shape, &ones, limits(x.dtype()).1, Scalar::min),
+        Scalars::Int(_) => Scalars::Int(match kind {
+            ReduceKind::Sum => fold(x, &ones, 0, Scalar::add)?,
+            ReduceKind::Prod => fold(x, &ones, 1, Scalar::mul)?,
+            ReduceKind::Max => fold(x, &ones, limits(x.dtype()).0, Scalar::max)?,
+            ReduceKind::Min => fold(x, &ones, limits(x.dtype()).1, Scalar::min)?,
             ReduceKind::Mean => {
-                let mut sum = fold(&v, shape, &ones, 0, Scalar::add);
+                let mut sum: Vec<i128> = fold(x, &ones, 0, Scalar::add)?;
                 sum.iter_mut().for_each(|v| *v /= i128::from(divisor.max(1)));
                 sum
             }

@@ -33,6 +33,8 @@ pub(super) trait Scalar: Copy + PartialOrd + Send + Sync {
     /// The smaller; NaN wins.
     fn min(self, b: Self) -> Self;
     fn wrap(v: Vec<Self>) -> Scalars;
+    /// The elements, which are of this kind.
+    fn unwrap(scalars: Scalars) -> Vec<Self>;
     /// The least value of an element type of this kind.
     fn lowest(dtype: DType) -> Self;
 }
@@ -54,6 +56,10 @@ impl Scalar for f64 {
     }
     fn wrap(v: Vec<f64>) -> Scalars {
         Scalars::Float(v)
+    }
+    fn unwrap(scalars: Scalars) -> Vec<f64> {
+        let Scalars::Float(v) = scalars else { unreachable!("a float type has floats") };
+        v
     }
     fn lowest(_: DType) -> f64 {
         f64::NEG_INFINITY
@@ -78,6 +84,10 @@ impl Scalar for i128 {
     }
     fn wrap(v: Vec<i128>) -> Scalars {
         Scalars::Int(v)
+    }
+    fn unwrap(scalars: Scalars) -> Vec<i128> {
+        let Scalars::Int(v) = scalars else { unreachable!("an integer type has integers") };
+        v
     }
     fn lowest(dtype: DType) -> i128 {
         limits(dtype).0

@@ -150,6 +150,20 @@ fn nan_wins_extremes() {
     }
 }
 
+/// Elements are decoded piece by piece: rows and columns of several pieces, and ends within one.
+#[test]
+fn reductions_of_many_elements() {
+    let (rows, columns) = (3, 5000);
+    let values: Vec<i64> = (0..rows * columns).map(|i| i % 97 - 40).collect();
+    let x = i64s(&[rows, columns], &values);
+    let sum = |axis| Op::Reduce { kind: ReduceKind::Sum, axes: vec![axis], keep_dims: false };
+    let of_rows: Vec<i64> = values.chunks(columns as usize).map(|row| row.iter().sum()).collect();
+    assert_eq!(run(sum(1), &[&x]), i64s(&[rows], &of_rows));
+    let column = |c: i64| (0..rows).map(|r| values[(r * columns + c) as usize]).sum();
+    let of_columns: Vec<i64> = (0..columns).map(column).collect();
+    assert_eq!(run(sum(0), &[&x]), i64s(&[columns], &of_columns));
+}
+
 #[test]
 fn reductions_orderings_and_softmax() {
     let x = f32s(&[2, 3], &[1.0, 5.0, 3.0, 4.0, 2.0, 6.0]);
