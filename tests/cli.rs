@@ -223,6 +223,7 @@ fn kernels_are_tiered_by_default() {
         assert!(said(args).concat().contains(first), "{args:?}");
     }
     assert!(said(&["--version"])[0].contains("\ncpu: "));
+    assert!(said(&["--version"])[0].contains("\nfeatures: onnx, torch, script, cranelift, llvm, "));
     for args in [
         &["bench", "add.onnx", "--min-time", "0.01", "--modes", "bytecode"][..],
         &["compile", "add.onnx", "-o", "add.so"],
