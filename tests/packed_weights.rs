@@ -146,9 +146,12 @@ fn all_code_generators_and_levels_agree() {
     // Activations of int16, of float32 and of int8.
     let levels = |bits| [0, 1, 4].map(|level| (bits, level));
     // The last block is whole, or has 8 of 32 elements.
-    let depths = |(bits, level)| [96, 72].map(|depth| (bits, level, depth));
-    for (bits, level, depth) in [2, 4, 8].into_iter().flat_map(levels).flat_map(depths) {
-        let e = Extents { depth, columns: 40, bits, block: 32, level };
+    let depths = |(bits, level)| [96, 72].map(|depth| (bits, level, depth, 32));
+    let blocks = [2, 4, 8].into_iter().flat_map(levels).flat_map(depths);
+    // Panels in parts: by blocks, and within a block for each column, whole or with 64 of 256 elements missing.
+    let parts = [(4, 1, 192, 32), (8, 1, 192, 32), (8, 1, 256, 256), (8, 1, 192, 256)];
+    for (bits, level, depth, block) in blocks.chain(parts) {
+        let e = Extents { depth, columns: 40, bits, block, level };
         let (packed, plain) = (folder.path().join("packed.onnx"), folder.path().join("plain.onnx"));
         std::fs::write(&packed, model(e, true)).expect("writable");
         std::fs::write(&plain, model(e, false)).expect("writable");
