@@ -23,9 +23,9 @@ class Module:
 @T.prim_func(s_tir=True)
 def conv(t0: T.Buffer((T.int64(1), T.int64(16), T.int64(28), T.int64(28)), "float32"), t1: T.Buffer((T.int64(2), T.int64(16), T.int64(16)), "float32"), t2: T.Buffer((T.int64(1), T.int64(2), T.int64(28), T.int64(28), T.int64(16)), "float32")):
     T.func_attr({"reflex.split_bf16_products": 3})
-    for t in T.parallel(T.int64(98)):
-        acc = T.alloc_local((T.int64(8), T.int64(2), T.int64(16)))
-        for r in T.unroll(T.int64(8)):
+    for t in T.parallel(T.int64(65)):
+        acc = T.alloc_local((T.int64(12), T.int64(2), T.int64(16)))
+        for r in T.unroll(T.int64(12)):
             for v in T.unroll(T.int64(2)):
                 for l in T.vectorized(T.int64(16)):
                     acc[r, v, l] = T.float32(0.0)
@@ -33,39 +33,81 @@ def conv(t0: T.Buffer((T.int64(1), T.int64(16), T.int64(28), T.int64(28)), "floa
             for l in T.vectorized(T.int64(16)):
                 x: T.let[T.float32] = t1[l + k0 * T.int64(16)]
                 x_1: T.let[T.float32] = t1[l + k0 * T.int64(16) + T.int64(256)]
-                x_2: T.let[T.float32] = t0[t * T.int64(8) + k0 * T.int64(784)]
+                x_2: T.let[T.float32] = t0[t * T.int64(12) + k0 * T.int64(784)]
                 acc[T.int64(0), T.int64(0), l] = T.fma(x_2, x, acc[T.int64(0), T.int64(0), l])
                 acc[T.int64(0), T.int64(1), l] = T.fma(x_2, x_1, acc[T.int64(0), T.int64(1), l])
-                x_3: T.let[T.float32] = t0[t * T.int64(8) + k0 * T.int64(784) + T.int64(1)]
+                x_3: T.let[T.float32] = t0[t * T.int64(12) + k0 * T.int64(784) + T.int64(1)]
                 acc[T.int64(1), T.int64(0), l] = T.fma(x_3, x, acc[T.int64(1), T.int64(0), l])
                 acc[T.int64(1), T.int64(1), l] = T.fma(x_3, x_1, acc[T.int64(1), T.int64(1), l])
-                x_4: T.let[T.float32] = t0[t * T.int64(8) + k0 * T.int64(784) + T.int64(2)]
+                x_4: T.let[T.float32] = t0[t * T.int64(12) + k0 * T.int64(784) + T.int64(2)]
                 acc[T.int64(2), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(2), T.int64(0), l])
                 acc[T.int64(2), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(2), T.int64(1), l])
-                x_5: T.let[T.float32] = t0[t * T.int64(8) + k0 * T.int64(784) + T.int64(3)]
+                x_5: T.let[T.float32] = t0[t * T.int64(12) + k0 * T.int64(784) + T.int64(3)]
                 acc[T.int64(3), T.int64(0), l] = T.fma(x_5, x, acc[T.int64(3), T.int64(0), l])
                 acc[T.int64(3), T.int64(1), l] = T.fma(x_5, x_1, acc[T.int64(3), T.int64(1), l])
-                x_6: T.let[T.float32] = t0[t * T.int64(8) + k0 * T.int64(784) + T.int64(4)]
+                x_6: T.let[T.float32] = t0[t * T.int64(12) + k0 * T.int64(784) + T.int64(4)]
                 acc[T.int64(4), T.int64(0), l] = T.fma(x_6, x, acc[T.int64(4), T.int64(0), l])
                 acc[T.int64(4), T.int64(1), l] = T.fma(x_6, x_1, acc[T.int64(4), T.int64(1), l])
-                x_7: T.let[T.float32] = t0[t * T.int64(8) + k0 * T.int64(784) + T.int64(5)]
+                x_7: T.let[T.float32] = t0[t * T.int64(12) + k0 * T.int64(784) + T.int64(5)]
                 acc[T.int64(5), T.int64(0), l] = T.fma(x_7, x, acc[T.int64(5), T.int64(0), l])
                 acc[T.int64(5), T.int64(1), l] = T.fma(x_7, x_1, acc[T.int64(5), T.int64(1), l])
-                x_8: T.let[T.float32] = t0[t * T.int64(8) + k0 * T.int64(784) + T.int64(6)]
+                x_8: T.let[T.float32] = t0[t * T.int64(12) + k0 * T.int64(784) + T.int64(6)]
                 acc[T.int64(6), T.int64(0), l] = T.fma(x_8, x, acc[T.int64(6), T.int64(0), l])
                 acc[T.int64(6), T.int64(1), l] = T.fma(x_8, x_1, acc[T.int64(6), T.int64(1), l])
-                x_9: T.let[T.float32] = t0[t * T.int64(8) + k0 * T.int64(784) + T.int64(7)]
+                x_9: T.let[T.float32] = t0[t * T.int64(12) + k0 * T.int64(784) + T.int64(7)]
                 acc[T.int64(7), T.int64(0), l] = T.fma(x_9, x, acc[T.int64(7), T.int64(0), l])
                 acc[T.int64(7), T.int64(1), l] = T.fma(x_9, x_1, acc[T.int64(7), T.int64(1), l])
-        acc_local = T.alloc_local((T.int64(8), T.int64(2), T.int64(16)))
-        for r in T.unroll(T.int64(8)):
+                x_10: T.let[T.float32] = t0[t * T.int64(12) + k0 * T.int64(784) + T.int64(8)]
+                acc[T.int64(8), T.int64(0), l] = T.fma(x_10, x, acc[T.int64(8), T.int64(0), l])
+                acc[T.int64(8), T.int64(1), l] = T.fma(x_10, x_1, acc[T.int64(8), T.int64(1), l])
+                x_11: T.let[T.float32] = t0[t * T.int64(12) + k0 * T.int64(784) + T.int64(9)]
+                acc[T.int64(9), T.int64(0), l] = T.fma(x_11, x, acc[T.int64(9), T.int64(0), l])
+                acc[T.int64(9), T.int64(1), l] = T.fma(x_11, x_1, acc[T.int64(9), T.int64(1), l])
+                x_12: T.let[T.float32] = t0[t * T.int64(12) + k0 * T.int64(784) + T.int64(10)]
+                acc[T.int64(10), T.int64(0), l] = T.fma(x_12, x, acc[T.int64(10), T.int64(0), l])
+                acc[T.int64(10), T.int64(1), l] = T.fma(x_12, x_1, acc[T.int64(10), T.int64(1), l])
+                x_13: T.let[T.float32] = t0[t * T.int64(12) + k0 * T.int64(784) + T.int64(11)]
+                acc[T.int64(11), T.int64(0), l] = T.fma(x_13, x, acc[T.int64(11), T.int64(0), l])
+                acc[T.int64(11), T.int64(1), l] = T.fma(x_13, x_1, acc[T.int64(11), T.int64(1), l])
+        acc_local = T.alloc_local((T.int64(12), T.int64(2), T.int64(16)))
+        for r in T.unroll(T.int64(12)):
             for v in T.unroll(T.int64(2)):
                 for l in T.vectorized(T.int64(16)):
                     acc_local[r, v, l] = acc[r, v, l]
-        for r in range(T.int64(8)):
+        for r in range(T.int64(12)):
             for l in T.vectorized(T.int64(16)):
-                t2[t * T.int64(128) + r * T.int64(16) + l] = acc_local[r, T.int64(0), l]
-                t2[t * T.int64(128) + r * T.int64(16) + l + T.int64(12544)] = acc_local[r, T.int64(1), l]
+                t2[t * T.int64(192) + r * T.int64(16) + l] = acc_local[r, T.int64(0), l]
+                t2[t * T.int64(192) + r * T.int64(16) + l + T.int64(12544)] = acc_local[r, T.int64(1), l]
+    acc = T.alloc_local((T.int64(4), T.int64(2), T.int64(16)))
+    for r in T.unroll(T.int64(4)):
+        for v in T.unroll(T.int64(2)):
+            for l in T.vectorized(T.int64(16)):
+                acc[r, v, l] = T.float32(0.0)
+    for k0 in range(T.int64(16)):
+        for l in T.vectorized(T.int64(16)):
+            x: T.let[T.float32] = t1[l + k0 * T.int64(16)]
+            x_1: T.let[T.float32] = t1[l + k0 * T.int64(16) + T.int64(256)]
+            x_2: T.let[T.float32] = t0[k0 * T.int64(784) + T.int64(780)]
+            acc[T.int64(0), T.int64(0), l] = T.fma(x_2, x, acc[T.int64(0), T.int64(0), l])
+            acc[T.int64(0), T.int64(1), l] = T.fma(x_2, x_1, acc[T.int64(0), T.int64(1), l])
+            x_3: T.let[T.float32] = t0[k0 * T.int64(784) + T.int64(781)]
+            acc[T.int64(1), T.int64(0), l] = T.fma(x_3, x, acc[T.int64(1), T.int64(0), l])
+            acc[T.int64(1), T.int64(1), l] = T.fma(x_3, x_1, acc[T.int64(1), T.int64(1), l])
+            x_4: T.let[T.float32] = t0[k0 * T.int64(784) + T.int64(782)]
+            acc[T.int64(2), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(2), T.int64(0), l])
+            acc[T.int64(2), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(2), T.int64(1), l])
+            x_5: T.let[T.float32] = t0[k0 * T.int64(784) + T.int64(783)]
+            acc[T.int64(3), T.int64(0), l] = T.fma(x_5, x, acc[T.int64(3), T.int64(0), l])
+            acc[T.int64(3), T.int64(1), l] = T.fma(x_5, x_1, acc[T.int64(3), T.int64(1), l])
+    acc_local = T.alloc_local((T.int64(4), T.int64(2), T.int64(16)))
+    for r in T.unroll(T.int64(4)):
+        for v in T.unroll(T.int64(2)):
+            for l in T.vectorized(T.int64(16)):
+                acc_local[r, v, l] = acc[r, v, l]
+    for r in range(T.int64(4)):
+        for l in T.vectorized(T.int64(16)):
+            t2[r * T.int64(16) + l + T.int64(12480)] = acc_local[r, T.int64(0), l]
+            t2[r * T.int64(16) + l + T.int64(25024)] = acc_local[r, T.int64(1), l]
 # from tvm.script import tirx as T
 
 @T.prim_func(s_tir=True)
@@ -408,69 +450,96 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), T.int64(28), T.int64(28), T.int6
 @T.prim_func(s_tir=True)
 def conv2(t0: T.Buffer((T.int64(1), T.int64(16), T.int64(14), T.int64(14)), "float32"), t1: T.Buffer((T.int64(9), T.int64(16), T.int64(16)), "float32"), t2: T.Buffer((T.int64(1), T.int64(9), T.int64(14), T.int64(14), T.int64(16)), "float32")):
     T.func_attr({"reflex.split_bf16_products": 3})
-    for t in range(T.int64(2)):
-        for t_1 in T.parallel(T.int64(49)):
-            acc = T.alloc_local((T.int64(4), T.int64(4), T.int64(16)))
-            for r in T.unroll(T.int64(4)):
-                for v in T.unroll(T.int64(4)):
+    for t in range(T.int64(3)):
+        for t_1 in T.parallel(T.int64(24)):
+            acc = T.alloc_local((T.int64(8), T.int64(3), T.int64(16)))
+            for r in T.unroll(T.int64(8)):
+                for v in T.unroll(T.int64(3)):
                     for l in T.vectorized(T.int64(16)):
                         acc[r, v, l] = T.float32(0.0)
             for k0 in range(T.int64(16)):
                 for l in T.vectorized(T.int64(16)):
-                    x: T.let[T.float32] = t1[t * T.int64(1024) + l + k0 * T.int64(16)]
-                    x_1: T.let[T.float32] = t1[t * T.int64(1024) + l + k0 * T.int64(16) + T.int64(256)]
-                    x_2: T.let[T.float32] = t1[t * T.int64(1024) + l + k0 * T.int64(16) + T.int64(512)]
-                    x_3: T.let[T.float32] = t1[t * T.int64(1024) + l + k0 * T.int64(16) + T.int64(768)]
-                    x_4: T.let[T.float32] = t0[t_1 * T.int64(4) + k0 * T.int64(196)]
-                    acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
-                    acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
-                    acc[T.int64(0), T.int64(2), l] = T.fma(x_4, x_2, acc[T.int64(0), T.int64(2), l])
-                    acc[T.int64(0), T.int64(3), l] = T.fma(x_4, x_3, acc[T.int64(0), T.int64(3), l])
-                    x_5: T.let[T.float32] = t0[t_1 * T.int64(4) + k0 * T.int64(196) + T.int64(1)]
-                    acc[T.int64(1), T.int64(0), l] = T.fma(x_5, x, acc[T.int64(1), T.int64(0), l])
-                    acc[T.int64(1), T.int64(1), l] = T.fma(x_5, x_1, acc[T.int64(1), T.int64(1), l])
-                    acc[T.int64(1), T.int64(2), l] = T.fma(x_5, x_2, acc[T.int64(1), T.int64(2), l])
-                    acc[T.int64(1), T.int64(3), l] = T.fma(x_5, x_3, acc[T.int64(1), T.int64(3), l])
-                    x_6: T.let[T.float32] = t0[t_1 * T.int64(4) + k0 * T.int64(196) + T.int64(2)]
-                    acc[T.int64(2), T.int64(0), l] = T.fma(x_6, x, acc[T.int64(2), T.int64(0), l])
-                    acc[T.int64(2), T.int64(1), l] = T.fma(x_6, x_1, acc[T.int64(2), T.int64(1), l])
-                    acc[T.int64(2), T.int64(2), l] = T.fma(x_6, x_2, acc[T.int64(2), T.int64(2), l])
-                    acc[T.int64(2), T.int64(3), l] = T.fma(x_6, x_3, acc[T.int64(2), T.int64(3), l])
-                    x_7: T.let[T.float32] = t0[t_1 * T.int64(4) + k0 * T.int64(196) + T.int64(3)]
-                    acc[T.int64(3), T.int64(0), l] = T.fma(x_7, x, acc[T.int64(3), T.int64(0), l])
-                    acc[T.int64(3), T.int64(1), l] = T.fma(x_7, x_1, acc[T.int64(3), T.int64(1), l])
-                    acc[T.int64(3), T.int64(2), l] = T.fma(x_7, x_2, acc[T.int64(3), T.int64(2), l])
-                    acc[T.int64(3), T.int64(3), l] = T.fma(x_7, x_3, acc[T.int64(3), T.int64(3), l])
-            acc_local = T.alloc_local((T.int64(4), T.int64(4), T.int64(16)))
-            for r in T.unroll(T.int64(4)):
-                for v in T.unroll(T.int64(4)):
+                    x: T.let[T.float32] = t1[t * T.int64(768) + l + k0 * T.int64(16)]
+                    x_1: T.let[T.float32] = t1[t * T.int64(768) + l + k0 * T.int64(16) + T.int64(256)]
+                    x_2: T.let[T.float32] = t1[t * T.int64(768) + l + k0 * T.int64(16) + T.int64(512)]
+                    x_3: T.let[T.float32] = t0[t_1 * T.int64(8) + k0 * T.int64(196)]
+                    acc[T.int64(0), T.int64(0), l] = T.fma(x_3, x, acc[T.int64(0), T.int64(0), l])
+                    acc[T.int64(0), T.int64(1), l] = T.fma(x_3, x_1, acc[T.int64(0), T.int64(1), l])
+                    acc[T.int64(0), T.int64(2), l] = T.fma(x_3, x_2, acc[T.int64(0), T.int64(2), l])
+                    x_4: T.let[T.float32] = t0[t_1 * T.int64(8) + k0 * T.int64(196) + T.int64(1)]
+                    acc[T.int64(1), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(1), T.int64(0), l])
+                    acc[T.int64(1), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(1), T.int64(1), l])
+                    acc[T.int64(1), T.int64(2), l] = T.fma(x_4, x_2, acc[T.int64(1), T.int64(2), l])
+                    x_5: T.let[T.float32] = t0[t_1 * T.int64(8) + k0 * T.int64(196) + T.int64(2)]
+                    acc[T.int64(2), T.int64(0), l] = T.fma(x_5, x, acc[T.int64(2), T.int64(0), l])
+                    acc[T.int64(2), T.int64(1), l] = T.fma(x_5, x_1, acc[T.int64(2), T.int64(1), l])
+                    acc[T.int64(2), T.int64(2), l] = T.fma(x_5, x_2, acc[T.int64(2), T.int64(2), l])
+                    x_6: T.let[T.float32] = t0[t_1 * T.int64(8) + k0 * T.int64(196) + T.int64(3)]
+                    acc[T.int64(3), T.int64(0), l] = T.fma(x_6, x, acc[T.int64(3), T.int64(0), l])
+                    acc[T.int64(3), T.int64(1), l] = T.fma(x_6, x_1, acc[T.int64(3), T.int64(1), l])
+                    acc[T.int64(3), T.int64(2), l] = T.fma(x_6, x_2, acc[T.int64(3), T.int64(2), l])
+                    x_7: T.let[T.float32] = t0[t_1 * T.int64(8) + k0 * T.int64(196) + T.int64(4)]
+                    acc[T.int64(4), T.int64(0), l] = T.fma(x_7, x, acc[T.int64(4), T.int64(0), l])
+                    acc[T.int64(4), T.int64(1), l] = T.fma(x_7, x_1, acc[T.int64(4), T.int64(1), l])
+                    acc[T.int64(4), T.int64(2), l] = T.fma(x_7, x_2, acc[T.int64(4), T.int64(2), l])
+                    x_8: T.let[T.float32] = t0[t_1 * T.int64(8) + k0 * T.int64(196) + T.int64(5)]
+                    acc[T.int64(5), T.int64(0), l] = T.fma(x_8, x, acc[T.int64(5), T.int64(0), l])
+                    acc[T.int64(5), T.int64(1), l] = T.fma(x_8, x_1, acc[T.int64(5), T.int64(1), l])
+                    acc[T.int64(5), T.int64(2), l] = T.fma(x_8, x_2, acc[T.int64(5), T.int64(2), l])
+                    x_9: T.let[T.float32] = t0[t_1 * T.int64(8) + k0 * T.int64(196) + T.int64(6)]
+                    acc[T.int64(6), T.int64(0), l] = T.fma(x_9, x, acc[T.int64(6), T.int64(0), l])
+                    acc[T.int64(6), T.int64(1), l] = T.fma(x_9, x_1, acc[T.int64(6), T.int64(1), l])
+                    acc[T.int64(6), T.int64(2), l] = T.fma(x_9, x_2, acc[T.int64(6), T.int64(2), l])
+                    x_10: T.let[T.float32] = t0[t_1 * T.int64(8) + k0 * T.int64(196) + T.int64(7)]
+                    acc[T.int64(7), T.int64(0), l] = T.fma(x_10, x, acc[T.int64(7), T.int64(0), l])
+                    acc[T.int64(7), T.int64(1), l] = T.fma(x_10, x_1, acc[T.int64(7), T.int64(1), l])
+                    acc[T.int64(7), T.int64(2), l] = T.fma(x_10, x_2, acc[T.int64(7), T.int64(2), l])
+            acc_local = T.alloc_local((T.int64(8), T.int64(3), T.int64(16)))
+            for r in T.unroll(T.int64(8)):
+                for v in T.unroll(T.int64(3)):
                     for l in T.vectorized(T.int64(16)):
                         acc_local[r, v, l] = acc[r, v, l]
-            for r in range(T.int64(4)):
+            for r in range(T.int64(8)):
                 for l in T.vectorized(T.int64(16)):
-                    t2[t * T.int64(12544) + t_1 * T.int64(64) + r * T.int64(16) + l] = acc_local[r, T.int64(0), l]
-                    t2[t * T.int64(12544) + t_1 * T.int64(64) + r * T.int64(16) + l + T.int64(3136)] = acc_local[r, T.int64(1), l]
-                    t2[t * T.int64(12544) + t_1 * T.int64(64) + r * T.int64(16) + l + T.int64(6272)] = acc_local[r, T.int64(2), l]
-                    t2[t * T.int64(12544) + t_1 * T.int64(64) + r * T.int64(16) + l + T.int64(9408)] = acc_local[r, T.int64(3), l]
-    for t in T.parallel(T.int64(49)):
-        acc = T.alloc_local((T.int64(4), T.int64(1), T.int64(16)))
+                    t2[t * T.int64(9408) + t_1 * T.int64(128) + r * T.int64(16) + l] = acc_local[r, T.int64(0), l]
+                    t2[t * T.int64(9408) + t_1 * T.int64(128) + r * T.int64(16) + l + T.int64(3136)] = acc_local[r, T.int64(1), l]
+                    t2[t * T.int64(9408) + t_1 * T.int64(128) + r * T.int64(16) + l + T.int64(6272)] = acc_local[r, T.int64(2), l]
+        acc = T.alloc_local((T.int64(4), T.int64(3), T.int64(16)))
         for r in T.unroll(T.int64(4)):
-            for l in T.vectorized(T.int64(16)):
-                acc[r, T.int64(0), l] = T.float32(0.0)
+            for v in T.unroll(T.int64(3)):
+                for l in T.vectorized(T.int64(16)):
+                    acc[r, v, l] = T.float32(0.0)
         for k0 in range(T.int64(16)):
             for l in T.vectorized(T.int64(16)):
-                x: T.let[T.float32] = t1[l + k0 * T.int64(16) + T.int64(2048)]
-                x_1: T.let[T.float32] = t0[t * T.int64(4) + k0 * T.int64(196)]
-                acc[T.int64(0), T.int64(0), l] = T.fma(x_1, x, acc[T.int64(0), T.int64(0), l])
-                x_2: T.let[T.float32] = t0[t * T.int64(4) + k0 * T.int64(196) + T.int64(1)]
-                acc[T.int64(1), T.int64(0), l] = T.fma(x_2, x, acc[T.int64(1), T.int64(0), l])
-                x_3: T.let[T.float32] = t0[t * T.int64(4) + k0 * T.int64(196) + T.int64(2)]
-                acc[T.int64(2), T.int64(0), l] = T.fma(x_3, x, acc[T.int64(2), T.int64(0), l])
-                x_4: T.let[T.float32] = t0[t * T.int64(4) + k0 * T.int64(196) + T.int64(3)]
-                acc[T.int64(3), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(3), T.int64(0), l])
+                x: T.let[T.float32] = t1[t * T.int64(768) + l + k0 * T.int64(16)]
+                x_1: T.let[T.float32] = t1[t * T.int64(768) + l + k0 * T.int64(16) + T.int64(256)]
+                x_2: T.let[T.float32] = t1[t * T.int64(768) + l + k0 * T.int64(16) + T.int64(512)]
+                x_3: T.let[T.float32] = t0[k0 * T.int64(196) + T.int64(192)]
+                acc[T.int64(0), T.int64(0), l] = T.fma(x_3, x, acc[T.int64(0), T.int64(0), l])
+                acc[T.int64(0), T.int64(1), l] = T.fma(x_3, x_1, acc[T.int64(0), T.int64(1), l])
+                acc[T.int64(0), T.int64(2), l] = T.fma(x_3, x_2, acc[T.int64(0), T.int64(2), l])
+                x_4: T.let[T.float32] = t0[k0 * T.int64(196) + T.int64(193)]
+                acc[T.int64(1), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(1), T.int64(0), l])
+                acc[T.int64(1), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(1), T.int64(1), l])
+                acc[T.int64(1), T.int64(2), l] = T.fma(x_4, x_2, acc[T.int64(1), T.int64(2), l])
+                x_5: T.let[T.float32] = t0[k0 * T.int64(196) + T.int64(194)]
+                acc[T.int64(2), T.int64(0), l] = T.fma(x_5, x, acc[T.int64(2), T.int64(0), l])
+                acc[T.int64(2), T.int64(1), l] = T.fma(x_5, x_1, acc[T.int64(2), T.int64(1), l])
+                acc[T.int64(2), T.int64(2), l] = T.fma(x_5, x_2, acc[T.int64(2), T.int64(2), l])
+                x_6: T.let[T.float32] = t0[k0 * T.int64(196) + T.int64(195)]
+                acc[T.int64(3), T.int64(0), l] = T.fma(x_6, x, acc[T.int64(3), T.int64(0), l])
+                acc[T.int64(3), T.int64(1), l] = T.fma(x_6, x_1, acc[T.int64(3), T.int64(1), l])
+                acc[T.int64(3), T.int64(2), l] = T.fma(x_6, x_2, acc[T.int64(3), T.int64(2), l])
+        acc_local = T.alloc_local((T.int64(4), T.int64(3), T.int64(16)))
         for r in T.unroll(T.int64(4)):
+            for v in T.unroll(T.int64(3)):
+                for l in T.vectorized(T.int64(16)):
+                    acc_local[r, v, l] = acc[r, v, l]
+        for r in range(T.int64(4)):
             for l in T.vectorized(T.int64(16)):
-                t2[t * T.int64(64) + r * T.int64(16) + l + T.int64(25088)] = acc[r, T.int64(0), l]
+                t2[t * T.int64(9408) + r * T.int64(16) + l + T.int64(3072)] = acc_local[r, T.int64(0), l]
+                t2[t * T.int64(9408) + r * T.int64(16) + l + T.int64(6208)] = acc_local[r, T.int64(1), l]
+                t2[t * T.int64(9408) + r * T.int64(16) + l + T.int64(9344)] = acc_local[r, T.int64(2), l]
 # from tvm.script import tirx as T
 
 @T.prim_func(s_tir=True)
@@ -633,9 +702,9 @@ def conv3(t0: T.Buffer((T.int64(1), T.int64(9), T.int64(14), T.int64(14), T.int6
                     t3[t * T.int64(6272) + r * T.int64(16) + l + T.int64(6208)] = tile[r * T.int64(32) + l + T.int64(16)]
     else:
         for t in range(T.int64(2)):
-            for t_1 in T.parallel(T.int64(49)):
-                acc = T.alloc_local((T.int64(4), T.int64(4), T.int64(16)))
-                for r in T.unroll(T.int64(4)):
+            for t_1 in T.parallel(T.int64(32)):
+                acc = T.alloc_local((T.int64(6), T.int64(4), T.int64(16)))
+                for r in T.unroll(T.int64(6)):
                     for v in T.unroll(T.int64(4)):
                         for l in T.vectorized(T.int64(16)):
                             acc[r, v, l] = T.float32(0.0)
@@ -645,35 +714,82 @@ def conv3(t0: T.Buffer((T.int64(1), T.int64(9), T.int64(14), T.int64(14), T.int6
                         x_1: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(2304)], T.int64(4096))
                         x_2: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(4608)], T.int64(4096))
                         x_3: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(6912)], T.int64(4096))
-                        x_4: T.let[T.float32] = t0[t_1 * T.int64(64) + co * T.int64(3136) + ci]
+                        x_4: T.let[T.float32] = t0[t_1 * T.int64(96) + co * T.int64(3136) + ci]
                         acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
                         acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
                         acc[T.int64(0), T.int64(2), l] = T.fma(x_4, x_2, acc[T.int64(0), T.int64(2), l])
                         acc[T.int64(0), T.int64(3), l] = T.fma(x_4, x_3, acc[T.int64(0), T.int64(3), l])
-                        x_5: T.let[T.float32] = t0[t_1 * T.int64(64) + co * T.int64(3136) + ci + T.int64(16)]
+                        x_5: T.let[T.float32] = t0[t_1 * T.int64(96) + co * T.int64(3136) + ci + T.int64(16)]
                         acc[T.int64(1), T.int64(0), l] = T.fma(x_5, x, acc[T.int64(1), T.int64(0), l])
                         acc[T.int64(1), T.int64(1), l] = T.fma(x_5, x_1, acc[T.int64(1), T.int64(1), l])
                         acc[T.int64(1), T.int64(2), l] = T.fma(x_5, x_2, acc[T.int64(1), T.int64(2), l])
                         acc[T.int64(1), T.int64(3), l] = T.fma(x_5, x_3, acc[T.int64(1), T.int64(3), l])
-                        x_6: T.let[T.float32] = t0[t_1 * T.int64(64) + co * T.int64(3136) + ci + T.int64(32)]
+                        x_6: T.let[T.float32] = t0[t_1 * T.int64(96) + co * T.int64(3136) + ci + T.int64(32)]
                         acc[T.int64(2), T.int64(0), l] = T.fma(x_6, x, acc[T.int64(2), T.int64(0), l])
                         acc[T.int64(2), T.int64(1), l] = T.fma(x_6, x_1, acc[T.int64(2), T.int64(1), l])
                         acc[T.int64(2), T.int64(2), l] = T.fma(x_6, x_2, acc[T.int64(2), T.int64(2), l])
                         acc[T.int64(2), T.int64(3), l] = T.fma(x_6, x_3, acc[T.int64(2), T.int64(3), l])
-                        x_7: T.let[T.float32] = t0[t_1 * T.int64(64) + co * T.int64(3136) + ci + T.int64(48)]
+                        x_7: T.let[T.float32] = t0[t_1 * T.int64(96) + co * T.int64(3136) + ci + T.int64(48)]
                         acc[T.int64(3), T.int64(0), l] = T.fma(x_7, x, acc[T.int64(3), T.int64(0), l])
                         acc[T.int64(3), T.int64(1), l] = T.fma(x_7, x_1, acc[T.int64(3), T.int64(1), l])
                         acc[T.int64(3), T.int64(2), l] = T.fma(x_7, x_2, acc[T.int64(3), T.int64(2), l])
                         acc[T.int64(3), T.int64(3), l] = T.fma(x_7, x_3, acc[T.int64(3), T.int64(3), l])
-                for r in T.unroll(T.int64(4)):
+                        x_8: T.let[T.float32] = t0[t_1 * T.int64(96) + co * T.int64(3136) + ci + T.int64(64)]
+                        acc[T.int64(4), T.int64(0), l] = T.fma(x_8, x, acc[T.int64(4), T.int64(0), l])
+                        acc[T.int64(4), T.int64(1), l] = T.fma(x_8, x_1, acc[T.int64(4), T.int64(1), l])
+                        acc[T.int64(4), T.int64(2), l] = T.fma(x_8, x_2, acc[T.int64(4), T.int64(2), l])
+                        acc[T.int64(4), T.int64(3), l] = T.fma(x_8, x_3, acc[T.int64(4), T.int64(3), l])
+                        x_9: T.let[T.float32] = t0[t_1 * T.int64(96) + co * T.int64(3136) + ci + T.int64(80)]
+                        acc[T.int64(5), T.int64(0), l] = T.fma(x_9, x, acc[T.int64(5), T.int64(0), l])
+                        acc[T.int64(5), T.int64(1), l] = T.fma(x_9, x_1, acc[T.int64(5), T.int64(1), l])
+                        acc[T.int64(5), T.int64(2), l] = T.fma(x_9, x_2, acc[T.int64(5), T.int64(2), l])
+                        acc[T.int64(5), T.int64(3), l] = T.fma(x_9, x_3, acc[T.int64(5), T.int64(3), l])
+                for r in T.unroll(T.int64(6)):
                     for l in T.vectorized(T.int64(16)):
-                        t3[t * T.int64(12544) + t_1 * T.int64(64) + r * T.int64(16) + l] = acc[r, T.int64(0), l]
-                        t3[t * T.int64(12544) + t_1 * T.int64(64) + r * T.int64(16) + l + T.int64(3136)] = acc[r, T.int64(1), l]
-                        t3[t * T.int64(12544) + t_1 * T.int64(64) + r * T.int64(16) + l + T.int64(6272)] = acc[r, T.int64(2), l]
-                        t3[t * T.int64(12544) + t_1 * T.int64(64) + r * T.int64(16) + l + T.int64(9408)] = acc[r, T.int64(3), l]
-        for t in T.parallel(T.int64(49)):
+                        t3[t * T.int64(12544) + t_1 * T.int64(96) + r * T.int64(16) + l] = acc[r, T.int64(0), l]
+                        t3[t * T.int64(12544) + t_1 * T.int64(96) + r * T.int64(16) + l + T.int64(3136)] = acc[r, T.int64(1), l]
+                        t3[t * T.int64(12544) + t_1 * T.int64(96) + r * T.int64(16) + l + T.int64(6272)] = acc[r, T.int64(2), l]
+                        t3[t * T.int64(12544) + t_1 * T.int64(96) + r * T.int64(16) + l + T.int64(9408)] = acc[r, T.int64(3), l]
             acc = T.alloc_local((T.int64(4), T.int64(4), T.int64(16)))
             for r in T.unroll(T.int64(4)):
+                for v in T.unroll(T.int64(4)):
+                    for l in T.vectorized(T.int64(16)):
+                        acc[r, v, l] = T.float32(0.0)
+            for co, ci in T.grid(T.int64(9), T.int64(16)):
+                for l in T.vectorized(T.int64(16)):
+                    x: T.let[T.float32] = T.prefetch(T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16)], T.int64(4096)), T.int64(36864))
+                    x_1: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(2304)], T.int64(4096))
+                    x_2: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(4608)], T.int64(4096))
+                    x_3: T.let[T.float32] = T.prefetch(t1[t * T.int64(9216) + l + co * T.int64(256) + ci * T.int64(16) + T.int64(6912)], T.int64(4096))
+                    x_4: T.let[T.float32] = t0[co * T.int64(3136) + ci + T.int64(3072)]
+                    acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
+                    acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
+                    acc[T.int64(0), T.int64(2), l] = T.fma(x_4, x_2, acc[T.int64(0), T.int64(2), l])
+                    acc[T.int64(0), T.int64(3), l] = T.fma(x_4, x_3, acc[T.int64(0), T.int64(3), l])
+                    x_5: T.let[T.float32] = t0[co * T.int64(3136) + ci + T.int64(3088)]
+                    acc[T.int64(1), T.int64(0), l] = T.fma(x_5, x, acc[T.int64(1), T.int64(0), l])
+                    acc[T.int64(1), T.int64(1), l] = T.fma(x_5, x_1, acc[T.int64(1), T.int64(1), l])
+                    acc[T.int64(1), T.int64(2), l] = T.fma(x_5, x_2, acc[T.int64(1), T.int64(2), l])
+                    acc[T.int64(1), T.int64(3), l] = T.fma(x_5, x_3, acc[T.int64(1), T.int64(3), l])
+                    x_6: T.let[T.float32] = t0[co * T.int64(3136) + ci + T.int64(3104)]
+                    acc[T.int64(2), T.int64(0), l] = T.fma(x_6, x, acc[T.int64(2), T.int64(0), l])
+                    acc[T.int64(2), T.int64(1), l] = T.fma(x_6, x_1, acc[T.int64(2), T.int64(1), l])
+                    acc[T.int64(2), T.int64(2), l] = T.fma(x_6, x_2, acc[T.int64(2), T.int64(2), l])
+                    acc[T.int64(2), T.int64(3), l] = T.fma(x_6, x_3, acc[T.int64(2), T.int64(3), l])
+                    x_7: T.let[T.float32] = t0[co * T.int64(3136) + ci + T.int64(3120)]
+                    acc[T.int64(3), T.int64(0), l] = T.fma(x_7, x, acc[T.int64(3), T.int64(0), l])
+                    acc[T.int64(3), T.int64(1), l] = T.fma(x_7, x_1, acc[T.int64(3), T.int64(1), l])
+                    acc[T.int64(3), T.int64(2), l] = T.fma(x_7, x_2, acc[T.int64(3), T.int64(2), l])
+                    acc[T.int64(3), T.int64(3), l] = T.fma(x_7, x_3, acc[T.int64(3), T.int64(3), l])
+            for r in T.unroll(T.int64(4)):
+                for l in T.vectorized(T.int64(16)):
+                    t3[t * T.int64(12544) + r * T.int64(16) + l + T.int64(3072)] = acc[r, T.int64(0), l]
+                    t3[t * T.int64(12544) + r * T.int64(16) + l + T.int64(6208)] = acc[r, T.int64(1), l]
+                    t3[t * T.int64(12544) + r * T.int64(16) + l + T.int64(9344)] = acc[r, T.int64(2), l]
+                    t3[t * T.int64(12544) + r * T.int64(16) + l + T.int64(12480)] = acc[r, T.int64(3), l]
+        for t in T.parallel(T.int64(32)):
+            acc = T.alloc_local((T.int64(6), T.int64(4), T.int64(16)))
+            for r in T.unroll(T.int64(6)):
                 for v in T.unroll(T.int64(4)):
                     for l in T.vectorized(T.int64(16)):
                         acc[r, v, l] = T.float32(0.0)
@@ -683,32 +799,79 @@ def conv3(t0: T.Buffer((T.int64(1), T.int64(9), T.int64(14), T.int64(14), T.int6
                     x_1: T.let[T.float32] = T.prefetch(t1[l + co * T.int64(256) + ci * T.int64(16) + T.int64(20736)], T.int64(4096))
                     x_2: T.let[T.float32] = T.prefetch(t1[l + co * T.int64(256) + ci * T.int64(16) + T.int64(23040)], T.int64(4096))
                     x_3: T.let[T.float32] = T.prefetch(t1[l + co * T.int64(256) + ci * T.int64(16) + T.int64(25344)], T.int64(4096))
-                    x_4: T.let[T.float32] = t0[t * T.int64(64) + co * T.int64(3136) + ci]
+                    x_4: T.let[T.float32] = t0[t * T.int64(96) + co * T.int64(3136) + ci]
                     acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
                     acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
                     acc[T.int64(0), T.int64(2), l] = T.fma(x_4, x_2, acc[T.int64(0), T.int64(2), l])
                     acc[T.int64(0), T.int64(3), l] = T.fma(x_4, x_3, acc[T.int64(0), T.int64(3), l])
-                    x_5: T.let[T.float32] = t0[t * T.int64(64) + co * T.int64(3136) + ci + T.int64(16)]
+                    x_5: T.let[T.float32] = t0[t * T.int64(96) + co * T.int64(3136) + ci + T.int64(16)]
                     acc[T.int64(1), T.int64(0), l] = T.fma(x_5, x, acc[T.int64(1), T.int64(0), l])
                     acc[T.int64(1), T.int64(1), l] = T.fma(x_5, x_1, acc[T.int64(1), T.int64(1), l])
                     acc[T.int64(1), T.int64(2), l] = T.fma(x_5, x_2, acc[T.int64(1), T.int64(2), l])
                     acc[T.int64(1), T.int64(3), l] = T.fma(x_5, x_3, acc[T.int64(1), T.int64(3), l])
-                    x_6: T.let[T.float32] = t0[t * T.int64(64) + co * T.int64(3136) + ci + T.int64(32)]
+                    x_6: T.let[T.float32] = t0[t * T.int64(96) + co * T.int64(3136) + ci + T.int64(32)]
                     acc[T.int64(2), T.int64(0), l] = T.fma(x_6, x, acc[T.int64(2), T.int64(0), l])
                     acc[T.int64(2), T.int64(1), l] = T.fma(x_6, x_1, acc[T.int64(2), T.int64(1), l])
                     acc[T.int64(2), T.int64(2), l] = T.fma(x_6, x_2, acc[T.int64(2), T.int64(2), l])
                     acc[T.int64(2), T.int64(3), l] = T.fma(x_6, x_3, acc[T.int64(2), T.int64(3), l])
-                    x_7: T.let[T.float32] = t0[t * T.int64(64) + co * T.int64(3136) + ci + T.int64(48)]
+                    x_7: T.let[T.float32] = t0[t * T.int64(96) + co * T.int64(3136) + ci + T.int64(48)]
                     acc[T.int64(3), T.int64(0), l] = T.fma(x_7, x, acc[T.int64(3), T.int64(0), l])
                     acc[T.int64(3), T.int64(1), l] = T.fma(x_7, x_1, acc[T.int64(3), T.int64(1), l])
                     acc[T.int64(3), T.int64(2), l] = T.fma(x_7, x_2, acc[T.int64(3), T.int64(2), l])
                     acc[T.int64(3), T.int64(3), l] = T.fma(x_7, x_3, acc[T.int64(3), T.int64(3), l])
-            for r in T.unroll(T.int64(4)):
+                    x_8: T.let[T.float32] = t0[t * T.int64(96) + co * T.int64(3136) + ci + T.int64(64)]
+                    acc[T.int64(4), T.int64(0), l] = T.fma(x_8, x, acc[T.int64(4), T.int64(0), l])
+                    acc[T.int64(4), T.int64(1), l] = T.fma(x_8, x_1, acc[T.int64(4), T.int64(1), l])
+                    acc[T.int64(4), T.int64(2), l] = T.fma(x_8, x_2, acc[T.int64(4), T.int64(2), l])
+                    acc[T.int64(4), T.int64(3), l] = T.fma(x_8, x_3, acc[T.int64(4), T.int64(3), l])
+                    x_9: T.let[T.float32] = t0[t * T.int64(96) + co * T.int64(3136) + ci + T.int64(80)]
+                    acc[T.int64(5), T.int64(0), l] = T.fma(x_9, x, acc[T.int64(5), T.int64(0), l])
+                    acc[T.int64(5), T.int64(1), l] = T.fma(x_9, x_1, acc[T.int64(5), T.int64(1), l])
+                    acc[T.int64(5), T.int64(2), l] = T.fma(x_9, x_2, acc[T.int64(5), T.int64(2), l])
+                    acc[T.int64(5), T.int64(3), l] = T.fma(x_9, x_3, acc[T.int64(5), T.int64(3), l])
+            for r in T.unroll(T.int64(6)):
                 for l in T.vectorized(T.int64(16)):
-                    t3[t * T.int64(64) + r * T.int64(16) + l + T.int64(25088)] = acc[r, T.int64(0), l]
-                    t3[t * T.int64(64) + r * T.int64(16) + l + T.int64(28224)] = acc[r, T.int64(1), l]
-                    t3[t * T.int64(64) + r * T.int64(16) + l + T.int64(31360)] = acc[r, T.int64(2), l]
-                    t3[t * T.int64(64) + r * T.int64(16) + l + T.int64(34496)] = acc[r, T.int64(3), l]
+                    t3[t * T.int64(96) + r * T.int64(16) + l + T.int64(25088)] = acc[r, T.int64(0), l]
+                    t3[t * T.int64(96) + r * T.int64(16) + l + T.int64(28224)] = acc[r, T.int64(1), l]
+                    t3[t * T.int64(96) + r * T.int64(16) + l + T.int64(31360)] = acc[r, T.int64(2), l]
+                    t3[t * T.int64(96) + r * T.int64(16) + l + T.int64(34496)] = acc[r, T.int64(3), l]
+        acc = T.alloc_local((T.int64(4), T.int64(4), T.int64(16)))
+        for r in T.unroll(T.int64(4)):
+            for v in T.unroll(T.int64(4)):
+                for l in T.vectorized(T.int64(16)):
+                    acc[r, v, l] = T.float32(0.0)
+        for co, ci in T.grid(T.int64(9), T.int64(16)):
+            for l in T.vectorized(T.int64(16)):
+                x: T.let[T.float32] = T.prefetch(T.prefetch(t1[l + co * T.int64(256) + ci * T.int64(16) + T.int64(18432)], T.int64(4096)), T.int64(0))
+                x_1: T.let[T.float32] = T.prefetch(t1[l + co * T.int64(256) + ci * T.int64(16) + T.int64(20736)], T.int64(4096))
+                x_2: T.let[T.float32] = T.prefetch(t1[l + co * T.int64(256) + ci * T.int64(16) + T.int64(23040)], T.int64(4096))
+                x_3: T.let[T.float32] = T.prefetch(t1[l + co * T.int64(256) + ci * T.int64(16) + T.int64(25344)], T.int64(4096))
+                x_4: T.let[T.float32] = t0[co * T.int64(3136) + ci + T.int64(3072)]
+                acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
+                acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
+                acc[T.int64(0), T.int64(2), l] = T.fma(x_4, x_2, acc[T.int64(0), T.int64(2), l])
+                acc[T.int64(0), T.int64(3), l] = T.fma(x_4, x_3, acc[T.int64(0), T.int64(3), l])
+                x_5: T.let[T.float32] = t0[co * T.int64(3136) + ci + T.int64(3088)]
+                acc[T.int64(1), T.int64(0), l] = T.fma(x_5, x, acc[T.int64(1), T.int64(0), l])
+                acc[T.int64(1), T.int64(1), l] = T.fma(x_5, x_1, acc[T.int64(1), T.int64(1), l])
+                acc[T.int64(1), T.int64(2), l] = T.fma(x_5, x_2, acc[T.int64(1), T.int64(2), l])
+                acc[T.int64(1), T.int64(3), l] = T.fma(x_5, x_3, acc[T.int64(1), T.int64(3), l])
+                x_6: T.let[T.float32] = t0[co * T.int64(3136) + ci + T.int64(3104)]
+                acc[T.int64(2), T.int64(0), l] = T.fma(x_6, x, acc[T.int64(2), T.int64(0), l])
+                acc[T.int64(2), T.int64(1), l] = T.fma(x_6, x_1, acc[T.int64(2), T.int64(1), l])
+                acc[T.int64(2), T.int64(2), l] = T.fma(x_6, x_2, acc[T.int64(2), T.int64(2), l])
+                acc[T.int64(2), T.int64(3), l] = T.fma(x_6, x_3, acc[T.int64(2), T.int64(3), l])
+                x_7: T.let[T.float32] = t0[co * T.int64(3136) + ci + T.int64(3120)]
+                acc[T.int64(3), T.int64(0), l] = T.fma(x_7, x, acc[T.int64(3), T.int64(0), l])
+                acc[T.int64(3), T.int64(1), l] = T.fma(x_7, x_1, acc[T.int64(3), T.int64(1), l])
+                acc[T.int64(3), T.int64(2), l] = T.fma(x_7, x_2, acc[T.int64(3), T.int64(2), l])
+                acc[T.int64(3), T.int64(3), l] = T.fma(x_7, x_3, acc[T.int64(3), T.int64(3), l])
+        for r in T.unroll(T.int64(4)):
+            for l in T.vectorized(T.int64(16)):
+                t3[r * T.int64(16) + l + T.int64(28160)] = acc[r, T.int64(0), l]
+                t3[r * T.int64(16) + l + T.int64(31296)] = acc[r, T.int64(1), l]
+                t3[r * T.int64(16) + l + T.int64(34432)] = acc[r, T.int64(2), l]
+                t3[r * T.int64(16) + l + T.int64(37568)] = acc[r, T.int64(3), l]
     for co, ci in T.grid(T.int64(12), T.int64(16)):
         for m_0 in range(T.int64(12)):
             for m_1 in T.vectorized(T.int64(16)):

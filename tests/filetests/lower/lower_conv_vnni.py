@@ -209,9 +209,9 @@ def fused_conv_cast(t0: T.Buffer((T.int64(1), T.int64(16), T.int64(28), T.int64(
         for m_0 in range(T.int64(49)):
             for m_1 in T.vectorized(T.int64(16)):
                 t3[m_0 * T.int64(16) + m_1 + i1 * T.int64(784)] = T.pair_bf16(t0[m_0 * T.int64(16) + m_1 + i1 * T.int64(1568)], t0[m_0 * T.int64(16) + m_1 + i1 * T.int64(1568) + T.int64(784)])
-    for t in T.parallel(T.int64(98)):
-        acc = T.alloc_local((T.int64(8), T.int64(2), T.int64(16)))
-        for r in T.unroll(T.int64(8)):
+    for t in T.parallel(T.int64(65)):
+        acc = T.alloc_local((T.int64(12), T.int64(2), T.int64(16)))
+        for r in T.unroll(T.int64(12)):
             for v in T.unroll(T.int64(2)):
                 for l in T.vectorized(T.int64(16)):
                     acc[r, v, l] = T.float32(0.0)
@@ -219,39 +219,81 @@ def fused_conv_cast(t0: T.Buffer((T.int64(1), T.int64(16), T.int64(28), T.int64(
             for l in T.vectorized(T.int64(16)):
                 x: T.let[T.uint32] = t1[l + k0 * T.int64(16)]
                 x_1: T.let[T.uint32] = t1[l + k0 * T.int64(16) + T.int64(128)]
-                x_2: T.let[T.uint32] = t3[t * T.int64(8) + k0 * T.int64(784)]
+                x_2: T.let[T.uint32] = t3[t * T.int64(12) + k0 * T.int64(784)]
                 acc[T.int64(0), T.int64(0), l] = T.dot_bf16(x_2, x, acc[T.int64(0), T.int64(0), l])
                 acc[T.int64(0), T.int64(1), l] = T.dot_bf16(x_2, x_1, acc[T.int64(0), T.int64(1), l])
-                x_3: T.let[T.uint32] = t3[t * T.int64(8) + k0 * T.int64(784) + T.int64(1)]
+                x_3: T.let[T.uint32] = t3[t * T.int64(12) + k0 * T.int64(784) + T.int64(1)]
                 acc[T.int64(1), T.int64(0), l] = T.dot_bf16(x_3, x, acc[T.int64(1), T.int64(0), l])
                 acc[T.int64(1), T.int64(1), l] = T.dot_bf16(x_3, x_1, acc[T.int64(1), T.int64(1), l])
-                x_4: T.let[T.uint32] = t3[t * T.int64(8) + k0 * T.int64(784) + T.int64(2)]
+                x_4: T.let[T.uint32] = t3[t * T.int64(12) + k0 * T.int64(784) + T.int64(2)]
                 acc[T.int64(2), T.int64(0), l] = T.dot_bf16(x_4, x, acc[T.int64(2), T.int64(0), l])
                 acc[T.int64(2), T.int64(1), l] = T.dot_bf16(x_4, x_1, acc[T.int64(2), T.int64(1), l])
-                x_5: T.let[T.uint32] = t3[t * T.int64(8) + k0 * T.int64(784) + T.int64(3)]
+                x_5: T.let[T.uint32] = t3[t * T.int64(12) + k0 * T.int64(784) + T.int64(3)]
                 acc[T.int64(3), T.int64(0), l] = T.dot_bf16(x_5, x, acc[T.int64(3), T.int64(0), l])
                 acc[T.int64(3), T.int64(1), l] = T.dot_bf16(x_5, x_1, acc[T.int64(3), T.int64(1), l])
-                x_6: T.let[T.uint32] = t3[t * T.int64(8) + k0 * T.int64(784) + T.int64(4)]
+                x_6: T.let[T.uint32] = t3[t * T.int64(12) + k0 * T.int64(784) + T.int64(4)]
                 acc[T.int64(4), T.int64(0), l] = T.dot_bf16(x_6, x, acc[T.int64(4), T.int64(0), l])
                 acc[T.int64(4), T.int64(1), l] = T.dot_bf16(x_6, x_1, acc[T.int64(4), T.int64(1), l])
-                x_7: T.let[T.uint32] = t3[t * T.int64(8) + k0 * T.int64(784) + T.int64(5)]
+                x_7: T.let[T.uint32] = t3[t * T.int64(12) + k0 * T.int64(784) + T.int64(5)]
                 acc[T.int64(5), T.int64(0), l] = T.dot_bf16(x_7, x, acc[T.int64(5), T.int64(0), l])
                 acc[T.int64(5), T.int64(1), l] = T.dot_bf16(x_7, x_1, acc[T.int64(5), T.int64(1), l])
-                x_8: T.let[T.uint32] = t3[t * T.int64(8) + k0 * T.int64(784) + T.int64(6)]
+                x_8: T.let[T.uint32] = t3[t * T.int64(12) + k0 * T.int64(784) + T.int64(6)]
                 acc[T.int64(6), T.int64(0), l] = T.dot_bf16(x_8, x, acc[T.int64(6), T.int64(0), l])
                 acc[T.int64(6), T.int64(1), l] = T.dot_bf16(x_8, x_1, acc[T.int64(6), T.int64(1), l])
-                x_9: T.let[T.uint32] = t3[t * T.int64(8) + k0 * T.int64(784) + T.int64(7)]
+                x_9: T.let[T.uint32] = t3[t * T.int64(12) + k0 * T.int64(784) + T.int64(7)]
                 acc[T.int64(7), T.int64(0), l] = T.dot_bf16(x_9, x, acc[T.int64(7), T.int64(0), l])
                 acc[T.int64(7), T.int64(1), l] = T.dot_bf16(x_9, x_1, acc[T.int64(7), T.int64(1), l])
-        acc_local = T.alloc_local((T.int64(8), T.int64(2), T.int64(16)))
-        for r in T.unroll(T.int64(8)):
+                x_10: T.let[T.uint32] = t3[t * T.int64(12) + k0 * T.int64(784) + T.int64(8)]
+                acc[T.int64(8), T.int64(0), l] = T.dot_bf16(x_10, x, acc[T.int64(8), T.int64(0), l])
+                acc[T.int64(8), T.int64(1), l] = T.dot_bf16(x_10, x_1, acc[T.int64(8), T.int64(1), l])
+                x_11: T.let[T.uint32] = t3[t * T.int64(12) + k0 * T.int64(784) + T.int64(9)]
+                acc[T.int64(9), T.int64(0), l] = T.dot_bf16(x_11, x, acc[T.int64(9), T.int64(0), l])
+                acc[T.int64(9), T.int64(1), l] = T.dot_bf16(x_11, x_1, acc[T.int64(9), T.int64(1), l])
+                x_12: T.let[T.uint32] = t3[t * T.int64(12) + k0 * T.int64(784) + T.int64(10)]
+                acc[T.int64(10), T.int64(0), l] = T.dot_bf16(x_12, x, acc[T.int64(10), T.int64(0), l])
+                acc[T.int64(10), T.int64(1), l] = T.dot_bf16(x_12, x_1, acc[T.int64(10), T.int64(1), l])
+                x_13: T.let[T.uint32] = t3[t * T.int64(12) + k0 * T.int64(784) + T.int64(11)]
+                acc[T.int64(11), T.int64(0), l] = T.dot_bf16(x_13, x, acc[T.int64(11), T.int64(0), l])
+                acc[T.int64(11), T.int64(1), l] = T.dot_bf16(x_13, x_1, acc[T.int64(11), T.int64(1), l])
+        acc_local = T.alloc_local((T.int64(12), T.int64(2), T.int64(16)))
+        for r in T.unroll(T.int64(12)):
             for v in T.unroll(T.int64(2)):
                 for l in T.vectorized(T.int64(16)):
                     acc_local[r, v, l] = acc[r, v, l]
-        for r in range(T.int64(8)):
+        for r in range(T.int64(12)):
             for l in T.vectorized(T.int64(16)):
-                t5[t * T.int64(128) + r * T.int64(16) + l] = T.Cast("bfloat16", acc_local[r, T.int64(0), l])
-                t5[t * T.int64(128) + r * T.int64(16) + l + T.int64(12544)] = T.Cast("bfloat16", acc_local[r, T.int64(1), l])
+                t5[t * T.int64(192) + r * T.int64(16) + l] = T.Cast("bfloat16", acc_local[r, T.int64(0), l])
+                t5[t * T.int64(192) + r * T.int64(16) + l + T.int64(12544)] = T.Cast("bfloat16", acc_local[r, T.int64(1), l])
+    acc = T.alloc_local((T.int64(4), T.int64(2), T.int64(16)))
+    for r in T.unroll(T.int64(4)):
+        for v in T.unroll(T.int64(2)):
+            for l in T.vectorized(T.int64(16)):
+                acc[r, v, l] = T.float32(0.0)
+    for k0 in range(T.int64(8)):
+        for l in T.vectorized(T.int64(16)):
+            x: T.let[T.uint32] = t1[l + k0 * T.int64(16)]
+            x_1: T.let[T.uint32] = t1[l + k0 * T.int64(16) + T.int64(128)]
+            x_2: T.let[T.uint32] = t3[k0 * T.int64(784) + T.int64(780)]
+            acc[T.int64(0), T.int64(0), l] = T.dot_bf16(x_2, x, acc[T.int64(0), T.int64(0), l])
+            acc[T.int64(0), T.int64(1), l] = T.dot_bf16(x_2, x_1, acc[T.int64(0), T.int64(1), l])
+            x_3: T.let[T.uint32] = t3[k0 * T.int64(784) + T.int64(781)]
+            acc[T.int64(1), T.int64(0), l] = T.dot_bf16(x_3, x, acc[T.int64(1), T.int64(0), l])
+            acc[T.int64(1), T.int64(1), l] = T.dot_bf16(x_3, x_1, acc[T.int64(1), T.int64(1), l])
+            x_4: T.let[T.uint32] = t3[k0 * T.int64(784) + T.int64(782)]
+            acc[T.int64(2), T.int64(0), l] = T.dot_bf16(x_4, x, acc[T.int64(2), T.int64(0), l])
+            acc[T.int64(2), T.int64(1), l] = T.dot_bf16(x_4, x_1, acc[T.int64(2), T.int64(1), l])
+            x_5: T.let[T.uint32] = t3[k0 * T.int64(784) + T.int64(783)]
+            acc[T.int64(3), T.int64(0), l] = T.dot_bf16(x_5, x, acc[T.int64(3), T.int64(0), l])
+            acc[T.int64(3), T.int64(1), l] = T.dot_bf16(x_5, x_1, acc[T.int64(3), T.int64(1), l])
+    acc_local = T.alloc_local((T.int64(4), T.int64(2), T.int64(16)))
+    for r in T.unroll(T.int64(4)):
+        for v in T.unroll(T.int64(2)):
+            for l in T.vectorized(T.int64(16)):
+                acc_local[r, v, l] = acc[r, v, l]
+    for r in range(T.int64(4)):
+        for l in T.vectorized(T.int64(16)):
+            t5[r * T.int64(16) + l + T.int64(12480)] = T.Cast("bfloat16", acc_local[r, T.int64(0), l])
+            t5[r * T.int64(16) + l + T.int64(25024)] = T.Cast("bfloat16", acc_local[r, T.int64(1), l])
 # from tvm.script import tirx as T
 
 @T.prim_func(s_tir=True)
@@ -263,77 +305,93 @@ def fused_conv_cast1(t0: T.Buffer((T.int64(1), T.int64(16), T.int64(14), T.int64
                 t3[m_0 * T.int64(16) + m_1 + i1 * T.int64(196)] = T.pair_bf16(t0[m_0 * T.int64(16) + m_1 + i1 * T.int64(392)], t0[m_0 * T.int64(16) + m_1 + i1 * T.int64(392) + T.int64(196)])
         for m_tail in T.vectorized(T.int64(4)):
             t3[m_tail + i1 * T.int64(196) + T.int64(192)] = T.pair_bf16(t0[m_tail + i1 * T.int64(392) + T.int64(192)], t0[m_tail + i1 * T.int64(392) + T.int64(388)])
-    for t in T.parallel(T.int64(49)):
-        acc = T.alloc_local((T.int64(4), T.int64(4), T.int64(16)))
+    for t in range(T.int64(2)):
+        for t_1 in T.parallel(T.int64(24)):
+            acc = T.alloc_local((T.int64(8), T.int64(3), T.int64(16)))
+            for r in T.unroll(T.int64(8)):
+                for v in T.unroll(T.int64(3)):
+                    for l in T.vectorized(T.int64(16)):
+                        acc[r, v, l] = T.float32(0.0)
+            for k0 in range(T.int64(8)):
+                for l in T.vectorized(T.int64(16)):
+                    x: T.let[T.uint32] = t1[t * T.int64(384) + l + k0 * T.int64(16)]
+                    x_1: T.let[T.uint32] = t1[t * T.int64(384) + l + k0 * T.int64(16) + T.int64(128)]
+                    x_2: T.let[T.uint32] = t1[t * T.int64(384) + l + k0 * T.int64(16) + T.int64(256)]
+                    x_3: T.let[T.uint32] = t3[t_1 * T.int64(8) + k0 * T.int64(196)]
+                    acc[T.int64(0), T.int64(0), l] = T.dot_bf16(x_3, x, acc[T.int64(0), T.int64(0), l])
+                    acc[T.int64(0), T.int64(1), l] = T.dot_bf16(x_3, x_1, acc[T.int64(0), T.int64(1), l])
+                    acc[T.int64(0), T.int64(2), l] = T.dot_bf16(x_3, x_2, acc[T.int64(0), T.int64(2), l])
+                    x_4: T.let[T.uint32] = t3[t_1 * T.int64(8) + k0 * T.int64(196) + T.int64(1)]
+                    acc[T.int64(1), T.int64(0), l] = T.dot_bf16(x_4, x, acc[T.int64(1), T.int64(0), l])
+                    acc[T.int64(1), T.int64(1), l] = T.dot_bf16(x_4, x_1, acc[T.int64(1), T.int64(1), l])
+                    acc[T.int64(1), T.int64(2), l] = T.dot_bf16(x_4, x_2, acc[T.int64(1), T.int64(2), l])
+                    x_5: T.let[T.uint32] = t3[t_1 * T.int64(8) + k0 * T.int64(196) + T.int64(2)]
+                    acc[T.int64(2), T.int64(0), l] = T.dot_bf16(x_5, x, acc[T.int64(2), T.int64(0), l])
+                    acc[T.int64(2), T.int64(1), l] = T.dot_bf16(x_5, x_1, acc[T.int64(2), T.int64(1), l])
+                    acc[T.int64(2), T.int64(2), l] = T.dot_bf16(x_5, x_2, acc[T.int64(2), T.int64(2), l])
+                    x_6: T.let[T.uint32] = t3[t_1 * T.int64(8) + k0 * T.int64(196) + T.int64(3)]
+                    acc[T.int64(3), T.int64(0), l] = T.dot_bf16(x_6, x, acc[T.int64(3), T.int64(0), l])
+                    acc[T.int64(3), T.int64(1), l] = T.dot_bf16(x_6, x_1, acc[T.int64(3), T.int64(1), l])
+                    acc[T.int64(3), T.int64(2), l] = T.dot_bf16(x_6, x_2, acc[T.int64(3), T.int64(2), l])
+                    x_7: T.let[T.uint32] = t3[t_1 * T.int64(8) + k0 * T.int64(196) + T.int64(4)]
+                    acc[T.int64(4), T.int64(0), l] = T.dot_bf16(x_7, x, acc[T.int64(4), T.int64(0), l])
+                    acc[T.int64(4), T.int64(1), l] = T.dot_bf16(x_7, x_1, acc[T.int64(4), T.int64(1), l])
+                    acc[T.int64(4), T.int64(2), l] = T.dot_bf16(x_7, x_2, acc[T.int64(4), T.int64(2), l])
+                    x_8: T.let[T.uint32] = t3[t_1 * T.int64(8) + k0 * T.int64(196) + T.int64(5)]
+                    acc[T.int64(5), T.int64(0), l] = T.dot_bf16(x_8, x, acc[T.int64(5), T.int64(0), l])
+                    acc[T.int64(5), T.int64(1), l] = T.dot_bf16(x_8, x_1, acc[T.int64(5), T.int64(1), l])
+                    acc[T.int64(5), T.int64(2), l] = T.dot_bf16(x_8, x_2, acc[T.int64(5), T.int64(2), l])
+                    x_9: T.let[T.uint32] = t3[t_1 * T.int64(8) + k0 * T.int64(196) + T.int64(6)]
+                    acc[T.int64(6), T.int64(0), l] = T.dot_bf16(x_9, x, acc[T.int64(6), T.int64(0), l])
+                    acc[T.int64(6), T.int64(1), l] = T.dot_bf16(x_9, x_1, acc[T.int64(6), T.int64(1), l])
+                    acc[T.int64(6), T.int64(2), l] = T.dot_bf16(x_9, x_2, acc[T.int64(6), T.int64(2), l])
+                    x_10: T.let[T.uint32] = t3[t_1 * T.int64(8) + k0 * T.int64(196) + T.int64(7)]
+                    acc[T.int64(7), T.int64(0), l] = T.dot_bf16(x_10, x, acc[T.int64(7), T.int64(0), l])
+                    acc[T.int64(7), T.int64(1), l] = T.dot_bf16(x_10, x_1, acc[T.int64(7), T.int64(1), l])
+                    acc[T.int64(7), T.int64(2), l] = T.dot_bf16(x_10, x_2, acc[T.int64(7), T.int64(2), l])
+            acc_local = T.alloc_local((T.int64(8), T.int64(3), T.int64(16)))
+            for r in T.unroll(T.int64(8)):
+                for v in T.unroll(T.int64(3)):
+                    for l in T.vectorized(T.int64(16)):
+                        acc_local[r, v, l] = acc[r, v, l]
+            for r in range(T.int64(8)):
+                for l in T.vectorized(T.int64(16)):
+                    t5[t * T.int64(9408) + t_1 * T.int64(128) + r * T.int64(16) + l] = T.Cast("bfloat16", acc_local[r, T.int64(0), l])
+                    t5[t * T.int64(9408) + t_1 * T.int64(128) + r * T.int64(16) + l + T.int64(3136)] = T.Cast("bfloat16", acc_local[r, T.int64(1), l])
+                    t5[t * T.int64(9408) + t_1 * T.int64(128) + r * T.int64(16) + l + T.int64(6272)] = T.Cast("bfloat16", acc_local[r, T.int64(2), l])
+        acc = T.alloc_local((T.int64(4), T.int64(3), T.int64(16)))
         for r in T.unroll(T.int64(4)):
-            for v in T.unroll(T.int64(4)):
+            for v in T.unroll(T.int64(3)):
                 for l in T.vectorized(T.int64(16)):
                     acc[r, v, l] = T.float32(0.0)
         for k0 in range(T.int64(8)):
             for l in T.vectorized(T.int64(16)):
-                x: T.let[T.uint32] = t1[l + k0 * T.int64(16)]
-                x_1: T.let[T.uint32] = t1[l + k0 * T.int64(16) + T.int64(128)]
-                x_2: T.let[T.uint32] = t1[l + k0 * T.int64(16) + T.int64(256)]
-                x_3: T.let[T.uint32] = t1[l + k0 * T.int64(16) + T.int64(384)]
-                x_4: T.let[T.uint32] = t3[t * T.int64(4) + k0 * T.int64(196)]
-                acc[T.int64(0), T.int64(0), l] = T.dot_bf16(x_4, x, acc[T.int64(0), T.int64(0), l])
-                acc[T.int64(0), T.int64(1), l] = T.dot_bf16(x_4, x_1, acc[T.int64(0), T.int64(1), l])
-                acc[T.int64(0), T.int64(2), l] = T.dot_bf16(x_4, x_2, acc[T.int64(0), T.int64(2), l])
-                acc[T.int64(0), T.int64(3), l] = T.dot_bf16(x_4, x_3, acc[T.int64(0), T.int64(3), l])
-                x_5: T.let[T.uint32] = t3[t * T.int64(4) + k0 * T.int64(196) + T.int64(1)]
-                acc[T.int64(1), T.int64(0), l] = T.dot_bf16(x_5, x, acc[T.int64(1), T.int64(0), l])
-                acc[T.int64(1), T.int64(1), l] = T.dot_bf16(x_5, x_1, acc[T.int64(1), T.int64(1), l])
-                acc[T.int64(1), T.int64(2), l] = T.dot_bf16(x_5, x_2, acc[T.int64(1), T.int64(2), l])
-                acc[T.int64(1), T.int64(3), l] = T.dot_bf16(x_5, x_3, acc[T.int64(1), T.int64(3), l])
-                x_6: T.let[T.uint32] = t3[t * T.int64(4) + k0 * T.int64(196) + T.int64(2)]
-                acc[T.int64(2), T.int64(0), l] = T.dot_bf16(x_6, x, acc[T.int64(2), T.int64(0), l])
-                acc[T.int64(2), T.int64(1), l] = T.dot_bf16(x_6, x_1, acc[T.int64(2), T.int64(1), l])
-                acc[T.int64(2), T.int64(2), l] = T.dot_bf16(x_6, x_2, acc[T.int64(2), T.int64(2), l])
-                acc[T.int64(2), T.int64(3), l] = T.dot_bf16(x_6, x_3, acc[T.int64(2), T.int64(3), l])
-                x_7: T.let[T.uint32] = t3[t * T.int64(4) + k0 * T.int64(196) + T.int64(3)]
-                acc[T.int64(3), T.int64(0), l] = T.dot_bf16(x_7, x, acc[T.int64(3), T.int64(0), l])
-                acc[T.int64(3), T.int64(1), l] = T.dot_bf16(x_7, x_1, acc[T.int64(3), T.int64(1), l])
-                acc[T.int64(3), T.int64(2), l] = T.dot_bf16(x_7, x_2, acc[T.int64(3), T.int64(2), l])
-                acc[T.int64(3), T.int64(3), l] = T.dot_bf16(x_7, x_3, acc[T.int64(3), T.int64(3), l])
-        acc_local = T.alloc_local((T.int64(4), T.int64(4), T.int64(16)))
+                x: T.let[T.uint32] = t1[t * T.int64(384) + l + k0 * T.int64(16)]
+                x_1: T.let[T.uint32] = t1[t * T.int64(384) + l + k0 * T.int64(16) + T.int64(128)]
+                x_2: T.let[T.uint32] = t1[t * T.int64(384) + l + k0 * T.int64(16) + T.int64(256)]
+                x_3: T.let[T.uint32] = t3[k0 * T.int64(196) + T.int64(192)]
+                acc[T.int64(0), T.int64(0), l] = T.dot_bf16(x_3, x, acc[T.int64(0), T.int64(0), l])
+                acc[T.int64(0), T.int64(1), l] = T.dot_bf16(x_3, x_1, acc[T.int64(0), T.int64(1), l])
+                acc[T.int64(0), T.int64(2), l] = T.dot_bf16(x_3, x_2, acc[T.int64(0), T.int64(2), l])
+                x_4: T.let[T.uint32] = t3[k0 * T.int64(196) + T.int64(193)]
+                acc[T.int64(1), T.int64(0), l] = T.dot_bf16(x_4, x, acc[T.int64(1), T.int64(0), l])
+                acc[T.int64(1), T.int64(1), l] = T.dot_bf16(x_4, x_1, acc[T.int64(1), T.int64(1), l])
+                acc[T.int64(1), T.int64(2), l] = T.dot_bf16(x_4, x_2, acc[T.int64(1), T.int64(2), l])
+                x_5: T.let[T.uint32] = t3[k0 * T.int64(196) + T.int64(194)]
+                acc[T.int64(2), T.int64(0), l] = T.dot_bf16(x_5, x, acc[T.int64(2), T.int64(0), l])
+                acc[T.int64(2), T.int64(1), l] = T.dot_bf16(x_5, x_1, acc[T.int64(2), T.int64(1), l])
+                acc[T.int64(2), T.int64(2), l] = T.dot_bf16(x_5, x_2, acc[T.int64(2), T.int64(2), l])
+                x_6: T.let[T.uint32] = t3[k0 * T.int64(196) + T.int64(195)]
+                acc[T.int64(3), T.int64(0), l] = T.dot_bf16(x_6, x, acc[T.int64(3), T.int64(0), l])
+                acc[T.int64(3), T.int64(1), l] = T.dot_bf16(x_6, x_1, acc[T.int64(3), T.int64(1), l])
+                acc[T.int64(3), T.int64(2), l] = T.dot_bf16(x_6, x_2, acc[T.int64(3), T.int64(2), l])
+        acc_local = T.alloc_local((T.int64(4), T.int64(3), T.int64(16)))
         for r in T.unroll(T.int64(4)):
-            for v in T.unroll(T.int64(4)):
+            for v in T.unroll(T.int64(3)):
                 for l in T.vectorized(T.int64(16)):
                     acc_local[r, v, l] = acc[r, v, l]
         for r in range(T.int64(4)):
             for l in T.vectorized(T.int64(16)):
-                t5[t * T.int64(64) + r * T.int64(16) + l] = T.Cast("bfloat16", acc_local[r, T.int64(0), l])
-                t5[t * T.int64(64) + r * T.int64(16) + l + T.int64(3136)] = T.Cast("bfloat16", acc_local[r, T.int64(1), l])
-                t5[t * T.int64(64) + r * T.int64(16) + l + T.int64(6272)] = T.Cast("bfloat16", acc_local[r, T.int64(2), l])
-                t5[t * T.int64(64) + r * T.int64(16) + l + T.int64(9408)] = T.Cast("bfloat16", acc_local[r, T.int64(3), l])
-    for t in T.parallel(T.int64(49)):
-        acc = T.alloc_local((T.int64(4), T.int64(2), T.int64(16)))
-        for r in T.unroll(T.int64(4)):
-            for v in T.unroll(T.int64(2)):
-                for l in T.vectorized(T.int64(16)):
-                    acc[r, v, l] = T.float32(0.0)
-        for k0 in range(T.int64(8)):
-            for l in T.vectorized(T.int64(16)):
-                x: T.let[T.uint32] = t1[l + k0 * T.int64(16) + T.int64(512)]
-                x_1: T.let[T.uint32] = t1[l + k0 * T.int64(16) + T.int64(640)]
-                x_2: T.let[T.uint32] = t3[t * T.int64(4) + k0 * T.int64(196)]
-                acc[T.int64(0), T.int64(0), l] = T.dot_bf16(x_2, x, acc[T.int64(0), T.int64(0), l])
-                acc[T.int64(0), T.int64(1), l] = T.dot_bf16(x_2, x_1, acc[T.int64(0), T.int64(1), l])
-                x_3: T.let[T.uint32] = t3[t * T.int64(4) + k0 * T.int64(196) + T.int64(1)]
-                acc[T.int64(1), T.int64(0), l] = T.dot_bf16(x_3, x, acc[T.int64(1), T.int64(0), l])
-                acc[T.int64(1), T.int64(1), l] = T.dot_bf16(x_3, x_1, acc[T.int64(1), T.int64(1), l])
-                x_4: T.let[T.uint32] = t3[t * T.int64(4) + k0 * T.int64(196) + T.int64(2)]
-                acc[T.int64(2), T.int64(0), l] = T.dot_bf16(x_4, x, acc[T.int64(2), T.int64(0), l])
-                acc[T.int64(2), T.int64(1), l] = T.dot_bf16(x_4, x_1, acc[T.int64(2), T.int64(1), l])
-                x_5: T.let[T.uint32] = t3[t * T.int64(4) + k0 * T.int64(196) + T.int64(3)]
-                acc[T.int64(3), T.int64(0), l] = T.dot_bf16(x_5, x, acc[T.int64(3), T.int64(0), l])
-                acc[T.int64(3), T.int64(1), l] = T.dot_bf16(x_5, x_1, acc[T.int64(3), T.int64(1), l])
-        acc_local = T.alloc_local((T.int64(4), T.int64(2), T.int64(16)))
-        for r in T.unroll(T.int64(4)):
-            for v in T.unroll(T.int64(2)):
-                for l in T.vectorized(T.int64(16)):
-                    acc_local[r, v, l] = acc[r, v, l]
-        for r in range(T.int64(4)):
-            for l in T.vectorized(T.int64(16)):
-                t5[t * T.int64(64) + r * T.int64(16) + l + T.int64(12544)] = T.Cast("bfloat16", acc_local[r, T.int64(0), l])
-                t5[t * T.int64(64) + r * T.int64(16) + l + T.int64(15680)] = T.Cast("bfloat16", acc_local[r, T.int64(1), l])
+                t5[t * T.int64(9408) + r * T.int64(16) + l + T.int64(3072)] = T.Cast("bfloat16", acc_local[r, T.int64(0), l])
+                t5[t * T.int64(9408) + r * T.int64(16) + l + T.int64(6208)] = T.Cast("bfloat16", acc_local[r, T.int64(1), l])
+                t5[t * T.int64(9408) + r * T.int64(16) + l + T.int64(9344)] = T.Cast("bfloat16", acc_local[r, T.int64(2), l])

@@ -21,23 +21,39 @@ class Module:
 conv
   step  conv: v_i1 split into blocks of 16
   step  bias: v_i1 split into blocks of 16
-  step  conv: tile of 8 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of rows
-  step  conv, 8 rows by 2 vectors: distribute_loops r, v, l over 2
-  step  conv, 8 rows by 2 vectors: reorder k0, r of conv, v of conv, l of conv
-  step  conv, 8 rows by 2 vectors: decompose_reduction conv k0 -> conv_init
-  step  conv, 8 rows by 2 vectors: unroll r of conv_init
-  step  conv, 8 rows by 2 vectors: unroll v of conv_init
-  step  conv, 8 rows by 2 vectors: vectorize l of conv_init
-  step  conv, 8 rows by 2 vectors: reorder l, r, v of conv
-  step  conv, 8 rows by 2 vectors: vectorize l of conv
-  step  conv, 8 rows by 2 vectors: unroll_and_jam conv r, v of conv
-  step  conv, 8 rows by 2 vectors: cache_read_at conv_store acc r of conv_store Local -> acc_local
-  step  conv, 8 rows by 2 vectors: unroll r of acc_local
-  step  conv, 8 rows by 2 vectors: unroll v of acc_local
-  step  conv, 8 rows by 2 vectors: vectorize l of acc_local
-  step  conv, 8 rows by 2 vectors: reorder l, v of conv_store
-  step  conv, 8 rows by 2 vectors: vectorize l of conv_store
-  step  conv, 8 rows by 2 vectors: unroll_and_jam conv_store v of conv_store
+  step  conv: tile of 12 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of rows
+  step  conv, 12 rows by 2 vectors: distribute_loops r, v, l over 2
+  step  conv, 12 rows by 2 vectors: reorder k0, r of conv, v of conv, l of conv
+  step  conv, 12 rows by 2 vectors: decompose_reduction conv k0 -> conv_init
+  step  conv, 12 rows by 2 vectors: unroll r of conv_init
+  step  conv, 12 rows by 2 vectors: unroll v of conv_init
+  step  conv, 12 rows by 2 vectors: vectorize l of conv_init
+  step  conv, 12 rows by 2 vectors: reorder l, r, v of conv
+  step  conv, 12 rows by 2 vectors: vectorize l of conv
+  step  conv, 12 rows by 2 vectors: unroll_and_jam conv r, v of conv
+  step  conv, 12 rows by 2 vectors: cache_read_at conv_store acc r of conv_store Local -> acc_local
+  step  conv, 12 rows by 2 vectors: unroll r of acc_local
+  step  conv, 12 rows by 2 vectors: unroll v of acc_local
+  step  conv, 12 rows by 2 vectors: vectorize l of acc_local
+  step  conv, 12 rows by 2 vectors: reorder l, v of conv_store
+  step  conv, 12 rows by 2 vectors: vectorize l of conv_store
+  step  conv, 12 rows by 2 vectors: unroll_and_jam conv_store v of conv_store
+  step  conv, 4 rows by 2 vectors: distribute_loops r, v, l over 2
+  step  conv, 4 rows by 2 vectors: reorder k0, r of conv, v of conv, l of conv
+  step  conv, 4 rows by 2 vectors: decompose_reduction conv k0 -> conv_init
+  step  conv, 4 rows by 2 vectors: unroll r of conv_init
+  step  conv, 4 rows by 2 vectors: unroll v of conv_init
+  step  conv, 4 rows by 2 vectors: vectorize l of conv_init
+  step  conv, 4 rows by 2 vectors: reorder l, r, v of conv
+  step  conv, 4 rows by 2 vectors: vectorize l of conv
+  step  conv, 4 rows by 2 vectors: unroll_and_jam conv r, v of conv
+  step  conv, 4 rows by 2 vectors: cache_read_at conv_store acc r of conv_store Local -> acc_local
+  step  conv, 4 rows by 2 vectors: unroll r of acc_local
+  step  conv, 4 rows by 2 vectors: unroll v of acc_local
+  step  conv, 4 rows by 2 vectors: vectorize l of acc_local
+  step  conv, 4 rows by 2 vectors: reorder l, v of conv_store
+  step  conv, 4 rows by 2 vectors: vectorize l of conv_store
+  step  conv, 4 rows by 2 vectors: unroll_and_jam conv_store v of conv_store
   stage conv: gemm; not split-bf16: too few multiply-adds for each element
   stage bias: epilogue of gemm
 conv1
@@ -99,36 +115,39 @@ conv1
 conv2
   step  conv: v_i1 split into blocks of 16
   step  bias: v_i1 split into blocks of 16
-  step  conv: tile of 4 rows by 4 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of rows
-  step  conv, 4 rows by 4 vectors: distribute_loops r, v, l over 2
-  step  conv, 4 rows by 4 vectors: reorder k0, r of conv, v of conv, l of conv
-  step  conv, 4 rows by 4 vectors: decompose_reduction conv k0 -> conv_init
-  step  conv, 4 rows by 4 vectors: unroll r of conv_init
-  step  conv, 4 rows by 4 vectors: unroll v of conv_init
-  step  conv, 4 rows by 4 vectors: vectorize l of conv_init
-  step  conv, 4 rows by 4 vectors: reorder l, r, v of conv
-  step  conv, 4 rows by 4 vectors: vectorize l of conv
-  step  conv, 4 rows by 4 vectors: unroll_and_jam conv r, v of conv
-  step  conv, 4 rows by 4 vectors: cache_read_at conv_store acc r of conv_store Local -> acc_local
-  step  conv, 4 rows by 4 vectors: unroll r of acc_local
-  step  conv, 4 rows by 4 vectors: unroll v of acc_local
-  step  conv, 4 rows by 4 vectors: vectorize l of acc_local
-  step  conv, 4 rows by 4 vectors: reorder l, v of conv_store
-  step  conv, 4 rows by 4 vectors: vectorize l of conv_store
-  step  conv, 4 rows by 4 vectors: unroll_and_jam conv_store v of conv_store
-  step  conv, 4 rows by 1 vectors: distribute_loops r, v, l over 2
-  step  conv, 4 rows by 1 vectors: reorder k0, r of conv, v of conv, l of conv
-  step  conv, 4 rows by 1 vectors: decompose_reduction conv k0 -> conv_init
-  step  conv, 4 rows by 1 vectors: unroll r of conv_init
-  step  conv, 4 rows by 1 vectors: unroll v of conv_init
-  step  conv, 4 rows by 1 vectors: vectorize l of conv_init
-  step  conv, 4 rows by 1 vectors: reorder l, r, v of conv
-  step  conv, 4 rows by 1 vectors: vectorize l of conv
-  step  conv, 4 rows by 1 vectors: unroll_and_jam conv r, v of conv
-  step  conv, 4 rows by 1 vectors: unroll r of conv_store
-  step  conv, 4 rows by 1 vectors: reorder l, v of conv_store
-  step  conv, 4 rows by 1 vectors: vectorize l of conv_store
-  step  conv, 4 rows by 1 vectors: unroll_and_jam conv_store v of conv_store
+  step  conv: tile of 8 rows by 3 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of rows
+  step  conv, 8 rows by 3 vectors: distribute_loops r, v, l over 2
+  step  conv, 8 rows by 3 vectors: reorder k0, r of conv, v of conv, l of conv
+  step  conv, 8 rows by 3 vectors: decompose_reduction conv k0 -> conv_init
+  step  conv, 8 rows by 3 vectors: unroll r of conv_init
+  step  conv, 8 rows by 3 vectors: unroll v of conv_init
+  step  conv, 8 rows by 3 vectors: vectorize l of conv_init
+  step  conv, 8 rows by 3 vectors: reorder l, r, v of conv
+  step  conv, 8 rows by 3 vectors: vectorize l of conv
+  step  conv, 8 rows by 3 vectors: unroll_and_jam conv r, v of conv
+  step  conv, 8 rows by 3 vectors: cache_read_at conv_store acc r of conv_store Local -> acc_local
+  step  conv, 8 rows by 3 vectors: unroll r of acc_local
+  step  conv, 8 rows by 3 vectors: unroll v of acc_local
+  step  conv, 8 rows by 3 vectors: vectorize l of acc_local
+  step  conv, 8 rows by 3 vectors: reorder l, v of conv_store
+  step  conv, 8 rows by 3 vectors: vectorize l of conv_store
+  step  conv, 8 rows by 3 vectors: unroll_and_jam conv_store v of conv_store
+  step  conv, 4 rows by 3 vectors: distribute_loops r, v, l over 2
+  step  conv, 4 rows by 3 vectors: reorder k0, r of conv, v of conv, l of conv
+  step  conv, 4 rows by 3 vectors: decompose_reduction conv k0 -> conv_init
+  step  conv, 4 rows by 3 vectors: unroll r of conv_init
+  step  conv, 4 rows by 3 vectors: unroll v of conv_init
+  step  conv, 4 rows by 3 vectors: vectorize l of conv_init
+  step  conv, 4 rows by 3 vectors: reorder l, r, v of conv
+  step  conv, 4 rows by 3 vectors: vectorize l of conv
+  step  conv, 4 rows by 3 vectors: unroll_and_jam conv r, v of conv
+  step  conv, 4 rows by 3 vectors: cache_read_at conv_store acc r of conv_store Local -> acc_local
+  step  conv, 4 rows by 3 vectors: unroll r of acc_local
+  step  conv, 4 rows by 3 vectors: unroll v of acc_local
+  step  conv, 4 rows by 3 vectors: vectorize l of acc_local
+  step  conv, 4 rows by 3 vectors: reorder l, v of conv_store
+  step  conv, 4 rows by 3 vectors: vectorize l of conv_store
+  step  conv, 4 rows by 3 vectors: unroll_and_jam conv_store v of conv_store
   stage conv: gemm; not split-bf16: too few multiply-adds for each element
   stage bias: epilogue of gemm
 conv3
@@ -150,7 +169,20 @@ conv3
   step  conv: tile of 32 rows by 2 vectors of 16 lanes, depth over pair, ci; outer loops over (), columns inside; threads share tiles of rows; split-bf16 on AMX tiles
   step  conv: tensorize -> 12 tile_dot_bf16, 8 tile_load, 4 tile_store, 4 tile_zero
   step  conv: tensorize -> 6 tile_dot_bf16, 6 tile_load, 2 tile_store, 2 tile_zero
-  step  conv: tile of 4 rows by 4 vectors of 16 lanes, depth over co, ci; outer loops over (), columns inside; threads share tiles of rows
+  step  conv: tile of 6 rows by 4 vectors of 16 lanes, depth over co, ci; outer loops over (), columns inside; threads share tiles of rows
+  step  conv, 6 rows by 4 vectors: distribute_loops r, v, l over 2
+  step  conv, 6 rows by 4 vectors: reorder co, ci, r of conv, v of conv, l of conv
+  step  conv, 6 rows by 4 vectors: decompose_reduction conv co -> conv_init
+  step  conv, 6 rows by 4 vectors: unroll r of conv_init
+  step  conv, 6 rows by 4 vectors: unroll v of conv_init
+  step  conv, 6 rows by 4 vectors: vectorize l of conv_init
+  step  conv, 6 rows by 4 vectors: reorder l, r, v of conv
+  step  conv, 6 rows by 4 vectors: vectorize l of conv
+  step  conv, 6 rows by 4 vectors: unroll_and_jam conv r, v of conv
+  step  conv, 6 rows by 4 vectors: unroll r of conv_store
+  step  conv, 6 rows by 4 vectors: reorder l, v of conv_store
+  step  conv, 6 rows by 4 vectors: vectorize l of conv_store
+  step  conv, 6 rows by 4 vectors: unroll_and_jam conv_store v of conv_store
   step  conv, 4 rows by 4 vectors: distribute_loops r, v, l over 2
   step  conv, 4 rows by 4 vectors: reorder co, ci, r of conv, v of conv, l of conv
   step  conv, 4 rows by 4 vectors: decompose_reduction conv co -> conv_init

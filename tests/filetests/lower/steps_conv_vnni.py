@@ -72,53 +72,23 @@ fused_conv_cast
   step  pairs: parallel i1
   step  pairs: split m by 16 -> m_0, m_1
   step  pairs: vectorize m_1
-  step  conv: tile of 8 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of rows; dot products of VNNI-packed bfloat16
-  step  conv, 8 rows by 2 vectors: distribute_loops r, v, l over 2
-  step  conv, 8 rows by 2 vectors: reorder k0, r of conv, v of conv, l of conv
-  step  conv, 8 rows by 2 vectors: decompose_reduction conv k0 -> conv_init
-  step  conv, 8 rows by 2 vectors: unroll r of conv_init
-  step  conv, 8 rows by 2 vectors: unroll v of conv_init
-  step  conv, 8 rows by 2 vectors: vectorize l of conv_init
-  step  conv, 8 rows by 2 vectors: reorder l, r, v of conv
-  step  conv, 8 rows by 2 vectors: vectorize l of conv
-  step  conv, 8 rows by 2 vectors: unroll_and_jam conv r, v of conv
-  step  conv, 8 rows by 2 vectors: cache_read_at conv_store acc r of conv_store Local -> acc_local
-  step  conv, 8 rows by 2 vectors: unroll r of acc_local
-  step  conv, 8 rows by 2 vectors: unroll v of acc_local
-  step  conv, 8 rows by 2 vectors: vectorize l of acc_local
-  step  conv, 8 rows by 2 vectors: reorder l, v of conv_store
-  step  conv, 8 rows by 2 vectors: vectorize l of conv_store
-  step  conv, 8 rows by 2 vectors: unroll_and_jam conv_store v of conv_store
-  stage pairs: elementwise
-  stage conv: gemm
-  stage cast: epilogue of gemm
-fused_conv_cast1
-  step  conv: v_i1 split into blocks of 16
-  step  bias: v_i1 split into blocks of 16
-  step  cast: v_i1 split into blocks of 16
-  step  bias: inlined into its readers
-  step  pairs: collapse_axes i2, i3 -> m
-  step  pairs: partition m at 192 -> m, m_tail
-  step  pairs: vectorize m_tail
-  step  pairs: split m by 16 -> m_0, m_1
-  step  pairs: vectorize m_1
-  step  conv: tile of 4 rows by 4 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of rows; dot products of VNNI-packed bfloat16
-  step  conv, 4 rows by 4 vectors: distribute_loops r, v, l over 2
-  step  conv, 4 rows by 4 vectors: reorder k0, r of conv, v of conv, l of conv
-  step  conv, 4 rows by 4 vectors: decompose_reduction conv k0 -> conv_init
-  step  conv, 4 rows by 4 vectors: unroll r of conv_init
-  step  conv, 4 rows by 4 vectors: unroll v of conv_init
-  step  conv, 4 rows by 4 vectors: vectorize l of conv_init
-  step  conv, 4 rows by 4 vectors: reorder l, r, v of conv
-  step  conv, 4 rows by 4 vectors: vectorize l of conv
-  step  conv, 4 rows by 4 vectors: unroll_and_jam conv r, v of conv
-  step  conv, 4 rows by 4 vectors: cache_read_at conv_store acc r of conv_store Local -> acc_local
-  step  conv, 4 rows by 4 vectors: unroll r of acc_local
-  step  conv, 4 rows by 4 vectors: unroll v of acc_local
-  step  conv, 4 rows by 4 vectors: vectorize l of acc_local
-  step  conv, 4 rows by 4 vectors: reorder l, v of conv_store
-  step  conv, 4 rows by 4 vectors: vectorize l of conv_store
-  step  conv, 4 rows by 4 vectors: unroll_and_jam conv_store v of conv_store
+  step  conv: tile of 12 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of rows; dot products of VNNI-packed bfloat16
+  step  conv, 12 rows by 2 vectors: distribute_loops r, v, l over 2
+  step  conv, 12 rows by 2 vectors: reorder k0, r of conv, v of conv, l of conv
+  step  conv, 12 rows by 2 vectors: decompose_reduction conv k0 -> conv_init
+  step  conv, 12 rows by 2 vectors: unroll r of conv_init
+  step  conv, 12 rows by 2 vectors: unroll v of conv_init
+  step  conv, 12 rows by 2 vectors: vectorize l of conv_init
+  step  conv, 12 rows by 2 vectors: reorder l, r, v of conv
+  step  conv, 12 rows by 2 vectors: vectorize l of conv
+  step  conv, 12 rows by 2 vectors: unroll_and_jam conv r, v of conv
+  step  conv, 12 rows by 2 vectors: cache_read_at conv_store acc r of conv_store Local -> acc_local
+  step  conv, 12 rows by 2 vectors: unroll r of acc_local
+  step  conv, 12 rows by 2 vectors: unroll v of acc_local
+  step  conv, 12 rows by 2 vectors: vectorize l of acc_local
+  step  conv, 12 rows by 2 vectors: reorder l, v of conv_store
+  step  conv, 12 rows by 2 vectors: vectorize l of conv_store
+  step  conv, 12 rows by 2 vectors: unroll_and_jam conv_store v of conv_store
   step  conv, 4 rows by 2 vectors: distribute_loops r, v, l over 2
   step  conv, 4 rows by 2 vectors: reorder k0, r of conv, v of conv, l of conv
   step  conv, 4 rows by 2 vectors: decompose_reduction conv k0 -> conv_init
@@ -135,6 +105,52 @@ fused_conv_cast1
   step  conv, 4 rows by 2 vectors: reorder l, v of conv_store
   step  conv, 4 rows by 2 vectors: vectorize l of conv_store
   step  conv, 4 rows by 2 vectors: unroll_and_jam conv_store v of conv_store
+  stage pairs: elementwise
+  stage conv: gemm
+  stage cast: epilogue of gemm
+fused_conv_cast1
+  step  conv: v_i1 split into blocks of 16
+  step  bias: v_i1 split into blocks of 16
+  step  cast: v_i1 split into blocks of 16
+  step  bias: inlined into its readers
+  step  pairs: collapse_axes i2, i3 -> m
+  step  pairs: partition m at 192 -> m, m_tail
+  step  pairs: vectorize m_tail
+  step  pairs: split m by 16 -> m_0, m_1
+  step  pairs: vectorize m_1
+  step  conv: tile of 8 rows by 3 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of rows; dot products of VNNI-packed bfloat16
+  step  conv, 8 rows by 3 vectors: distribute_loops r, v, l over 2
+  step  conv, 8 rows by 3 vectors: reorder k0, r of conv, v of conv, l of conv
+  step  conv, 8 rows by 3 vectors: decompose_reduction conv k0 -> conv_init
+  step  conv, 8 rows by 3 vectors: unroll r of conv_init
+  step  conv, 8 rows by 3 vectors: unroll v of conv_init
+  step  conv, 8 rows by 3 vectors: vectorize l of conv_init
+  step  conv, 8 rows by 3 vectors: reorder l, r, v of conv
+  step  conv, 8 rows by 3 vectors: vectorize l of conv
+  step  conv, 8 rows by 3 vectors: unroll_and_jam conv r, v of conv
+  step  conv, 8 rows by 3 vectors: cache_read_at conv_store acc r of conv_store Local -> acc_local
+  step  conv, 8 rows by 3 vectors: unroll r of acc_local
+  step  conv, 8 rows by 3 vectors: unroll v of acc_local
+  step  conv, 8 rows by 3 vectors: vectorize l of acc_local
+  step  conv, 8 rows by 3 vectors: reorder l, v of conv_store
+  step  conv, 8 rows by 3 vectors: vectorize l of conv_store
+  step  conv, 8 rows by 3 vectors: unroll_and_jam conv_store v of conv_store
+  step  conv, 4 rows by 3 vectors: distribute_loops r, v, l over 2
+  step  conv, 4 rows by 3 vectors: reorder k0, r of conv, v of conv, l of conv
+  step  conv, 4 rows by 3 vectors: decompose_reduction conv k0 -> conv_init
+  step  conv, 4 rows by 3 vectors: unroll r of conv_init
+  step  conv, 4 rows by 3 vectors: unroll v of conv_init
+  step  conv, 4 rows by 3 vectors: vectorize l of conv_init
+  step  conv, 4 rows by 3 vectors: reorder l, r, v of conv
+  step  conv, 4 rows by 3 vectors: vectorize l of conv
+  step  conv, 4 rows by 3 vectors: unroll_and_jam conv r, v of conv
+  step  conv, 4 rows by 3 vectors: cache_read_at conv_store acc r of conv_store Local -> acc_local
+  step  conv, 4 rows by 3 vectors: unroll r of acc_local
+  step  conv, 4 rows by 3 vectors: unroll v of acc_local
+  step  conv, 4 rows by 3 vectors: vectorize l of acc_local
+  step  conv, 4 rows by 3 vectors: reorder l, v of conv_store
+  step  conv, 4 rows by 3 vectors: vectorize l of conv_store
+  step  conv, 4 rows by 3 vectors: unroll_and_jam conv_store v of conv_store
   stage pairs: elementwise
   stage conv: gemm
   stage cast: epilogue of gemm

@@ -17,23 +17,39 @@ class Module:
 conv
   step  conv: v_i1 split into blocks of 16
   step  bias: v_i1 split into blocks of 16
-  step  conv: tile of 10 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of rows
-  step  conv, 10 rows by 2 vectors: distribute_loops r, v, l over 2
-  step  conv, 10 rows by 2 vectors: reorder k0, r of conv, v of conv, l of conv
-  step  conv, 10 rows by 2 vectors: decompose_reduction conv k0 -> conv_init
-  step  conv, 10 rows by 2 vectors: unroll r of conv_init
-  step  conv, 10 rows by 2 vectors: unroll v of conv_init
-  step  conv, 10 rows by 2 vectors: vectorize l of conv_init
-  step  conv, 10 rows by 2 vectors: reorder l, r, v of conv
-  step  conv, 10 rows by 2 vectors: vectorize l of conv
-  step  conv, 10 rows by 2 vectors: unroll_and_jam conv r, v of conv
-  step  conv, 10 rows by 2 vectors: cache_read_at conv_store acc r of conv_store Local -> acc_local
-  step  conv, 10 rows by 2 vectors: unroll r of acc_local
-  step  conv, 10 rows by 2 vectors: unroll v of acc_local
-  step  conv, 10 rows by 2 vectors: vectorize l of acc_local
-  step  conv, 10 rows by 2 vectors: reorder l, v of conv_store
-  step  conv, 10 rows by 2 vectors: vectorize l of conv_store
-  step  conv, 10 rows by 2 vectors: unroll_and_jam conv_store v of conv_store
+  step  conv: tile of 12 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of rows
+  step  conv, 12 rows by 2 vectors: distribute_loops r, v, l over 2
+  step  conv, 12 rows by 2 vectors: reorder k0, r of conv, v of conv, l of conv
+  step  conv, 12 rows by 2 vectors: decompose_reduction conv k0 -> conv_init
+  step  conv, 12 rows by 2 vectors: unroll r of conv_init
+  step  conv, 12 rows by 2 vectors: unroll v of conv_init
+  step  conv, 12 rows by 2 vectors: vectorize l of conv_init
+  step  conv, 12 rows by 2 vectors: reorder l, r, v of conv
+  step  conv, 12 rows by 2 vectors: vectorize l of conv
+  step  conv, 12 rows by 2 vectors: unroll_and_jam conv r, v of conv
+  step  conv, 12 rows by 2 vectors: cache_read_at conv_store acc r of conv_store Local -> acc_local
+  step  conv, 12 rows by 2 vectors: unroll r of acc_local
+  step  conv, 12 rows by 2 vectors: unroll v of acc_local
+  step  conv, 12 rows by 2 vectors: vectorize l of acc_local
+  step  conv, 12 rows by 2 vectors: reorder l, v of conv_store
+  step  conv, 12 rows by 2 vectors: vectorize l of conv_store
+  step  conv, 12 rows by 2 vectors: unroll_and_jam conv_store v of conv_store
+  step  conv, 8 rows by 2 vectors: distribute_loops r, v, l over 2
+  step  conv, 8 rows by 2 vectors: reorder k0, r of conv, v of conv, l of conv
+  step  conv, 8 rows by 2 vectors: decompose_reduction conv k0 -> conv_init
+  step  conv, 8 rows by 2 vectors: unroll r of conv_init
+  step  conv, 8 rows by 2 vectors: unroll v of conv_init
+  step  conv, 8 rows by 2 vectors: vectorize l of conv_init
+  step  conv, 8 rows by 2 vectors: reorder l, r, v of conv
+  step  conv, 8 rows by 2 vectors: vectorize l of conv
+  step  conv, 8 rows by 2 vectors: unroll_and_jam conv r, v of conv
+  step  conv, 8 rows by 2 vectors: cache_read_at conv_store acc r of conv_store Local -> acc_local
+  step  conv, 8 rows by 2 vectors: unroll r of acc_local
+  step  conv, 8 rows by 2 vectors: unroll v of acc_local
+  step  conv, 8 rows by 2 vectors: vectorize l of acc_local
+  step  conv, 8 rows by 2 vectors: reorder l, v of conv_store
+  step  conv, 8 rows by 2 vectors: vectorize l of conv_store
+  step  conv, 8 rows by 2 vectors: unroll_and_jam conv_store v of conv_store
   stage conv: gemm
   stage bias: epilogue of gemm
 fused_conv_max

@@ -159,7 +159,7 @@ impl Gemm {
         let height = |vectors: i64| {
             let most = (self.registers / vectors).min(14);
             match rows {
-                Some(rows) => even_height(rows, most),
+                Some(rows) => tile_height(rows, most),
                 None => (self.registers.min(16) / vectors).clamp(1, 8),
             }
         };
@@ -184,7 +184,7 @@ impl Gemm {
     }
 }
 
-/// The height of tiles, of at most `most` rows, that go through operand B in the fewest steps: a tile takes a step for each row and
+/// The height of tiles over panels or blocks, of at most `most` rows, that go through operand B in the fewest steps: a tile takes a step for each row and
 /// half of one besides, and three at least, since it waits for loads and sums. The largest divisor of equals.
 fn tile_height(rows: i64, most: i64) -> i64 {
     let halves = |height: i64| if height == 0 { 0 } else { 2 * height.max(3) + 1 };
