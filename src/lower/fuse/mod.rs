@@ -341,10 +341,11 @@ impl FusePass {
         let ty = |v: &Value| func.values[*v].ty.as_tensor().cloned();
         let types = args.iter().map(ty).collect::<Option<Vec<_>>>()?;
         let once = |n: usize| all_args.iter().filter(|v| **v == args[n]).count() == 1;
-        let gpu = self.device == DeviceKind::Gpu;
+        // GPUs, and precisions other than float32's, make numbers of their own of floats.
+        let any = self.device == DeviceKind::Cpu && self.precision == Precision::F32;
         let by_columns =
             |l: &Literal| l.as_block_quantized().is_some_and(|(m, _)| m.is_by_columns());
-        let constant = |n: usize| literal(args[n]).filter(|l| once(n) && !(gpu && by_columns(l)));
+        let constant = |n: usize| literal(args[n]).filter(|l| once(n) && (any || !by_columns(l)));
         block_packing(op, &types, &constant, self.precision)
     }
 

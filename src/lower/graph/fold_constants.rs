@@ -1,6 +1,6 @@
 //! Constant folding: operators over constants are evaluated at compile time.
 //!
-//! Operators that nothing reads go first. Growth is bounded: a result much larger than its operands (a constant spread over a big shape)
+//! Growth is bounded: a result much larger than its operands (a constant spread over a big shape)
 //! is folded only up to a size that weights have, and only so much of it in all. A result is
 //! released as soon as its readers are folded: a chain of them holds two.
 
@@ -8,7 +8,6 @@ use std::collections::{HashMap, HashSet};
 
 use reflex_graph::{Binding, Body, Const, Func, Literal, Module, Node, Value, eval_op};
 
-use super::dead_code::eliminate_dead_code;
 use super::edit::{constants, each_func, release, renamed, type_of};
 use crate::LowerError;
 
@@ -20,7 +19,6 @@ const BUDGET: usize = 1 << 30;
 /// Folds operators over constants, and branches whose condition is constant. A result that is larger
 /// than its operands has at most `max_grown` bytes.
 pub fn fold_constants(module: &mut Module, max_grown: usize) -> Result<(), LowerError> {
-    eliminate_dead_code(module)?;
     let mut budget = BUDGET;
     each_func(module, |module, func| {
         let known = constants(&func.body);

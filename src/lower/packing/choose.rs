@@ -78,11 +78,6 @@ pub fn block_packing(
     let (codes, shape, holds) = match op {
         Op::MatMul if precision != Precision::Bf16 => {
             let value = constant(1)?;
-            let (matrix, _) = value.as_block_quantized()?;
-            // Other precisions make numbers of their own of floats.
-            if matrix.is_by_columns() && precision != Precision::F32 {
-                return None;
-            }
             (BlockCodes::of(&value)?, value.shape().to_vec(), vec![])
         }
         Op::MatMulNBits(attrs) => {

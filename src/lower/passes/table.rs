@@ -189,6 +189,8 @@ pub static PASSES: &[PassInfo] = &[
     PassInfo {
         options: &[MAX_BYTES],
         ..optional("fold_constants", "operators over constants are evaluated", &[], |m, cx| {
+            // The importer leaves what it wrote for weights that stay codes.
+            eliminate_dead_code(m)?;
             fold_constants(m, cx.max_grown())
         })
     },

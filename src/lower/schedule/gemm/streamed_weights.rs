@@ -107,8 +107,8 @@ impl NextColumns {
 
 impl Gemm {
     /// Vector `v` of operand B in a tile, asked for ahead where it is a stream: weights that the memory has, and words of codes
-    /// of a tile with one row or all rows, which reads each panel once. Making factors of codes takes so many instructions that a CPU does
-    /// not come to the next loads in time.
+    /// of a tile with one row or all rows, which reads each panel once. Making factors of codes takes so many instructions that
+    /// a CPU does not come to the next loads in time.
     pub fn streamed(
         &self,
         weights: Option<&StreamedWeights>,
