@@ -82,7 +82,7 @@ def fused_mat_mul_softmax_mat_mul(t0: T.Buffer((T.int64(1), T.int64(2), T.int64(
                                 for s in T.unroll(T.int64(16)):
                                     largest[i] = T.max(largest[i], of_row[ty * T.int64(2) + i, s])
                                 x: T.let[T.float32] = most[i] - T.Select(largest[i] == T.float32("-inf"), T.float32(0.0), largest[i])
-                                x_1: T.let[T.float32] = T.min(T.max(x, T.float32(-104.0)), T.float32(89.0))
+                                x_1: T.let[T.float32] = T.min(T.max(x, T.float32(-176.0)), T.float32(89.0))
                                 t_1: T.let[T.float32] = T.fma(x_1, T.float32(1.4426950216293335), T.float32(12582912.0))
                                 n: T.let[T.float32] = t_1 - T.float32(12582912.0)
                                 r: T.let[T.float32] = T.fma(n, T.float32(-1.428606765330187e-06), T.fma(n, T.float32(-0.693145751953125), x_1))
@@ -97,7 +97,7 @@ def fused_mat_mul_softmax_mat_mul(t0: T.Buffer((T.int64(1), T.int64(2), T.int64(
                             for i in T.unroll(T.int64(2)):
                                 for v in T.unroll(T.int64(2)):
                                     x: T.let[T.float32] = scores[i, v] - T.Select(most[i] == T.float32("-inf"), T.float32(0.0), most[i])
-                                    x_1: T.let[T.float32] = T.min(T.max(x, T.float32(-104.0)), T.float32(89.0))
+                                    x_1: T.let[T.float32] = T.min(T.max(x, T.float32(-176.0)), T.float32(89.0))
                                     t_1: T.let[T.float32] = T.fma(x_1, T.float32(1.4426950216293335), T.float32(12582912.0))
                                     n: T.let[T.float32] = t_1 - T.float32(12582912.0)
                                     r: T.let[T.float32] = T.fma(n, T.float32(-1.428606765330187e-06), T.fma(n, T.float32(-0.693145751953125), x_1))

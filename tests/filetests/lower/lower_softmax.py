@@ -43,7 +43,7 @@ def softmax(t0: T.Buffer((n, T.int64(64)), "float32"), t1: T.Buffer((n, T.int64(
             for i1_0 in range(T.int64(8)):
                 for i1_1 in T.vectorized(T.int64(8)):
                     x: T.let[T.float32] = t0[task + i0, i1_0 * T.int64(8) + i1_1] - t2[()]
-                    x_1: T.let[T.float32] = T.min(T.max(x, T.float32(-104.0)), T.float32(89.0))
+                    x_1: T.let[T.float32] = T.min(T.max(x, T.float32(-176.0)), T.float32(89.0))
                     t: T.let[T.float32] = T.fma(x_1, T.float32(1.4426950216293335), T.float32(12582912.0))
                     n_1: T.let[T.float32] = t - T.float32(12582912.0)
                     r: T.let[T.float32] = T.fma(n_1, T.float32(-1.428606765330187e-06), T.fma(n_1, T.float32(-0.693145751953125), x_1))
