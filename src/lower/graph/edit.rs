@@ -101,6 +101,9 @@ pub(crate) fn in_float32(func: &mut Func, body: &mut Body, binding: Binding, op:
     let mut convert = |func: &mut Func, op: Op, args: Vec<Value>, like: Value| {
         let ty = TensorType::new(DType::F32, func.tensor(like).shape.clone());
         let (value, made) = bind(func, Node::Op { op, args }, Type::Tensor(ty), &source);
+        if let Some(shape) = func.symbolic_shapes.get(&like).cloned() {
+            func.symbolic_shapes.insert(value, shape);
+        }
         body.bindings.push(made);
         value
     };

@@ -111,6 +111,34 @@ fn convolutions_by_tiles_answer_as_the_graph_does() {
     }
 }
 
+/// A convolution of float16 over any width.
+fn of_halves(channels: i64) -> Module {
+    let mut module = Module::default();
+    let mut b = FuncBuilder::new(&mut module, "main");
+    let width = Expr::var(b.sym("w"));
+    let shape = vec![1.into(), channels.into(), 1.into(), width];
+    let x = b.param("x", TensorType::new(DType::F32, shape));
+    let weights = b.constant(scaled(&[channels, channels, 1, 5], 2));
+    let [x, weights] = [x, weights].map(|v| b.emit1(Op::Cast(DType::F16), &[v]).unwrap());
+    let y = b.emit1(Op::Conv(attrs([1, 5])), &[x, weights]).unwrap();
+    b.finish(vec![y], vec!["y".into()]);
+    module
+}
+
+#[test]
+fn known_shapes_keep_the_tiles_of_symbolic_ones_in_float16_too() {
+    let general = of_halves(64);
+    let mut bound = general.clone();
+    for func in bound.funcs.values_mut() {
+        let FuncData::Graph(func) = func else { continue };
+        let dims = func.infer_symbolic_var_map(&[&[1, 64, 1, 5]]);
+        func.bind_symbolic_vars(&dims);
+    }
+    if CpuTarget::host().vector_bytes >= 32 {
+        assert_eq!((by_tiles(&general), by_tiles(&bound)), (2, 2));
+    }
+}
+
 /// Steps of the module's kernels that divide a feature map into strips.
 fn in_strips(module: &Module) -> usize {
     let kernels = scheduled(module).into_iter();
