@@ -3,7 +3,7 @@
 //! Rewrites rebuild only through constructors that fold constants, so a substitution never
 //! leaves `0 + x` behind. Nothing here checks meaning; that is the verifier's business.
 
-use crate::{Block, BlockIter, Buffer, DType, Expr, ExprKind, For, Region, Stmt, Var};
+use crate::{Block, BlockIter, Buffer, DType, Expr, ExprKind, For, Intrin, Region, Stmt, Var};
 
 impl Expr {
     /// Every load from `buffer` replaced by `f` of its indices, in which loads are replaced already,
@@ -95,6 +95,22 @@ impl Stmt {
     pub fn visit<'a>(&'a self, f: &mut dyn FnMut(&'a Stmt)) {
         f(self);
         self.for_each_child(&mut |child| child.visit(f));
+    }
+
+    /// Whether all it does is to ask the memory: a prefetch whose value goes where nothing reads it.
+    pub fn only_prefetches(&self) -> bool {
+        let Stmt::Allocate { buffer: unread, body } = self else { return false };
+        let only = match &**body {
+            Stmt::Seq(list) if list.len() == 1 => &list[0],
+            other => other,
+        };
+        let Stmt::Store { buffer, value, .. } = only else { return false };
+        let mut reads = false;
+        value.visit(&mut |e| {
+            reads |= matches!(e.kind(), ExprKind::Load { buffer, .. } if buffer == unread);
+        });
+        let asks = matches!(value.kind(), ExprKind::Call { op: Intrin::Prefetch, .. });
+        buffer == unread && asks && !reads
     }
 
     /// The buffer that this node itself writes.

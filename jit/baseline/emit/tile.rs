@@ -64,6 +64,9 @@ impl Emitter<'_, '_, '_> {
 
     /// Operations one after the other.
     pub(super) fn tile_ops(&mut self, ops: &[&TileOp]) -> Result<()> {
+        if ops.is_empty() {
+            return Ok(());
+        }
         if self.lanes != Lanes::One {
             return Err(BaselineError::new("a matrix register in a vector loop"));
         }
@@ -79,7 +82,7 @@ impl Emitter<'_, '_, '_> {
 
     /// A loop as one function, if it is nothing but operations whose rows move evenly.
     pub(super) fn tile_loop<'l>(&self, l: &'l For) -> Option<TileLoop<'l>> {
-        let ops = tile_ops_of(&l.body)?;
+        let ops = tile_ops_of(&l.body).filter(|ops| !ops.is_empty())?;
         let moving = |rows: &StridedRows| {
             let linear = Analyzer::new().linear(&rows.first, &[l.var])?;
             let mut fixed = true;
@@ -198,6 +201,8 @@ pub fn tile_ops_of(stmt: &Stmt) -> Option<Vec<&TileOp>> {
             let parts = all.iter().map(tile_ops_of).collect::<Option<Vec<_>>>()?;
             Some(parts.concat())
         }
+        // LLVM's code has them.
+        prefetch if prefetch.only_prefetches() => Some(vec![]),
         _ => None,
     }
 }

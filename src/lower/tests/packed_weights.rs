@@ -6,7 +6,7 @@ mod common;
 use std::sync::Arc;
 
 use common::{
-    Case, assert_close, noise, run, target, tensor_type, to_literal, to_tensor, tolerance,
+    AMX_BF16, Case, assert_close, noise, run, target, tensor_type, to_literal, to_tensor, tolerance,
 };
 use reflex_graph::builder::FuncBuilder;
 use reflex_graph::{
@@ -295,7 +295,7 @@ fn no_tile_register_takes_codes() {
     let case = Case { name: "many".into(), op: Op::MatMul, args: vec![noise(&[512, 256], 9), w] };
     let kernel = case.legalized(&[packing(&case)]);
     let mut amx = target(64);
-    amx.features = ["avx512f", "avx512bf16", "amx-tile", "amx-bf16"].map(str::to_owned).into();
+    amx.features = AMX_BF16.map(str::to_owned).into();
     let scheduled = schedule_explained(&kernel.func, &amx);
     assert_eq!(scheduled.decisions[0].rule, "gemm", "{scheduled}");
     assert!(scheduled.to_string().contains("expanded panel by panel"), "{scheduled}");

@@ -38,6 +38,7 @@ use crate::schedule::core::panels::bind;
 use crate::schedule::core::stage::Axis;
 use crate::schedule::core::tile::{Bound, OutputTile, Tile, TiledAxis};
 use crate::schedule::gemm::kernel::Gemm;
+use crate::schedule::gemm::streamed_weights::{ASSUMED_TILES, DepthLoop, StreamedWeights};
 
 /// Multiply-adds of pairs or words below which configuring AMX, some 80 ns, does not pay.
 const MIN_PRODUCTS: i64 = 1 << 15;
@@ -413,6 +414,9 @@ impl Gemm {
                 body.push(loops.write(nest, dot, &[amx.sum(r, c), a, b]));
             }
         }
+        if let Some(asked) = self.asked_lines(nest, amx, step, rows, at.columns, &element) {
+            body.push(asked);
+        }
         let steps = amx.depth.extent.clone().floordiv(amx.step);
         let body = Stmt::serial(step, steps, Stmt::Seq(body));
         let used = |axis: &&Axis| {
@@ -423,6 +427,45 @@ impl Gemm {
         };
         let others = self.stage.reduce.iter().rev().filter(used);
         Ok(others.fold(body, |s, a| Stmt::serial(a.var, a.extent.clone(), s)))
+    }
+
+    /// Asks the memory for a part of the next tile of columns, in a step of the depth of a tile: tile loads have no form that
+    /// does. What is asked for is kept where nothing reads it, and LLVM leaves that out.
+    fn asked_lines(
+        &self,
+        nest: &mut Nest<'_>,
+        amx: &AmxKernel,
+        step: Var,
+        rows: &Tile,
+        columns: &Tile,
+        element: &dyn Fn(&Expr, i64, i64) -> Expr,
+    ) -> Option<Stmt> {
+        let [OperandPair { column, .. }] = &amx.passes[..] else { return None };
+        let axis = self.plain_rows().ok()?;
+        let whole = axis.extent.as_int().map_or(ASSUMED_TILES, |n| (n / TILE).max(1));
+        let tiles = amx.row_block(axis, nest.cpu()).map_or(whole, |most| most.min(whole));
+        // A tile of the last rows finds what the others asked for.
+        if amx.rows_first || (rows.width < TILE && whole > 1) {
+            return None;
+        }
+        let TiledAxis::Panels { width, .. } = &self.columns else { return None };
+        let parts = (width / columns.width).max(1);
+        let part = columns.first.clone().floordiv(columns.width);
+        let pass = part * tiles + rows.origin.clone().floordiv(TILE).floormod(tiles);
+        let loops = self.stage.reduce.iter().map(|axis| {
+            let extent = axis.extent.as_int()?;
+            Some(match axis.var == amx.depth.var {
+                true => DepthLoop { step: step.into(), count: extent / amx.step, size: amx.step },
+                false => DepthLoop { step: axis.var.into(), count: extent, size: 1 },
+            })
+        });
+        let loops: Vec<DepthLoop> = loops.collect::<Option<_>>()?;
+        let weights = StreamedWeights::of(nest, self)?;
+        let first = element(column, 0, 0);
+        let asked = weights.ask_for_lines(&first, columns, &loops, (pass, tiles * parts))?;
+        let unread = nest.local("asked", asked.dtype(), &[1]);
+        let store = Stmt::store(unread, vec![Expr::i64(0)], asked);
+        Some(Stmt::Allocate { buffer: unread, body: Box::new(store) })
     }
 
     /// `stmt` with its loops as the instructions that they are.

@@ -18,7 +18,7 @@ use reflex_tir::{DType, Expr, ExprKind, Intrin, NEAR_BYTES, Var};
 
 use crate::schedule::core::affine::{linear, mentions};
 use crate::schedule::core::nest::Nest;
-use crate::schedule::core::tile::{OutputTile, TiledAxis};
+use crate::schedule::core::tile::{OutputTile, Tile, TiledAxis};
 use crate::schedule::gemm::blocking::TileOrder;
 use crate::schedule::gemm::kernel::Gemm;
 
@@ -31,10 +31,13 @@ const STREAMED_PART: i64 = 8;
 const TILE_PART: [i64; 2] = [3, 8];
 
 /// Row tiles that a number of rows unknown before a call is taken to make.
-const ASSUMED_TILES: i64 = 2;
+pub const ASSUMED_TILES: i64 = 2;
 
 /// Bytes of an element, a float32 or a word of integers.
 const ELEMENT: i64 = 4;
+
+/// Bytes of a cache line.
+const LINE: i64 = 64;
 
 /// Operand B as weights that other kernels drive out of the cache between two calls.
 #[derive(Clone, Debug)]
@@ -103,6 +106,56 @@ impl NextColumns {
         let tiles = tiles.filter(|_| !batches);
         Some(NextColumns { count, elements: own * count, depth: depth.to_vec(), vector, tiles })
     }
+
+    /// Elements from a tile of columns to the next one. The last tile asks for its own.
+    fn follow(&self, columns: &Tile) -> Expr {
+        let elements = || Expr::i64(self.elements);
+        match self.tiles {
+            Some(tiles) => {
+                let has_next = columns.origin.clone().lt((tiles - 1) * self.count);
+                Expr::if_then_else(has_next, elements(), Expr::i64(0))
+            }
+            None => elements(),
+        }
+    }
+}
+
+/// The steps of a loop over an axis of the depth.
+pub struct DepthLoop {
+    /// Which step it is.
+    pub step: Expr,
+    /// How many there are.
+    pub count: i64,
+    /// Elements of the axis in a step.
+    pub size: i64,
+}
+
+impl StreamedWeights {
+    /// `element`, the first one of operand B that a pass over the depth reads in a step, with the lines asked for that are this
+    /// step's of the run of the next tile of columns. `None` if nothing follows. The pass has a number of so many over the same tile
+    /// of columns.
+    pub fn ask_for_lines(
+        &self,
+        element: &Expr,
+        columns: &Tile,
+        depth: &[DepthLoop],
+        (pass, passes): (Expr, i64),
+    ) -> Option<Expr> {
+        let next = self.next.as_ref()?;
+        let (lines, steps) = (next.elements * ELEMENT / LINE, depth.iter().map(|l| l.count));
+        let steps = steps.product::<i64>();
+        let each = (lines + passes * steps - 1) / (passes * steps);
+        let parts = (lines + each * steps - 1) / (each * steps);
+        let mut step = if parts == 1 { Expr::i64(0) } else { pass.floormod(parts) };
+        let mut behind = columns.first.clone();
+        for (l, stride) in depth.iter().zip(&next.depth) {
+            step = step * l.count + l.step.clone();
+            behind = behind + l.step.clone() * (l.size * stride);
+        }
+        let first = (next.follow(columns) - behind) * ELEMENT + step * (each * LINE);
+        let ask = |e, line| Expr::call(Intrin::Prefetch, vec![e, first.clone() + line * LINE]);
+        Some((0..each).fold(element.clone(), ask))
+    }
 }
 
 impl Gemm {
@@ -146,15 +199,7 @@ impl Gemm {
             step = step * *count + Expr::from(axis.var);
             behind = behind + Expr::from(axis.var) * *stride;
         }
-        let follows = match next.tiles {
-            // The last tile asks for its own.
-            Some(tiles) => {
-                let has_next = at.columns.origin.clone().lt((tiles - 1) * next.count);
-                Expr::if_then_else(has_next, Expr::i64(next.elements), Expr::i64(0))
-            }
-            None => Expr::i64(next.elements),
-        };
-        let first = follows + step * (each * self.lanes) - behind;
+        let first = next.follow(at.columns) + step * (each * self.lanes) - behind;
         let from = v.clone() * (self.lanes - next.vector);
         let asked = Expr::call(Intrin::Prefetch, vec![own.clone(), (first + from) * ELEMENT]);
         let own_vectors = (at.columns.width + self.lanes - 1) / self.lanes;

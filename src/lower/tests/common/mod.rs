@@ -29,6 +29,9 @@ pub fn target(vector_bytes: u32) -> CpuTarget {
     }
 }
 
+/// Features of a CPU whose tiles multiply bfloat16.
+pub const AMX_BF16: [&str; 5] = ["avx512f", "avx512vl", "avx512bf16", "amx-tile", "amx-bf16"];
+
 /// An operator on concrete operands.
 pub struct Case {
     pub name: String,
