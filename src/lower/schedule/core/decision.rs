@@ -30,6 +30,9 @@ pub enum Refusal {
     /// A position that is not linear in the axes.
     #[error("position not linear in the axes")]
     NotAffine,
+    /// Tiles of another width than the panels that an operand is packed in.
+    #[error("tiles of another width than the panels'")]
+    PartsOfPanels,
     /// No axis along which elements are contiguous.
     #[error("elements not contiguous")]
     NotContiguous,

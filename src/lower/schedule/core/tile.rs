@@ -198,6 +198,9 @@ impl TiledAxis {
     ) -> Result<Stmt, Refusal> {
         let (step, count) = match self {
             TiledAxis::Plain(_) => (width, width),
+            TiledAxis::Panels { width: own, .. } if *own != width => {
+                return Err(Refusal::PartsOfPanels);
+            }
             TiledAxis::Panels { .. } => (1, width),
             TiledAxis::Blocks { width: lanes, .. } => (width / lanes, width / lanes),
         };

@@ -156,15 +156,18 @@ impl Gemm {
     fn block_tile_size(&self, block: &Axis) -> TileSize {
         let blocks = block.extent.as_int().unwrap_or(1);
         let rows = self.rows.as_ref().map_or(Some(1), |r| r.extent().as_int());
+        let panel = self.rows.as_ref().and_then(TiledAxis::width);
         let height = |vectors: i64| {
             let most = (self.registers / vectors).min(14);
-            match rows {
-                Some(rows) => tile_height(rows, most),
-                None => (self.registers.min(16) / vectors).clamp(1, 8),
+            match (panel, rows) {
+                (Some(height), _) => height,
+                (None, Some(rows)) => tile_height(rows, most),
+                (None, None) => (self.registers.min(16) / vectors).clamp(1, 8),
             }
         };
-        // Two vector operands share nothing between blocks.
+        // Two vector operands share nothing between blocks, and a panel of rows is a tile as a whole.
         let most = if self.both { 1 } else { 4.min(blocks) };
+        let most = panel.map_or(most, |height| most.min(self.registers / height).max(1));
         let worth = |vectors: &i64| {
             let (height, left) = (height(*vectors), blocks % vectors);
             let products = height * vectors;

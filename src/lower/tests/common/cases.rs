@@ -279,6 +279,11 @@ fn convolutions(list: &mut List) {
         (vec![1, 4, 9, 9], vec![6, 4, 3, 3], geometry([1, 1], [2; 4], [2, 2], 1)),
         (vec![1, 3, 40, 1], vec![13, 3, 5, 1], geometry([1, 1], [0; 4], [1, 1], 1)),
         (vec![1, 2, 5, 70], vec![3, 2, 1, 3], geometry([1, 1], [0, 1, 0, 1], [1, 1], 1)),
+        // The positions of an image are a vector, of 16 lanes to 4.
+        (vec![4, 5, 4, 4], vec![48, 5, 1, 1], geometry([1, 1], [0; 4], [1, 1], 1)),
+        (vec![4, 5, 1, 16], vec![40, 5, 1, 3], geometry([1, 1], [0, 1, 0, 1], [1, 1], 1)),
+        (vec![3, 5, 2, 4], vec![40, 5, 1, 1], geometry([1, 1], [0; 4], [1, 1], 1)),
+        (vec![6, 5, 2, 2], vec![40, 5, 1, 1], geometry([1, 1], [0; 4], [1, 1], 1)),
     ] {
         let bias = noise(&[w[0]], 17);
         let args = [noise(&x, 15), noise(&w, 16), bias];
