@@ -122,9 +122,9 @@ impl NextColumns {
 
 /// The steps of a loop over an axis of the depth.
 pub struct DepthLoop {
-    /// Which step it is.
+    /// The current step.
     pub step: Expr,
-    /// How many there are.
+    /// The number of steps.
     pub count: i64,
     /// Elements of the axis in a step.
     pub size: i64,
