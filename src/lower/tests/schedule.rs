@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Case, assert_close, cases, run, target};
-use reflex_graph::{Literal, Op, ReduceKind, TensorType};
+use reflex_graph::{ConvAttrs, Literal, Op, ReduceKind, TensorType};
 use reflex_lower::legalize::Legalized;
 use reflex_lower::packing::choose::packings;
 use reflex_lower::packing::pack::pack;
@@ -46,20 +46,56 @@ fn schedules_keep_meaning_at_every_vector_width() {
     }
 }
 
+/// With the operands packed that would be if they were constants: one layout for vectors of every width.
+fn check_packed(case: &Case) {
+    let types: Vec<TensorType> = case.args.iter().map(common::tensor_type).collect();
+    let list = packings(&case.op, &types, &|_| true, Precision::F32);
+    for bytes in [64, 32, 16].into_iter().filter(|_| !list.is_empty()) {
+        let mut args = case.args.clone();
+        for packing in &list {
+            args[packing.operand] =
+                pack(packing, std::slice::from_ref(&case.args[packing.operand])).unwrap();
+        }
+        check(&case.name, &case.legalized(&list), &args, &case.expected(), &target(bytes));
+    }
+}
+
 #[test]
 fn schedules_of_packed_weights_keep_meaning() {
-    for case in cases() {
-        let types: Vec<TensorType> = case.args.iter().map(common::tensor_type).collect();
-        let list = packings(&case.op, &types, &|_| true, Precision::F32);
-        // One layout for vectors of every width.
-        for bytes in [64, 32, 16].into_iter().filter(|_| !list.is_empty()) {
-            let mut args = case.args.clone();
-            for packing in &list {
-                args[packing.operand] =
-                    pack(packing, std::slice::from_ref(&case.args[packing.operand])).unwrap();
-            }
-            check(&case.name, &case.legalized(&list), &args, &case.expected(), &target(bytes));
-        }
+    cases().iter().for_each(check_packed);
+}
+
+/// Batches, feature maps that are a vector or a part of one, and channels that fill no panel.
+#[test]
+fn schedules_of_convolutions_of_all_extents_keep_meaning() {
+    let mut state = 0x2545_F491_4F6C_DD1D_u64;
+    let mut within = |most: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        ((state >> 32) % most + 1) as i64
+    };
+    for _ in 0..80 {
+        let (images, from, to) = (within(5), within(6), within(52));
+        let window = [within(3), within(3)];
+        let image = match within(2) {
+            1 => [within(5), within(20)],
+            // As many positions as a vector has lanes, with padding.
+            _ => [[1, 16], [2, 8], [4, 4], [1, 8], [2, 4], [2, 2], [4, 1]][within(7) as usize - 1],
+        };
+        let attrs = ConvAttrs {
+            strides: vec![1; 2],
+            pads_begin: window.map(|n| (n - 1) / 2).to_vec(),
+            pads_end: window.map(|n| n / 2).to_vec(),
+            dilations: vec![1; 2],
+            groups: 1,
+        };
+        let [x, w] = [[images, from, image[0], image[1]], [to, from, window[0], window[1]]];
+        check_packed(&Case {
+            name: format!("{w:?} over {x:?}"),
+            op: Op::Conv(attrs),
+            args: vec![common::noise(&x, 1), common::noise(&w, 2)],
+        });
     }
 }
 
