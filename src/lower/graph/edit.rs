@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use reflex_graph::infer::infer;
 use reflex_graph::{
     Binding, Body, Const, Func, FuncData, FuncId, Literal, Module, Node, Op, TensorType, Type,
     Value,
@@ -89,10 +90,27 @@ pub(crate) fn new_constant(
     Binding { outputs: vec![value], node: Node::Const(id), source: String::new() }
 }
 
-/// A binding of one output.
+/// A binding of one output, which has a [symbolic shape](Func::symbolic_shape) if operands of the operator have.
 pub(crate) fn bind(func: &mut Func, node: Node, ty: Type, source: &str) -> (Value, Binding) {
+    let before = symbolic_result(func, &node);
     let value = func.new_value("", ty);
+    func.symbolic_shapes.extend(before.map(|shape| (value, shape)));
     (value, Binding { outputs: vec![value], node, source: source.to_string() })
+}
+
+/// The shape of an operator's first result, as it was before symbolic dimensions of its operands were bound.
+fn symbolic_result(func: &Func, node: &Node) -> Option<Vec<Expr>> {
+    let Node::Op { op, args } = node else { return None };
+    if !args.iter().any(|arg| func.symbolic_shapes.contains_key(arg)) {
+        return None;
+    }
+    let before = |arg: &Value| {
+        let dtype = func.values[*arg].ty.as_tensor()?.dtype;
+        Some(TensorType::new(dtype, func.symbolic_shape(*arg).to_vec()))
+    };
+    let types = args.iter().map(before).collect::<Option<Vec<_>>>()?;
+    let results = infer(op, &types.iter().collect::<Vec<_>>()).ok()?;
+    results.into_iter().next().map(|ty| ty.shape)
 }
 
 /// Writes `op` over operands in float32 for a binding, and converts the result to the binding's type.
@@ -101,9 +119,6 @@ pub(crate) fn in_float32(func: &mut Func, body: &mut Body, binding: Binding, op:
     let mut convert = |func: &mut Func, op: Op, args: Vec<Value>, like: Value| {
         let ty = TensorType::new(DType::F32, func.tensor(like).shape.clone());
         let (value, made) = bind(func, Node::Op { op, args }, Type::Tensor(ty), &source);
-        if let Some(shape) = func.symbolic_shapes.get(&like).cloned() {
-            func.symbolic_shapes.insert(value, shape);
-        }
         body.bindings.push(made);
         value
     };

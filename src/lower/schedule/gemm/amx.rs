@@ -38,7 +38,7 @@ use crate::schedule::core::panels::bind;
 use crate::schedule::core::stage::Axis;
 use crate::schedule::core::tile::{Bound, OutputTile, Tile, TiledAxis};
 use crate::schedule::gemm::kernel::Gemm;
-use crate::schedule::gemm::streamed_weights::{ASSUMED_TILES, DepthLoop, StreamedWeights};
+use crate::schedule::gemm::streamed_weights::{ASSUMED_TILES, DepthLoop, Pass, StreamedWeights};
 
 /// Multiply-adds of pairs or words below which configuring AMX, some 80 ns, does not pay.
 const MIN_PRODUCTS: i64 = 1 << 15;
@@ -449,20 +449,19 @@ impl Gemm {
             return None;
         }
         let TiledAxis::Panels { width, .. } = &self.columns else { return None };
-        let parts = (width / columns.width).max(1);
         let part = columns.first.clone().floordiv(columns.width);
-        let pass = part * tiles + rows.origin.clone().floordiv(TILE).floormod(tiles);
-        let loops = self.stage.reduce.iter().map(|axis| {
+        let number = part * tiles + rows.origin.clone().floordiv(TILE).floormod(tiles);
+        let depth = self.stage.reduce.iter().map(|axis| {
             let extent = axis.extent.as_int()?;
             Some(match axis.var == amx.depth.var {
                 true => DepthLoop { step: step.into(), count: extent / amx.step, size: amx.step },
                 false => DepthLoop { step: axis.var.into(), count: extent, size: 1 },
             })
         });
-        let loops: Vec<DepthLoop> = loops.collect::<Option<_>>()?;
+        let count = tiles * (width / columns.width);
+        let pass = Pass { number, count, depth: depth.collect::<Option<_>>()? };
         let weights = StreamedWeights::of(nest, self)?;
-        let first = element(column, 0, 0);
-        let asked = weights.ask_for_lines(&first, columns, &loops, (pass, tiles * parts))?;
+        let asked = weights.ask_for_lines(&element(column, 0, 0), columns, &pass)?;
         let unread = nest.local("asked", asked.dtype(), &[1]);
         let store = Stmt::store(unread, vec![Expr::i64(0)], asked);
         Some(Stmt::Allocate { buffer: unread, body: Box::new(store) })

@@ -130,31 +130,50 @@ pub struct DepthLoop {
     pub size: i64,
 }
 
-impl StreamedWeights {
-    /// `element`, the first one of operand B that a pass over the depth reads in a step, with the lines asked for that are this
-    /// step's of the run of the next tile of columns. `None` if nothing follows. The pass has a number of so many over the same tile
-    /// of columns.
-    pub fn ask_for_lines(
-        &self,
-        element: &Expr,
-        columns: &Tile,
-        depth: &[DepthLoop],
-        (pass, passes): (Expr, i64),
-    ) -> Option<Expr> {
-        let next = self.next.as_ref()?;
-        let (lines, steps) = (next.elements * ELEMENT / LINE, depth.iter().map(|l| l.count));
-        let steps = steps.product::<i64>();
-        let each = (lines + passes * steps - 1) / (passes * steps);
-        let parts = (lines + each * steps - 1) / (each * steps);
-        let mut step = if parts == 1 { Expr::i64(0) } else { pass.floormod(parts) };
+/// One of the passes over the depth that share what they ask for of the next tile of columns.
+pub struct Pass {
+    /// Its number.
+    pub number: Expr,
+    /// The number of such passes, at least: further ones ask for the same as the first.
+    pub count: i64,
+    /// The loops that it makes.
+    pub depth: Vec<DepthLoop>,
+}
+
+/// A step's part of the next tile of columns.
+struct Share {
+    /// Runs of as many elements as were given, one after the other.
+    count: i64,
+    /// Elements from the first one that the step reads to the first one of its part.
+    first: Expr,
+}
+
+impl NextColumns {
+    /// What a step of a pass over a tile of columns asks for, in runs of `run` elements.
+    fn share(&self, run: i64, columns: &Tile, pass: &Pass) -> Share {
+        let steps: i64 = pass.depth.iter().map(|l| l.count).product();
+        let in_step = (self.elements / run + steps - 1) / steps;
+        let count = (in_step + pass.count - 1) / pass.count;
+        let parts = (in_step + count - 1) / count;
+        let mut step = if parts == 1 { Expr::i64(0) } else { pass.number.clone().floormod(parts) };
+        // The runs that were asked for before, and the elements that this step is behind the first one.
         let mut behind = columns.first.clone();
-        for (l, stride) in depth.iter().zip(&next.depth) {
+        for (l, stride) in pass.depth.iter().zip(&self.depth) {
             step = step * l.count + l.step.clone();
             behind = behind + l.step.clone() * (l.size * stride);
         }
-        let first = (next.follow(columns) - behind) * ELEMENT + step * (each * LINE);
+        Share { count, first: self.follow(columns) + step * (count * run) - behind }
+    }
+}
+
+impl StreamedWeights {
+    /// `element`, the first one of operand B that a step of a pass over the depth reads, with the step's lines of the next tile of
+    /// columns asked for. `None` if nothing follows.
+    pub fn ask_for_lines(&self, element: &Expr, columns: &Tile, pass: &Pass) -> Option<Expr> {
+        let share = self.next.as_ref()?.share(LINE / ELEMENT, columns, pass);
+        let first = share.first * ELEMENT;
         let ask = |e, line| Expr::call(Intrin::Prefetch, vec![e, first.clone() + line * LINE]);
-        Some((0..each).fold(element.clone(), ask))
+        Some((0..share.count).fold(element.clone(), ask))
     }
 }
 
@@ -182,24 +201,13 @@ impl Gemm {
         let Some(next) = weights.next.as_ref().filter(|_| tiles > 1) else {
             return own;
         };
-        let Some(steps) =
-            self.stage.reduce.iter().map(|a| a.extent.as_int()).collect::<Option<Vec<_>>>()
-        else {
-            return own;
-        };
-        // Each row tile asks for so many vectors in a step; further tiles ask for the same as the first ones.
-        let all = steps.iter().product::<i64>();
-        let vectors = next.elements / self.lanes / all;
-        let each = (vectors + tiles - 1) / tiles;
-        let parts = (vectors + each - 1) / each;
-        let mut step = if parts == 1 { Expr::i64(0) } else { tile.floormod(parts) };
-        // The lines that were asked for before, and the elements that this step is behind the first one.
-        let mut behind = at.columns.first.clone();
-        for ((axis, count), stride) in self.stage.reduce.iter().zip(&steps).zip(&next.depth) {
-            step = step * *count + Expr::from(axis.var);
-            behind = behind + Expr::from(axis.var) * *stride;
-        }
-        let first = next.follow(at.columns) + step * (each * self.lanes) - behind;
+        let depth = self.stage.reduce.iter().map(|axis| {
+            let count = axis.extent.as_int()?;
+            Some(DepthLoop { step: axis.var.into(), count, size: 1 })
+        });
+        let Some(depth) = depth.collect::<Option<Vec<_>>>() else { return own };
+        let pass = Pass { number: tile, count: tiles, depth };
+        let Share { count: each, first } = next.share(self.lanes, at.columns, &pass);
         let from = v.clone() * (self.lanes - next.vector);
         let asked = Expr::call(Intrin::Prefetch, vec![own.clone(), (first + from) * ELEMENT]);
         let own_vectors = (at.columns.width + self.lanes - 1) / self.lanes;
