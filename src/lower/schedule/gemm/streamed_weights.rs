@@ -149,7 +149,7 @@ struct Share {
 }
 
 impl NextColumns {
-    /// What a step of a pass over a tile of columns asks for, in runs of `run` elements.
+    /// The part that a step of a pass over a tile of columns asks for, in runs of `run` elements.
     fn share(&self, run: i64, columns: &Tile, pass: &Pass) -> Share {
         let steps: i64 = pass.depth.iter().map(|l| l.count).product();
         let in_step = (self.elements / run + steps - 1) / steps;
