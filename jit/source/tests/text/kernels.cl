@@ -57,7 +57,7 @@ __kernel __attribute__((reqd_work_group_size(32, 1, 1))) void exponential(__glob
     const long b = (long)get_group_id(0);
     const long tx = (long)get_local_id(0);
     const float x_1 = rf_from_f16(x[tx]);
-    const float x_2 = rf_min_f32(rf_max_f32(x_1, -104.0f), 89.0f);
+    const float x_2 = rf_min_f32(rf_max_f32(x_1, -176.0f), 89.0f);
     const float t = fma(x_2, 1.442695f, 12582912.0f);
     const float n = t - 12582912.0f;
     const float r = fma(n, -1.4286068e-6f, fma(n, -0.69314575f, x_2));

@@ -58,7 +58,7 @@ extern "C" __global__ void __launch_bounds__(32) exponential(const unsigned shor
     const long long b = (long long)blockIdx.x;
     const long long tx = (long long)threadIdx.x;
     const float x_1 = rf_from_f16(x[tx]);
-    const float x_2 = rf_min_f32(rf_max_f32(x_1, -104.0f), 89.0f);
+    const float x_2 = rf_min_f32(rf_max_f32(x_1, -176.0f), 89.0f);
     const float t = __fmaf_rn(x_2, 1.442695f, 12582912.0f);
     const float n = t - 12582912.0f;
     const float r = __fmaf_rn(n, -1.4286068e-6f, __fmaf_rn(n, -0.69314575f, x_2));
