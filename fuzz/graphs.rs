@@ -1,15 +1,15 @@
 //! Random graphs with symbolic dims, branches and loops.
 //!
 //! Every value has shape `[n, 4, 6]` or is brought back to it, so any value can feed any operator;
-//! fusion then sees chains, diamonds, expansions and reductions in all orders, inside of bodies and
-//! across them. No operator enlarges what its operands differ by much, so that results of the
-//! evaluator and of kernels stay near each other however long the graph is.
+//! fusion then sees chains, diamonds, expansions, reductions and convolutions in all orders, inside
+//! of bodies and across them. No operator enlarges what its operands differ by much, so that results
+//! of the evaluator and of kernels stay near each other however long the graph is.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use reflex_graph::builder::FuncBuilder;
 use reflex_graph::{
-    Binary, FuncData, GatherKind, Literal, Loop, Module, Node, Op, OutOfRange, ReduceKind,
-    TensorType, Unary, Value, print,
+    Binary, ConvAttrs, FuncData, GatherKind, Literal, Loop, Module, Node, Op, OutOfRange,
+    ReduceKind, TensorType, Unary, Value, print,
 };
 use reflex_tir::{DType, Expr};
 
@@ -123,7 +123,7 @@ impl<'g, 'a> Generator<'g, 'a> {
         // Recent values more often: chains make groups.
         let recent = &scope.tensors[scope.tensors.len().saturating_sub(4)..];
         let (x, y) = (*self.u.choose(recent)?, *self.u.choose(&scope.tensors)?);
-        let value = match self.u.int_in_range(0..=14)? {
+        let value = match self.u.int_in_range(0..=16)? {
             0 => {
                 let f = *self.u.choose(&[Unary::Tanh, Unary::Sigmoid, Unary::Erf])?;
                 self.op(Op::Unary(f), &[x])
@@ -162,8 +162,9 @@ impl<'g, 'a> Generator<'g, 'a> {
             }
             10 => self.window(x, y)?,
             11 => self.flat(x)?,
-            12 | 13 if scope.depth > 0 => return self.branch(scope),
-            14 if scope.depth > 0 => return self.looped(scope),
+            12 | 13 => self.convolution(x, y)?,
+            14 | 15 if scope.depth > 0 => return self.branch(scope),
+            16 if scope.depth > 0 => return self.looped(scope),
             _ => self.halved(Binary::Add, x, y),
         };
         Ok(vec![value])
@@ -213,6 +214,54 @@ impl<'g, 'a> Generator<'g, 'a> {
         let s = self.op(Op::Reduce { kind, axes, keep_dims: true }, &[rows]);
         let rows = self.halved(Binary::Sub, rows, s);
         Ok(self.op(Op::Reshape(self.shape()), &[rows]))
+    }
+
+    /// As many rows as there were, of twice as many that are feature maps, convolved to other channels
+    /// and back. Some maps have a position for each lane of a vector.
+    fn convolution(&mut self, x: Value, y: Value) -> Result<Value> {
+        let both = self.op(Op::Concat { axis: 0 }, &[x, y]);
+        let (n, known) = (self.n.clone(), Expr::i64);
+        let (images, from, sides) = match self.u.int_in_range(0..=8)? {
+            0 => (n * 2, 1, [4, 6].map(known)),
+            1 => (n, 3, [4, 4].map(known)),
+            2 => (n, 3, [1, 16].map(known)),
+            3 => (n, 6, [2, 4].map(known)),
+            4 => (n * 4, 3, [4, 1].map(known)),
+            5 => (n * 2, 4, [2, 3].map(known)),
+            6 => (n * 2, 24, [1, 1].map(known)),
+            7 => (known(1), 1, [n * 8, known(6)]),
+            _ => (known(1), 1, [known(16), n * 3]),
+        };
+        let to = self.u.int_in_range(1..=40)?;
+        let window = [self.u.int_in_range(1..=3)?, self.u.int_in_range(1..=3)?];
+        let [rows, columns] = sides;
+        let maps = self.op(Op::Reshape(vec![images, from.into(), rows, columns]), &[both]);
+        let wide = self.convolved(maps, [from, to], window)?;
+        let wide = self.op(Op::Unary(Unary::Tanh), &[wide]);
+        let back = self.convolved(wide, [to, from], [1, 1])?;
+        let mut shape = self.shape();
+        shape[0] = self.n.clone() * 2;
+        let both = self.op(Op::Reshape(shape), &[back]);
+        let shape = self.shape();
+        Ok(self.op(Op::Slice { begin: vec![Expr::i64(0); 3], shape, stride: vec![1; 3] }, &[both]))
+    }
+
+    /// Feature maps of as many positions; a mean by constant weights for each.
+    fn convolved(&mut self, x: Value, channels: [i64; 2], window: [i64; 2]) -> Result<Value> {
+        let shape = [channels[1], channels[0], window[0], window[1]];
+        let w = f32s(&shape, self.u.int_in_range(0..=1000)?);
+        let terms = (channels[0] * window[0] * window[1]) as f32;
+        let floats = w.bytes().as_chunks().0.iter().map(|c| f32::from_le_bytes(*c) / terms);
+        let w = Literal::from_f32(shape.to_vec(), &floats.collect::<Vec<_>>());
+        let w = self.b.constant(w);
+        let attrs = ConvAttrs {
+            strides: vec![1; 2],
+            pads_begin: window.map(|side| (side - 1) / 2).to_vec(),
+            pads_end: window.map(|side| side / 2).to_vec(),
+            dilations: vec![1; 2],
+            groups: 1,
+        };
+        Ok(self.op(Op::Conv(attrs), &[x, w]))
     }
 
     fn branch(&mut self, scope: &Scope) -> Result<Vec<Value>> {

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use reflex::{Feed, Mode, Precision};
+use reflex::{Engine, Feed, Mode, Precision};
 
 use crate::engines::{Native, Ort, Reflex, Result};
 
@@ -64,6 +64,37 @@ pub fn first_answer(engine: &str, model: &Path, feeds: &[Feed], threads: usize) 
         other => return Err(format!("no engine {other}; there are ort and reflex").into()),
     }
     println!("{}", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// The child process that `--calls` selects: calls without a pause until every kernel that was called has LLVM's code, or for
+/// `least` where none waits for it. `benches/kernel_swaps.py` starts such processes.
+pub fn calls(model: &Path, feeds: &[Feed], threads: usize, least: Duration) -> Result<()> {
+    let program = Engine::builder().threads(threads).build()?.load(model)?;
+    let mut session = program.session(Mode::Bytecode)?;
+    let feed = program.prepare("main", &feeds[0])?;
+    session.call(&feed)?;
+    let (start, mut took) = (Instant::now(), vec![]);
+    let (seconds, last) = std::thread::scope(|scope| -> Result<(f64, Duration)> {
+        let kernels = scope.spawn(|| {
+            program.wait_for_kernels();
+            start.elapsed()
+        });
+        while !kernels.is_finished() || start.elapsed() < least {
+            let call = Instant::now();
+            session.call(&feed)?;
+            took.push(call.elapsed().as_secs_f64());
+        }
+        let last = kernels.join().map_err(|_| "the thread that waits for kernels panicked")?;
+        Ok((start.elapsed().as_secs_f64(), last))
+    })?;
+    took.sort_by(f64::total_cmp);
+    let part = |share: f64| took[((took.len() - 1) as f64 * share) as usize] * 1e3;
+    let (median, p99, last) = (part(0.5), part(0.99), last.as_secs_f64());
+    let calls = took.len();
+    println!(
+        r#"{{"calls":{calls},"seconds":{seconds},"median_ms":{median},"p99_ms":{p99},"last_s":{last}}}"#
+    );
     Ok(())
 }
 
