@@ -216,8 +216,9 @@ impl<'g, 'a> Generator<'g, 'a> {
         Ok(self.op(Op::Reshape(self.shape()), &[rows]))
     }
 
-    /// As many rows as there were, of twice as many that are feature maps, convolved to other channels
-    /// and back. Some maps have a position for each lane of a vector.
+    /// As many rows as there were, of twice as many that are feature maps. They are convolved to other channels
+    /// and back, with positions of their own or, less the result, with their mean. Some maps have a
+    /// position for each lane of a vector.
     fn convolution(&mut self, x: Value, y: Value) -> Result<Value> {
         let both = self.op(Op::Concat { axis: 0 }, &[x, y]);
         let (n, known) = (self.n.clone(), Expr::i64);
@@ -232,13 +233,42 @@ impl<'g, 'a> Generator<'g, 'a> {
             7 => (known(1), 1, [n * 8, known(6)]),
             _ => (known(1), 1, [known(16), n * 3]),
         };
-        let to = self.u.int_in_range(1..=40)?;
-        let window = [self.u.int_in_range(1..=3)?, self.u.int_in_range(1..=3)?];
+        let groups = if self.u.ratio(1, 4)? { from } else { 1 };
+        let to = match groups {
+            1 => self.u.int_in_range(1..=40)?,
+            _ => from * self.u.int_in_range(1..=3)?,
+        };
+        let mut pair =
+            |most: i64| Ok([self.u.int_in_range(1..=most)?, self.u.int_in_range(1..=most)?]);
+        let (window, strides, dilations) = (pair(3)?, pair(2)?, pair(2)?);
         let [rows, columns] = sides;
         let maps = self.op(Op::Reshape(vec![images, from.into(), rows, columns]), &[both]);
-        let wide = self.convolved(maps, [from, to], window)?;
-        let wide = self.op(Op::Unary(Unary::Tanh), &[wide]);
-        let back = self.convolved(wide, [to, from], [1, 1])?;
+        let same = strides == [1, 1] && self.u.ratio(2, 3)?;
+        let around = [0, 1].map(|axis| dilations[axis] * (window[axis] - 1));
+        let attrs = ConvAttrs {
+            strides: strides.to_vec(),
+            pads_begin: around.map(|zeros| zeros / 2).to_vec(),
+            pads_end: around.map(|zeros| zeros - zeros / 2).to_vec(),
+            dilations: dilations.to_vec(),
+            groups,
+        };
+        let wide = self.convolved(maps, [to, from / groups, window[0], window[1]], attrs)?;
+        let mut wide = self.op(Op::Unary(Unary::Tanh), &[wide]);
+        if !same {
+            let (kind, axes) = (ReduceKind::Mean, vec![2, 3]);
+            wide = self.op(Op::Reduce { kind, axes, keep_dims: true }, &[wide]);
+        }
+        let attrs = ConvAttrs {
+            strides: vec![1; 2],
+            pads_begin: vec![0; 2],
+            pads_end: vec![0; 2],
+            dilations: vec![1; 2],
+            groups: 1,
+        };
+        let mut back = self.convolved(wide, [from, to, 1, 1], attrs)?;
+        if !same {
+            back = self.halved(Binary::Sub, maps, back);
+        }
         let mut shape = self.shape();
         shape[0] = self.n.clone() * 2;
         let both = self.op(Op::Reshape(shape), &[back]);
@@ -246,21 +276,13 @@ impl<'g, 'a> Generator<'g, 'a> {
         Ok(self.op(Op::Slice { begin: vec![Expr::i64(0); 3], shape, stride: vec![1; 3] }, &[both]))
     }
 
-    /// Feature maps of as many positions; a mean by constant weights for each.
-    fn convolved(&mut self, x: Value, channels: [i64; 2], window: [i64; 2]) -> Result<Value> {
-        let shape = [channels[1], channels[0], window[0], window[1]];
+    /// A mean of elements by constant weights.
+    fn convolved(&mut self, x: Value, shape: [i64; 4], attrs: ConvAttrs) -> Result<Value> {
         let w = f32s(&shape, self.u.int_in_range(0..=1000)?);
-        let terms = (channels[0] * window[0] * window[1]) as f32;
+        let terms = shape[1..].iter().product::<i64>() as f32;
         let floats = w.bytes().as_chunks().0.iter().map(|c| f32::from_le_bytes(*c) / terms);
         let w = Literal::from_f32(shape.to_vec(), &floats.collect::<Vec<_>>());
         let w = self.b.constant(w);
-        let attrs = ConvAttrs {
-            strides: vec![1; 2],
-            pads_begin: window.map(|side| (side - 1) / 2).to_vec(),
-            pads_end: window.map(|side| side / 2).to_vec(),
-            dilations: vec![1; 2],
-            groups: 1,
-        };
         Ok(self.op(Op::Conv(attrs), &[x, w]))
     }
 
