@@ -10,7 +10,8 @@ empty kernel cache, on the first feed of the model's first reference:
 - one that calls it without a pause while the kernels of `kernels=tiered` are replaced, until the last is;
 - one that calls it for as long with `kernels=cranelift`, whose kernels nothing replaces.
 
-Prints medians over the rounds: the 99th percentiles of calls and their ratio, and the seconds and their ratio.
+Prints medians over the rounds: the 99th percentiles of calls and their ratio; the seconds of the first process's load and call, those
+from the second's first answer to its last kernel, and their ratio.
 """
 import argparse
 import json

@@ -1,4 +1,4 @@
-//! Random graphs with symbolic dims, branches and loops.
+//! Random graphs with symbolic dims, convolutions, branches and loops.
 //!
 //! Every value has shape `[n, 4, 6]` or is brought back to it, so any value can feed any operator;
 //! fusion then sees chains, diamonds, expansions, reductions and convolutions in all orders, inside
@@ -188,10 +188,17 @@ impl<'g, 'a> Generator<'g, 'a> {
 
     fn product(&mut self, x: Value) -> Result<Value> {
         let side = SIDES[1];
-        let w = f32s(&[side, side], self.u.int_in_range(0..=1000)?);
-        let floats = w.bytes().as_chunks().0.iter().map(|c| f32::from_le_bytes(*c) / side as f32);
-        let w = self.b.constant(Literal::from_f32(vec![side; 2], &floats.collect::<Vec<_>>()));
+        let w = self.weights(&[side; 2], side)?;
         Ok(self.op(Op::MatMul, &[x, w]))
+    }
+
+    /// A constant by which sums of so many terms are no larger than each.
+    fn weights(&mut self, shape: &[i64], terms: i64) -> Result<Value> {
+        let noise = f32s(shape, self.u.int_in_range(0..=1000)?);
+        let floats =
+            noise.bytes().as_chunks().0.iter().map(|c| f32::from_le_bytes(*c) / terms as f32);
+        let w = Literal::from_f32(shape.to_vec(), &floats.collect::<Vec<_>>());
+        Ok(self.b.constant(w))
     }
 
     /// As many rows as there were, of twice as many.
@@ -216,9 +223,9 @@ impl<'g, 'a> Generator<'g, 'a> {
         Ok(self.op(Op::Reshape(self.shape()), &[rows]))
     }
 
-    /// As many rows as there were, of twice as many that are feature maps. They are convolved to other channels
-    /// and back, with positions of their own or, less the result, with their mean. Some maps have a
-    /// position for each lane of a vector.
+    /// The rows of both operands are feature maps, some of a position for each lane of a vector. They are convolved to
+    /// other channels and back; or from them goes what a mean over all positions is, taken between the two. The
+    /// first half is the result.
     fn convolution(&mut self, x: Value, y: Value) -> Result<Value> {
         let both = self.op(Op::Concat { axis: 0 }, &[x, y]);
         let (n, known) = (self.n.clone(), Expr::i64);
@@ -240,11 +247,38 @@ impl<'g, 'a> Generator<'g, 'a> {
         };
         let mut pair =
             |most: i64| Ok([self.u.int_in_range(1..=most)?, self.u.int_in_range(1..=most)?]);
-        let (window, strides, dilations) = (pair(3)?, pair(2)?, pair(2)?);
+        let (window, dilations) = (pair(3)?, pair(2)?);
+        let strides = if self.u.ratio(1, 3)? { [2, 2] } else { [1, 1] };
         let [rows, columns] = sides;
         let maps = self.op(Op::Reshape(vec![images, from.into(), rows, columns]), &[both]);
-        let same = strides == [1, 1] && self.u.ratio(2, 3)?;
-        let around = [0, 1].map(|axis| dilations[axis] * (window[axis] - 1));
+        let shape = [to, from / groups, window[0], window[1]];
+        let wide = self.convolved(maps, shape, strides, dilations, groups)?;
+        let mut wide = self.op(Op::Unary(Unary::Tanh), &[wide]);
+        let of_mean = strides != [1, 1] || self.u.ratio(1, 3)?;
+        if of_mean {
+            let (kind, axes) = (ReduceKind::Mean, vec![2, 3]);
+            wide = self.op(Op::Reduce { kind, axes, keep_dims: true }, &[wide]);
+        }
+        let mut back = self.convolved(wide, [from, to, 1, 1], [1; 2], [1; 2], 1)?;
+        if of_mean {
+            back = self.halved(Binary::Sub, maps, back);
+        }
+        let twice = vec![self.n.clone() * 2, SIDES[0].into(), SIDES[1].into()];
+        let both = self.op(Op::Reshape(twice), &[back]);
+        let shape = self.shape();
+        Ok(self.op(Op::Slice { begin: vec![Expr::i64(0); 3], shape, stride: vec![1; 3] }, &[both]))
+    }
+
+    /// A convolution by constant weights of a shape, with as many positions as before if strides are 1.
+    fn convolved(
+        &mut self,
+        x: Value,
+        shape: [i64; 4],
+        strides: [i64; 2],
+        dilations: [i64; 2],
+        groups: i64,
+    ) -> Result<Value> {
+        let around = [0, 1].map(|axis| dilations[axis] * (shape[2 + axis] - 1));
         let attrs = ConvAttrs {
             strides: strides.to_vec(),
             pads_begin: around.map(|zeros| zeros / 2).to_vec(),
@@ -252,37 +286,7 @@ impl<'g, 'a> Generator<'g, 'a> {
             dilations: dilations.to_vec(),
             groups,
         };
-        let wide = self.convolved(maps, [to, from / groups, window[0], window[1]], attrs)?;
-        let mut wide = self.op(Op::Unary(Unary::Tanh), &[wide]);
-        if !same {
-            let (kind, axes) = (ReduceKind::Mean, vec![2, 3]);
-            wide = self.op(Op::Reduce { kind, axes, keep_dims: true }, &[wide]);
-        }
-        let attrs = ConvAttrs {
-            strides: vec![1; 2],
-            pads_begin: vec![0; 2],
-            pads_end: vec![0; 2],
-            dilations: vec![1; 2],
-            groups: 1,
-        };
-        let mut back = self.convolved(wide, [from, to, 1, 1], attrs)?;
-        if !same {
-            back = self.halved(Binary::Sub, maps, back);
-        }
-        let mut shape = self.shape();
-        shape[0] = self.n.clone() * 2;
-        let both = self.op(Op::Reshape(shape), &[back]);
-        let shape = self.shape();
-        Ok(self.op(Op::Slice { begin: vec![Expr::i64(0); 3], shape, stride: vec![1; 3] }, &[both]))
-    }
-
-    /// A mean of elements by constant weights.
-    fn convolved(&mut self, x: Value, shape: [i64; 4], attrs: ConvAttrs) -> Result<Value> {
-        let w = f32s(&shape, self.u.int_in_range(0..=1000)?);
-        let terms = shape[1..].iter().product::<i64>() as f32;
-        let floats = w.bytes().as_chunks().0.iter().map(|c| f32::from_le_bytes(*c) / terms);
-        let w = Literal::from_f32(shape.to_vec(), &floats.collect::<Vec<_>>());
-        let w = self.b.constant(w);
+        let w = self.weights(&shape, shape[1..].iter().product())?;
         Ok(self.op(Op::Conv(attrs), &[x, w]))
     }
 
