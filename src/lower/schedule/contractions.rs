@@ -86,7 +86,7 @@ fn gemm(
 fn in_place(nest: &mut Nest<'_>, kernel: &Gemm, threads: Parallel) -> Result<Stmt, Refusal> {
     // Loops over other stages divide rows by their extents, static or not; sums in order do not
     // depend on the division.
-    if let Some(many) = kernel.expands_panels() {
+    if let Some(many) = kernel.expands_panels(nest.cpu()) {
         return codes(nest, kernel, threads, many);
     }
     let amx = if threads == Parallel::Yes { kernel.amx(nest) } else { None };

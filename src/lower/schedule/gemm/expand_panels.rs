@@ -12,14 +12,16 @@
 //!   out = epilogue(sums)
 //! ```
 //! Where threads share rows, the panel is as deep as the matrix, and accumulators stay in registers. A lone tile of
-//! rows makes floats of codes in registers instead: nothing is written. The sums are the same everywhere.
+//! rows makes floats of codes in registers instead: nothing is written. The sums are the same everywhere. For sums of
+//! blocks of integers ([`block_sums`](super::block_sums)) a panel has words of codes in bytes or halves, as deep as the matrix.
 //!
 //! Source of the parts: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008).
 //!
 //! Decision: docs/decisions/0076-packed-weights.md
 //! Decision: docs/decisions/0117-codes-by-columns.md
 
-use reflex_tir::{Buffer, DType, Expr, ExprKind, ForKind, Scope, Stmt};
+use reflex_tir::codegen::CpuTarget;
+use reflex_tir::{Buffer, DType, Expr, ExprKind, ForKind, Intrin, Scope, Stmt};
 
 use crate::schedule::core::affine::{linear, same};
 use crate::schedule::core::decision::Refusal;
@@ -45,9 +47,11 @@ struct DepthPart {
 impl Gemm {
     /// The condition under which panels are expanded: there are rows for several tiles. `None` where
     /// operand B is not made of codes in panels.
-    pub fn expands_panels(&self) -> Option<Expr> {
+    pub fn expands_panels(&self, cpu: &CpuTarget) -> Option<Expr> {
         let rows = self.rows.as_ref()?;
-        let panels = self.has_codes() && self.block_sum.is_none() && self.columns.width().is_some();
+        // Without an instruction for 8-bit integers, sums of codes that are known to be small take `pmaddubsw`.
+        let by_bits = matches!(self.op, Intrin::DotI8 { .. }) && !cpu.has_int8_dots();
+        let panels = self.has_codes() && !by_bits && self.columns.width().is_some();
         panels.then(|| rows.extent().clone().gt(self.tile_size().rows))
     }
 
@@ -63,6 +67,7 @@ impl Gemm {
             return Err(Refusal::NotContiguous);
         };
         if kind == ForKind::Serial
+            && self.block_sum.is_none()
             && let (Some(part), Some(TiledAxis::Plain(rows))) = (self.depth_part(), &self.rows)
         {
             return self.expanded_by_parts(nest, columns, size, &part, rows);
@@ -70,11 +75,16 @@ impl Gemm {
         let steps = self.stage.reduce.iter().map(|a| a.extent.as_int()).product::<Option<i64>>();
         let depth = steps.ok_or(Refusal::UnknownExtent)?;
         let shape = vec![Expr::i64(depth), Expr::i64(width)];
-        let panel = nest.func.new_buffer("panel", DType::F32, shape, Scope::Global);
+        let dtype = self.column.dtype();
+        let panel = nest.func.new_buffer("panel", dtype, shape, Scope::Global);
         let fill = self.fill_panel(nest, columns, panel);
         let at = vec![position(&self.stage.reduce), lane.into()];
-        let column = Expr::load(panel, at, DType::F32);
-        let rows = self.over(nest, column).row_tiles(nest, columns, size, kind)?;
+        let column = Expr::load(panel, at, dtype);
+        let kernel = match self.block_sum {
+            Some(_) => Gemm { column, ..self.clone() },
+            None => self.over(nest, column),
+        };
+        let rows = kernel.row_tiles(nest, columns, size, kind)?;
         Ok(Stmt::Allocate { buffer: panel, body: Box::new(Stmt::Seq(vec![fill, rows])) })
     }
 

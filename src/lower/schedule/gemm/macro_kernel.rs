@@ -142,15 +142,16 @@ impl Gemm {
             _ if amx.is_some_and(AmxKernel::is_split) => "; split-bf16 on AMX tiles",
             Intrin::DotI8 { .. } if amx.is_some() => "; VNNI-packed 8-bit integers on AMX tiles",
             _ if amx.is_some() => "; VNNI-packed bfloat16 on AMX tiles",
-            _ if self.expanded => "; weights of codes, expanded panel by panel",
             Intrin::DotI16 if self.block_sum.is_some() => "; sums of blocks of 16-bit integers",
             _ if self.block_sum.is_some() => "; sums of blocks of 8-bit integers",
-            _ if self.has_codes() => "; weights of codes",
+            _ if self.has_codes() && !self.expanded => "; weights of codes",
             Intrin::DotBf16 => "; dot products of VNNI-packed bfloat16",
             Intrin::DotI8 { .. } => "; dot products of VNNI-packed 8-bit integers",
             Intrin::DotI16 => "; dot products of VNNI-packed 16-bit integers",
             _ => "",
         };
+        let expanded =
+            if self.expanded { "; weights of codes, expanded panel by panel" } else { "" };
         let order = match order {
             TileOrder::ColumnsFirst => "columns first",
             TileOrder::RowsFirst => "rows first",
@@ -158,7 +159,7 @@ impl Gemm {
         };
         format!(
             "{}: tile of {} rows by {} vectors of {} lanes, depth over {}; \
-             outer loops over ({}), {order}; {threads}{operands}",
+             outer loops over ({}), {order}; {threads}{operands}{expanded}",
             self.stage.name,
             size.rows,
             size.vectors,
