@@ -55,7 +55,9 @@ fn the_c_example_is_clean_when_it_reopens_its_model() {
         .arg(format!("-L{}", libraries.display()))
         .args(["-lreflex", "-lpthread"]));
     let said = run(Command::new("valgrind")
-        .args(["--quiet", "--error-exitcode=9", "--leak-check=full"])
+        // Without --fair-sched a thread that computes can keep another from running for minutes: the
+        // example cancels a call from a second thread.
+        .args(["--quiet", "--fair-sched=yes", "--error-exitcode=9", "--leak-check=full"])
         .args(["--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"])
         .arg(&program)
         .arg(&model)
