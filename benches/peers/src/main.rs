@@ -95,7 +95,7 @@ struct Options {
     /// Child process: loads a model, calls it once, and prints how long both took, in seconds.
     #[arg(long, num_args = 3, value_names = ["ENGINE", "MODEL", "NPZ"], hide = true)]
     first_answer: Option<Vec<String>>,
-    /// Child process: calls a model while its kernels are replaced, for these seconds at least, and prints how long calls took.
+    /// Child process: calls a model until its kernels are replaced (0), or for so many seconds, and prints how long calls took.
     #[arg(long, num_args = 3, value_names = ["SECONDS", "MODEL", "NPZ"], hide = true)]
     calls: Option<Vec<String>>,
     /// Child process: rounds of calls through a libreflex.so.
@@ -129,8 +129,9 @@ fn main() -> Result<()> {
         return start::first_answer(engine, Path::new(model), &feeds[..1], options.threads[0]);
     }
     if let Some([seconds, model, npz]) = options.calls.as_deref() {
-        let (feeds, least) = (feeds(Path::new(npz))?, Duration::from_secs_f64(seconds.parse()?));
-        return start::calls(Path::new(model), &feeds, options.threads[0], least);
+        let (feeds, limit) = (feeds(Path::new(npz))?, Duration::from_secs_f64(seconds.parse()?));
+        let limit = (!limit.is_zero()).then_some(limit);
+        return start::calls(Path::new(model), &feeds, options.threads[0], limit);
     }
     if let Some([library, model, npz]) = options.serve.as_deref() {
         let feeds = feeds(npz)?;

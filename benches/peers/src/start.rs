@@ -67,9 +67,9 @@ pub fn first_answer(engine: &str, model: &Path, feeds: &[Feed], threads: usize) 
     Ok(())
 }
 
-/// The child process that `--calls` selects: calls without a pause until every kernel that was called has LLVM's code, or for
-/// `least` where none waits for it. `benches/kernel_swaps.py` starts such processes.
-pub fn calls(model: &Path, feeds: &[Feed], threads: usize, least: Duration) -> Result<()> {
+/// The child process that `--calls` selects: calls without a pause until every kernel that was called has LLVM's code, or for as
+/// long as `limit` says. `benches/kernel_swaps.py` starts such processes.
+pub fn calls(model: &Path, feeds: &[Feed], threads: usize, limit: Option<Duration>) -> Result<()> {
     let program = Engine::builder().threads(threads).build()?.load(model)?;
     let mut session = program.session(Mode::Bytecode)?;
     let feed = program.prepare("main", &feeds[0])?;
@@ -77,10 +77,13 @@ pub fn calls(model: &Path, feeds: &[Feed], threads: usize, least: Duration) -> R
     let (start, mut took) = (Instant::now(), vec![]);
     let (seconds, last) = std::thread::scope(|scope| -> Result<(f64, Duration)> {
         let kernels = scope.spawn(|| {
-            program.wait_for_kernels();
+            match limit {
+                Some(limit) => std::thread::sleep(limit),
+                None => program.wait_for_kernels(),
+            }
             start.elapsed()
         });
-        while !kernels.is_finished() || start.elapsed() < least {
+        while !kernels.is_finished() {
             let call = Instant::now();
             session.call(&feed)?;
             took.push(call.elapsed().as_secs_f64());
