@@ -684,6 +684,25 @@ fn verbose_commands_say_what_they_compile() {
     assert!(generated.contains("DEBUG kernel generated kernel="), "{generated}");
 }
 
+#[test]
+fn filters_of_logs_select_levels_and_mistakes_in_them_are_said() {
+    let dir = folder();
+    let said = |filters: &str| {
+        let compile = ["compile", "add.onnx", "-o", "add.so"];
+        let output = reflex_with(dir.path(), &compile, &[("REFLEX_LOG", Path::new(filters))]);
+        assert!(output.status.success(), "{filters}: {output:?}");
+        String::from_utf8(output.stderr).expect("text")
+    };
+    assert!(said("warn,reflex=debug").contains("DEBUG kernel generated"));
+    assert!(said("info").contains("INFO compiled"));
+    assert!(!said("reflex=warn,debug").contains("INFO compiled"));
+    let wrong = said("reflex=loud");
+    assert!(
+        wrong.starts_with("REFLEX_LOG=reflex=loud: ") && wrong.contains("such as `debug`"),
+        "{wrong}"
+    );
+}
+
 /// The code generator is needed by the first kernel that is not in the cache, and by none before.
 #[test]
 fn a_model_whose_kernels_are_cached_needs_no_compiler() {
