@@ -18,7 +18,6 @@ use reflex_lower::graph::{MAX_GROWN, fold_constants};
 use reflex_onnx::proto::{Message, ModelProto, TensorProto, data_type};
 use reflex_onnx::{ModelInfo, import_bytes, read_tensor_pb};
 use reflex_runtime::aligned_bytes::AlignedBytes;
-use reflex_runtime::dtype::DType;
 
 /// Cases of which every output folds, at least; the others have loops.
 const FOLDED: usize = 1393;
@@ -84,9 +83,8 @@ fn fold(case: &Path) -> Result<Outcome, String> {
         if proto.data_type == data_type::STRING {
             (found, expected) = (unpadded(&found), unpadded(&expected));
         }
-        // As ONNX's own runner compares.
-        let rtol = if found.dtype() == DType::BF16 { 1.0 / 64.0 } else { 1e-3 };
-        comparison::compare(&found, &expected, rtol, 1e-7)?;
+        let (rtol, atol) = comparison::tolerance(case, &found);
+        comparison::compare(&found, &expected, rtol, atol)?;
     }
     Ok(Outcome::Folded)
 }

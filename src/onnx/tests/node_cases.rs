@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 
 use reflex_graph::{EvalValue, FuncData, Literal, Module, eval_func};
 use reflex_onnx::{CaseValue, ImportErrorKind, ModelInfo, Side, import, read_case_values};
-use reflex_runtime::dtype::DType;
 
 /// A status (pass, unsupported or fail) and a case per line.
 const LIST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/onnx/expected.txt");
@@ -124,11 +123,10 @@ fn value(given: CaseValue) -> Result<EvalValue, String> {
     })
 }
 
-fn compare(found: &EvalValue, wanted: &CaseValue, atol: f64) -> Result<(), String> {
+fn compare(found: &EvalValue, wanted: &CaseValue, case: &Path) -> Result<(), String> {
     let tensor = |found: &EvalValue, wanted: &Literal| {
         let found = found.as_tensor().ok_or("not a tensor")?;
-        // As ONNX's own runner compares.
-        let rtol = if found.dtype() == DType::BF16 { 1.0 / 64.0 } else { 1e-3 };
+        let (rtol, atol) = common::tolerance(case, found);
         common::compare(found, wanted, rtol, atol)
     };
     match (found, wanted) {
@@ -142,7 +140,7 @@ fn compare(found: &EvalValue, wanted: &CaseValue, atol: f64) -> Result<(), Strin
             Err(format!("{found:?} instead of {wanted:?}"))
         }
         (EvalValue::Tuple(found), CaseValue::Sequence(wanted)) if found.len() == wanted.len() => {
-            found.iter().zip(wanted).try_for_each(|(found, wanted)| compare(found, wanted, atol))
+            found.iter().zip(wanted).try_for_each(|(found, wanted)| compare(found, wanted, case))
         }
         (EvalValue::Null, CaseValue::Absent) => Ok(()),
         _ => Err(format!("{found:?} instead of {wanted:?}")),
@@ -165,18 +163,16 @@ fn check(module: &Module, set: &Path) -> Result<(), String> {
             _ => None,
         })
         .ok_or("no main")?;
-    let model = set.parent().ok_or("no folder")?.join("model.onnx");
+    let case = set.parent().ok_or("no folder")?;
+    let model = case.join("model.onnx");
     let read = |side| read_case_values(&model, set, side).map_err(|e| e.to_string());
     let inputs = read(Side::Inputs)?.into_iter().map(value).collect::<Result<Vec<_>, String>>()?;
     if inputs.len() != func.params.len() {
         return Err(format!("{} inputs for {} parameters", inputs.len(), func.params.len()));
     }
     let outputs = eval_func(module, id, &inputs).map_err(|e| e.to_string())?;
-    // As the facade's `conformance` has it, which says why.
-    let is_inverse_dft = model.to_string_lossy().contains("/test_dft_inverse");
-    let atol = if is_inverse_dft { 1e-6 } else { 1e-7 };
     for (found, wanted) in outputs.iter().zip(read(Side::Outputs)?) {
-        compare(found, &wanted, atol)?;
+        compare(found, &wanted, case)?;
     }
     Ok(())
 }
