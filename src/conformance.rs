@@ -2,7 +2,7 @@
 //!
 //! A case passes, is unsupported (the importer or compiler refused it, and says what), or
 //! fails. Tolerance is that of ONNX's own runner: rtol 1e-3 (of bfloat16 2^-6, two units in its last
-//! place), atol 1e-7, and 1e-6 for inverse Fourier transforms.
+//! place), and the atol of [`reflex_onnx::case_atol`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,11 +24,8 @@ pub use values::Tolerance;
 
 mod values;
 
-/// That of ONNX's own runner.
-const TOLERANCE: Tolerance = Tolerance { rtol: 1e-3, atol: 1e-7 };
-/// Cases whose expected zeros are float32 noise of 1.9e-7, and the `atol` by which ONNX holds its own reference
-/// evaluator to them (onnx/test/test_backend_reference.py).
-const INVERSE_DFT: ([&str; 2], f64) = (["test_dft_inverse", "test_dft_inverse_opset19"], 1e-6);
+/// The relative tolerance of ONNX's own runner.
+const RTOL: f64 = 1e-3;
 
 /// Verdict on a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -279,14 +276,6 @@ fn is_random(model: &Path) -> bool {
     reflex_onnx::ModelInfo::read(model).is_ok_and(|info| info.draws_random_numbers())
 }
 
-fn tolerance_of(case: &Path) -> Tolerance {
-    let (names, atol) = INVERSE_DFT;
-    match case.file_name() {
-        Some(name) if names.iter().any(|it| name == *it) => Tolerance { atol, ..TOLERANCE },
-        _ => TOLERANCE,
-    }
-}
-
 /// The first difference, if any.
 fn run_sets(
     program: &Program,
@@ -297,7 +286,8 @@ fn run_sets(
     let mut session = program.session(mode)?;
     for set in sets {
         let case = set.parent().unwrap_or(set);
-        let (model, tolerance) = (case.join("model.onnx"), tolerance_of(case));
+        let tolerance = Tolerance { rtol: RTOL, atol: reflex_onnx::case_atol(case) };
+        let model = case.join("model.onnx");
         let differences = differences(&mut session, &model, set, tolerance, random)?;
         let first = differences.into_iter().enumerate().find_map(|(at, d)| Some((at, d?)));
         if let Some((index, difference)) = first {

@@ -27,7 +27,7 @@
 //! | `ops/` | the table of operators by family, with how to add one |
 //! | `operator_table` | what is done with each operator that ONNX has |
 //! | `moved_strings`, `objects` | data movement of strings; sequences and optionals of a run |
-//! | `case_value` | values in the files of ONNX's test cases |
+//! | `case_value` | values in the files of ONNX's test cases, and how close to them results are |
 //! | `custom` | operators that users import themselves |
 //! | `registered` | operators that are registered with the graph IR |
 //! | `import` | all of it in order |
@@ -77,7 +77,7 @@ use reflex_runtime::file_bytes::{FileAccess, FileBytes, SourceFile};
 
 use prost::bytes::Bytes;
 
-pub use case_value::{CaseValue, MapKeys, Side, read_case_values};
+pub use case_value::{CaseValue, MapKeys, Side, case_atol, read_case_values};
 pub use custom::{CustomImport, CustomNode, CustomOperators};
 pub use error::{ImportError, ImportErrorKind};
 pub use external_data::ExternalData;

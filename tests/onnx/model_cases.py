@@ -10,10 +10,9 @@ import pathlib
 import shutil
 import sys
 
+from node_cases import write  # first: it seeds what the others draw at import
 import onnx.backend.test.case.model as models
 from onnx.backend.test import loader
-
-from node_cases import write
 
 # Folders of the package onnx, whose cases are files. `simple` has others, which it makes.
 FOLDERS = ["pytorch-converted", "pytorch-operator", "simple"]

@@ -1,6 +1,5 @@
 //! ONNX's own node tests through the importer and the graph's reference evaluator: a case gives
-//! the right answer, or is refused as unsupported; each
-//! does as the list `tests/onnx/expected.txt` says, which compiled kernels are held to as well
+//! the right answer, or is refused as unsupported; each does as the list `tests/onnx/expected.txt` says, which compiled kernels are held to as well
 //! (`./x conformance`).
 //!
 //! The cases are in the folder that `REFLEX_ONNX_CASES` names, as `./x test` lays them out.

@@ -22,13 +22,11 @@ pub fn numbers(x: &Literal) -> Option<Vec<f64>> {
     })
 }
 
-/// The `rtol` and `atol` of a node test, as the facade's `conformance` has them, which says why.
+/// The `rtol` and `atol` of a node test, as ONNX's own runner compares.
 #[allow(dead_code, reason = "tests of models have others")]
 pub fn tolerance(case: &std::path::Path, found: &Literal) -> (f64, f64) {
     let rtol = if found.dtype() == DType::BF16 { 1.0 / 64.0 } else { 1e-3 };
-    let is_inverse_dft =
-        case.file_name().is_some_and(|name| name.to_string_lossy().starts_with("test_dft_inverse"));
-    (rtol, if is_inverse_dft { 1e-6 } else { 1e-7 })
+    (rtol, reflex_onnx::case_atol(case))
 }
 
 /// Whether `found` is `wanted` within `|difference| <= atol + rtol * |wanted|`; NaN is NaN.
