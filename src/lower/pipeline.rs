@@ -107,6 +107,12 @@ impl Options {
         }
     }
 
+    /// Whether all CPUs that kernels are compiled for have dot products of 8-bit integers.
+    fn has_int8_dots(&self) -> bool {
+        let cpu = self.device_kind() == DeviceKind::Cpu && !self.cpus.is_empty();
+        cpu && self.cpus.iter().all(|cpu| cpu.target.has_int8_dots())
+    }
+
     /// The processors that kernels are scheduled for.
     fn processors(&self) -> Processors<'_> {
         let device = self.device.as_ref().map(|device| &device.gpu);
@@ -346,6 +352,7 @@ fn run_step(
                 precision: options.precision,
                 optimize_for: options.optimize_for,
                 device: options.device_kind(),
+                has_int8_dots: options.has_int8_dots(),
                 settings: step.settings(),
                 has_trace: &|kernel| options.pipeline.traces().contains_key(kernel),
             };

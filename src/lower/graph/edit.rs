@@ -98,6 +98,36 @@ pub(crate) fn bind(func: &mut Func, node: Node, ty: Type, source: &str) -> (Valu
     (value, Binding { outputs: vec![value], node, source: source.to_string() })
 }
 
+/// Writes operators to a body.
+pub(crate) struct Emitter<'a> {
+    pub module: &'a mut Module,
+    pub func: &'a mut Func,
+    /// The node of the model that they come from.
+    pub source: &'a str,
+    pub body: &'a mut Body,
+}
+
+impl Emitter<'_> {
+    /// A constant.
+    pub fn constant(&mut self, literal: Literal) -> Value {
+        let binding = new_constant(self.module, self.func, "", literal);
+        let value = binding.outputs[0];
+        self.body.bindings.push(binding);
+        value
+    }
+
+    /// The result of an operator that has one.
+    pub fn op(&mut self, op: Op, args: &[Value]) -> Result<Value, LowerError> {
+        let types: Vec<_> = args.iter().map(|arg| self.func.tensor(*arg)).collect();
+        let types = infer(&op, &types).map_err(|e| LowerError::internal(e.to_string()))?;
+        let [ty] = <[_; 1]>::try_from(types).expect("these operators have one result");
+        let node = Node::Op { op, args: args.to_vec() };
+        let (value, binding) = bind(self.func, node, Type::Tensor(ty), self.source);
+        self.body.bindings.push(binding);
+        Ok(value)
+    }
+}
+
 /// The shape of an operator's first result, as it was before symbolic dimensions of its operands were bound.
 fn symbolic_result(func: &Func, node: &Node) -> Option<Vec<Expr>> {
     let Node::Op { op, args } = node else { return None };

@@ -18,14 +18,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use reflex_graph::infer::infer;
 use reflex_graph::{
     Activations, Binary, Binding, Body, CodeMeaning, Const, DepthAxis, Func, Literal, Module,
-    NBits, Node, Op, ReduceKind, Type, Unary, Value,
+    NBits, Node, Op, ReduceKind, Unary, Value,
 };
 use reflex_tir::DType;
 
-use super::edit::{bind, constants, each_func, new_constant};
+use super::edit::{Emitter, constants, each_func};
 use crate::LowerError;
 
 /// Fewest columns and elements of a column: smaller products cost no more in float32.
@@ -84,10 +83,9 @@ impl Pass<'_> {
                 Node::Op { op: Op::MatMul, args } => {
                     let [x, w] = args[..] else { unreachable!("a product has two operands") };
                     if let Some(constant) = self.known.get(&w).copied() {
-                        let out = &mut body.bindings;
                         let product = (binding.source.as_str(), [x, binding.outputs[0]]);
-                        if self.codes(constant, product, out)?
-                            || self.integers(constant, product, &mut rounded, out)?
+                        if self.codes(constant, product, &mut body)?
+                            || self.integers(constant, product, &mut rounded, &mut body)?
                         {
                             continue;
                         }
@@ -105,16 +103,15 @@ impl Pass<'_> {
         &mut self,
         constant: Const,
         (source, [x, y]): (&str, [Value; 2]),
-        out: &mut Vec<Binding>,
+        body: &mut Body,
     ) -> Result<bool, LowerError> {
         let parts = parts_of_codes(&self.module.consts[constant]);
         let Some((codes, parts)) = parts.filter(|_| self.has_rows(x)) else { return Ok(false) };
+        let mut emit = Emitter { module: self.module, func: self.func, source, body };
         let mut args = vec![x];
-        for part in parts {
-            args.push(self.constant(part, out));
-        }
+        args.extend(parts.into_iter().map(|part| emit.constant(part)));
         let node = Node::Op { op: Op::MatMulNBits(codes), args };
-        out.push(Binding { outputs: vec![y], node, source: source.to_owned() });
+        body.bindings.push(Binding { outputs: vec![y], node, source: source.to_owned() });
         Ok(true)
     }
 
@@ -124,7 +121,7 @@ impl Pass<'_> {
         constant: Const,
         (source, [x, y]): (&str, [Value; 2]),
         rounded: &mut HashMap<Value, RoundedRows>,
-        out: &mut Vec<Binding>,
+        body: &mut Body,
     ) -> Result<bool, LowerError> {
         if !self.has_rows(x) {
             return Ok(false);
@@ -133,42 +130,19 @@ impl Pass<'_> {
         let weights =
             self.weights.entry(constant).or_insert_with(|| quantized(&module.consts[constant]));
         let Some([w, scale, total]) = weights.clone() else { return Ok(false) };
+        let mut emit = Emitter { module: self.module, func: self.func, source, body };
         let rows = match rounded.get(&x) {
             Some(rows) => *rows,
-            None => *rounded.entry(x).or_insert(self.round_rows(source, x, out)?),
+            None => *rounded.entry(x).or_insert(round_rows(&mut emit, x)?),
         };
-        let [w, scale, total] = [w, scale, total].map(|part| self.constant(part, out));
-        let mut op = |op, args: &[Value]| self.op(source, op, args, out);
-        let sum = op(Op::MatMulInteger, &[rows.q, w])?;
-        let sum = op(Op::Binary(Binary::Sub), &[sum, total])?;
-        let sum = op(Op::Cast(DType::F32), &[sum])?;
-        let scale = op(Op::Binary(Binary::Mul), &[rows.most, scale])?;
+        let [w, scale, total] = [w, scale, total].map(|part| emit.constant(part));
+        let sum = emit.op(Op::MatMulInteger, &[rows.q, w])?;
+        let sum = emit.op(Op::Binary(Binary::Sub), &[sum, total])?;
+        let sum = emit.op(Op::Cast(DType::F32), &[sum])?;
+        let scale = emit.op(Op::Binary(Binary::Mul), &[rows.most, scale])?;
         let node = Node::Op { op: Op::Binary(Binary::Mul), args: vec![sum, scale] };
-        out.push(Binding { outputs: vec![y], node, source: source.to_owned() });
+        body.bindings.push(Binding { outputs: vec![y], node, source: source.to_owned() });
         Ok(true)
-    }
-
-    fn round_rows(
-        &mut self,
-        source: &str,
-        x: Value,
-        out: &mut Vec<Binding>,
-    ) -> Result<RoundedRows, LowerError> {
-        let number = |value: f32| Literal::from_f32(vec![], &[value]);
-        let [tiny, greatest, zero] =
-            [TINY, GREATEST, ZERO_POINT as f32].map(|n| self.constant(number(n), out));
-        let last = self.func.tensor(x).shape.len() - 1;
-        let mut op = |op, args: &[Value]| self.op(source, op, args, out);
-        let magnitude = op(Op::Unary(Unary::Abs), &[x])?;
-        let kind = ReduceKind::Max;
-        let most = op(Op::Reduce { kind, axes: vec![last], keep_dims: true }, &[magnitude])?;
-        let most = op(Op::Binary(Binary::Max), &[most, tiny])?;
-        let inverse = op(Op::Binary(Binary::Div), &[greatest, most])?;
-        let scaled = op(Op::Binary(Binary::Mul), &[x, inverse])?;
-        let whole = op(Op::Unary(Unary::Round), &[scaled])?;
-        let moved = op(Op::Binary(Binary::Add), &[whole, zero])?;
-        let q = op(Op::Cast(DType::U8), &[moved])?;
-        Ok(RoundedRows { q, most })
     }
 
     /// Whether a value is made of rows of float32.
@@ -176,29 +150,24 @@ impl Pass<'_> {
         let ty = self.func.tensor(x);
         ty.dtype == DType::F32 && ty.shape.len() > 1
     }
+}
 
-    fn constant(&mut self, literal: Literal, out: &mut Vec<Binding>) -> Value {
-        let binding = new_constant(self.module, self.func, "", literal);
-        let value = binding.outputs[0];
-        out.push(binding);
-        value
-    }
-
-    fn op(
-        &mut self,
-        source: &str,
-        op: Op,
-        args: &[Value],
-        out: &mut Vec<Binding>,
-    ) -> Result<Value, LowerError> {
-        let types: Vec<_> = args.iter().map(|arg| self.func.tensor(*arg)).collect();
-        let types = infer(&op, &types).map_err(|e| LowerError::internal(e.to_string()))?;
-        let [ty] = <[_; 1]>::try_from(types).expect("these operators have one result");
-        let node = Node::Op { op, args: args.to_vec() };
-        let (value, binding) = bind(self.func, node, Type::Tensor(ty), source);
-        out.push(binding);
-        Ok(value)
-    }
+/// Rows of float32 as integers.
+fn round_rows(emit: &mut Emitter<'_>, x: Value) -> Result<RoundedRows, LowerError> {
+    let number = |value: f32| Literal::from_f32(vec![], &[value]);
+    let [tiny, greatest, zero] =
+        [TINY, GREATEST, ZERO_POINT as f32].map(|n| emit.constant(number(n)));
+    let last = emit.func.tensor(x).shape.len() - 1;
+    let magnitude = emit.op(Op::Unary(Unary::Abs), &[x])?;
+    let kind = ReduceKind::Max;
+    let most = emit.op(Op::Reduce { kind, axes: vec![last], keep_dims: true }, &[magnitude])?;
+    let most = emit.op(Op::Binary(Binary::Max), &[most, tiny])?;
+    let inverse = emit.op(Op::Binary(Binary::Div), &[greatest, most])?;
+    let scaled = emit.op(Op::Binary(Binary::Mul), &[x, inverse])?;
+    let whole = emit.op(Op::Unary(Unary::Round), &[scaled])?;
+    let moved = emit.op(Op::Binary(Binary::Add), &[whole, zero])?;
+    let q = emit.op(Op::Cast(DType::U8), &[moved])?;
+    Ok(RoundedRows { q, most })
 }
 
 /// Weights `[k, n]` of float32 as integers; `None` for others, small ones, and those that are not finite.

@@ -7,7 +7,8 @@ use reflex_graph::Module;
 use crate::graph::{
     MAX_GROWN, canonicalize_loops, decompose_conv_transpose, eliminate_dead_code, fold_constants,
     hoist_invariants, inline_functions, propagate_strides, quantize_dynamically,
-    separate_max_pools, simplify, use_lookup_tables, widen_depthwise, widen_half_products,
+    separate_max_pools, simplify, split_activations, use_lookup_tables, widen_depthwise,
+    widen_half_products,
 };
 use crate::optimize_for::{DeviceKind, OptimizeFor};
 use crate::precision::Precision;
@@ -21,6 +22,8 @@ pub struct PassContext<'a> {
     pub optimize_for: OptimizeFor,
     /// The kind of processor that kernels are scheduled for.
     pub device: DeviceKind,
+    /// Whether all CPUs that kernels are compiled for have dot products of 8-bit integers.
+    pub has_int8_dots: bool,
     /// The values of the pass's own options that were set.
     pub settings: &'a Settings,
     /// Whether a kernel of this name is scheduled by a trace, so that it stays the one that the trace is for.
@@ -216,6 +219,15 @@ pub static PASSES: &[PassInfo] = &[
         |m, cx| match cx.precision {
             Precision::Int8 => quantize_dynamically(m),
             Precision::F32 | Precision::F32Fast | Precision::Bf16 => Ok(()),
+        },
+    ),
+    optional(
+        "split_activations",
+        "products of float32 by 8-bit codes become three of 8-bit integers, on CPUs that have dot products of these",
+        &["fold_constants", "simplify"],
+        |m, cx| match cx.precision {
+            Precision::F32 | Precision::F32Fast if cx.has_int8_dots => split_activations(m),
+            _ => Ok(()),
         },
     ),
     optional(
