@@ -280,6 +280,16 @@ pub(super) fn cast(x: &Literal, to: DType) -> Result<Literal> {
     if x.dtype() == to {
         return Ok(x.clone());
     }
+    // Weights of a byte are many, and float32 has each of their values.
+    let of_byte: Option<fn(&u8) -> f32> = match x.dtype() {
+        DType::I8 => Some(|b| f32::from(b.cast_signed())),
+        DType::U8 => Some(|b| f32::from(*b)),
+        _ => None,
+    };
+    if let Some(of_byte) = of_byte.filter(|_| to == DType::F32) {
+        let out = x.bytes().iter().flat_map(|b| of_byte(b).to_le_bytes()).collect();
+        return literal(to, x.shape().to_vec(), out);
+    }
     let mut out = Vec::with_capacity(x.count() * to.itemsize());
     for range in chunks(x.count()) {
         let y = match decode_range(x, range)? {

@@ -45,6 +45,8 @@ const GREATEST: f32 = ((1 << 23) - 2) as f32;
 const TINY: f32 = 1e-30;
 /// Most elements of a column: sums of products of uint8 by int8 fit into an int32.
 const MAX_DEPTH: usize = 65_000;
+/// Rows and columns of weights that change places at once.
+const SQUARE: usize = 64;
 
 /// Splits operands of matrix multiplications by constants of 8-bit codes.
 pub fn split_activations(module: &mut Module) -> Result<(), LowerError> {
@@ -178,26 +180,38 @@ fn signed_codes((matrix, axis): (&BlockQuantized, DepthAxis)) -> Option<Codes> {
     if !fits || axis != DepthAxis::First {
         return None;
     }
-    let codes = matrix.codes.bytes();
-    let mut signed = vec![0u8; depth * columns];
+    // A column's codes lie one after the other, behind them those that fill up its block.
+    let codes: Vec<&[u8]> =
+        matrix.codes.bytes().chunks_exact(matrix.block).map(|column| &column[..depth]).collect();
+    let mut zeros = Vec::with_capacity(columns);
     let mut total = vec![0i32; SLICES * columns];
-    for column in 0..columns {
+    for (column, codes) in codes.iter().enumerate() {
         let zero = match &matrix.meaning {
             CodeMeaning::Centred(zero) => *zero,
             CodeMeaning::CentredByBlock(zeros) => zeros[column],
             CodeMeaning::Table(_) => return None,
         };
         let whole = zero as i32;
-        if whole as f32 != zero {
+        let range = [codes.iter().min()?, codes.iter().max()?].map(|c| i32::from(*c) - whole);
+        if whole as f32 != zero || range.iter().any(|n| i8::try_from(*n).is_err()) {
             return None;
         }
-        let mut sum = 0;
-        for k in 0..depth {
-            let code = i32::from(matrix.code(codes, column, k)).checked_sub(whole)?;
-            signed[k * columns + column] = i8::try_from(code).ok()?.cast_unsigned();
-            sum += code;
-        }
+        zeros.push(whole as u8);
+        let sum = codes.iter().map(|c| i32::from(*c)).sum::<i32>() - whole * depth as i32;
         total[(SLICES - 1) * columns + column] = sum << (BITS - 1);
+    }
+    let mut signed = vec![0u8; depth * columns];
+    // Square by square: what is read and what is written stays in the first-level cache.
+    for first in (0..columns).step_by(SQUARE) {
+        let some = || codes.iter().zip(&zeros).skip(first).take(SQUARE).enumerate();
+        for (part, rows) in signed.chunks_mut(SQUARE * columns).enumerate() {
+            for (n, (codes, zero)) in some() {
+                let codes = &codes[part * SQUARE..];
+                for (row, code) in rows.chunks_exact_mut(columns).zip(codes) {
+                    row[first + n] = code.wrapping_sub(*zero);
+                }
+            }
+        }
     }
     let total: Vec<u8> = total.iter().flat_map(|t| t.to_le_bytes()).collect();
     let scale: Vec<f32> = matrix.scales.iter().map(|scale| scale / GREATEST).collect();
