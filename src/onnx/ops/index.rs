@@ -1,8 +1,9 @@
 //! Gathers, scatters, one-hot encoding and selection of the extreme elements.
 
-use reflex_graph::{Binary, GatherKind, Op, ScatterKind, ScatterReduce, TensorType};
+use reflex_graph::{Binary, GatherKind, Literal, Op, ScatterKind, ScatterReduce, TensorType};
 use reflex_tir::{DType, Expr};
 
+use super::packed_weights::LEAST_ELEMENTS;
 use super::table::{Table, all, one};
 use crate::call::{Call, axis};
 use crate::context::ImportContext;
@@ -25,7 +26,46 @@ pub(super) const TABLE: Table = &[
 fn gather(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (x, indices) = (call.input(0)?, call.input(1)?);
     let axis = call.axis("axis", 0, x.rank())?;
-    one(cx.gather(GatherKind::Axis(axis), x, indices)?)
+    match rows_of_codes(cx, x, indices, axis)? {
+        Some(y) => one(y),
+        None => one(cx.gather(GatherKind::Axis(axis), x, indices)?),
+    }
+}
+
+/// Rows of a constant matrix that is dequantised as a whole, by rows or by columns: rows of its integers, dequantised then. So a
+/// table of embeddings stays as the file has it. `None` for small ones, whose floats stay in a cache.
+fn rows_of_codes(
+    cx: &mut ImportContext,
+    x: &Tensor,
+    indices: &Tensor,
+    axis: usize,
+) -> Result<Option<Tensor>> {
+    let Some(d) = x.dequantised.as_deref().filter(|_| axis == 0) else { return Ok(None) };
+    let shape = d.x.as_literal().map(Literal::shape);
+    let Some(&[rows, columns]) = shape else { return Ok(None) };
+    let extent = usize::try_from([rows, columns][d.axis.min(1)]).ok();
+    let fits = |p: &Tensor| p.count() == Some(1) || p.count() == extent;
+    let is_large = d.x.count().is_some_and(|n| n >= LEAST_ELEMENTS);
+    if !is_large || !fits(&d.scale) || !d.zero_point.as_ref().is_none_or(fits) {
+        return Ok(None);
+    }
+    let of_rows = |cx: &mut ImportContext, p: &Tensor| match p.count() == Some(1) || d.axis > 0 {
+        true => Ok(p.clone()),
+        false => {
+            let p = cx.gather(GatherKind::Axis(0), p, indices)?;
+            cx.unsqueeze(&p, &[indices.rank()])
+        }
+    };
+    let codes = cx.gather(GatherKind::Axis(0), &d.x, indices)?;
+    let mut wide = cx.cast(&codes, DType::I32)?;
+    if let Some(zero) = &d.zero_point {
+        let zero = of_rows(cx, zero)?;
+        let zero = cx.cast(&zero, DType::I32)?;
+        wide = cx.sub(&wide, &zero)?;
+    }
+    let steps = cx.cast(&wide, DType::F32)?;
+    let scale = of_rows(cx, &d.scale)?;
+    Ok(Some(cx.mul(&steps, &scale)?))
 }
 
 fn gather_elements(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {

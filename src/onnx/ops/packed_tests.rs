@@ -256,6 +256,56 @@ fn dequantized_columns() {
     }
 }
 
+/// Embeddings with one scale for each row or column, or for all, are gathered as integers; others as floats.
+#[test]
+fn rows_of_dequantized_tables() {
+    let (rows, n) = (300, 256);
+    let cast = ("f = Cast(c)", vec![int("to", i64::from(data_type::FLOAT))]);
+    let mul = ("t = Mul(f, s)", vec![]);
+    let dequantize = |axis| ("t = DequantizeLinear(c, s, z)", vec![int("axis", axis)]);
+    let gather = |axis| ("y = Gather(t, i)", vec![int("axis", axis)]);
+    let indices = Literal::from_i64(vec![2, 3], &[7, 0, -1, 199, 7, 1]);
+    let cases: [(i64, &[i64], Vec<Node<'_>>, bool); 8] = [
+        (rows, &[], vec![cast.clone(), mul.clone(), gather(0)], true),
+        (rows, &[1, n], vec![cast.clone(), mul.clone(), gather(0)], true),
+        (rows, &[], vec![dequantize(1), gather(0)], true),
+        (rows, &[n], vec![dequantize(1), gather(0)], true),
+        (rows, &[rows, 1], vec![cast.clone(), mul.clone(), gather(0)], true),
+        (rows, &[rows], vec![dequantize(0), gather(0)], true),
+        (rows, &[n], vec![dequantize(1), gather(1)], false),
+        (200, &[n], vec![dequantize(1), gather(0)], false),
+    ];
+    for (rows, shape, nodes, gathered) in cases {
+        let (codes, zeros) = (bytes(DType::I8, &[rows, n], 2), bytes(DType::I8, shape, 4));
+        let scales = floats(shape, 3);
+        let dims: Vec<String> = shape.iter().map(i64::to_string).collect();
+        let dims = dims.join(", ");
+        let types = [
+            "i: i64[2, 3]".to_owned(),
+            format!("c: i8[{rows}, {n}]"),
+            format!("s: f32[{dims}]"),
+            format!("z: i8[{dims}]"),
+        ];
+        let types = types.each_ref().map(String::as_str);
+        let with = |b: Build| nodes.iter().fold(b, |b, (node, list)| b.node(node, list.clone()));
+        let plain = with(Build::inputs(&types));
+        let packed = || {
+            let b = Build::inputs(&types[..1]);
+            let b = b.raw("c", codes.shape(), data_type::INT8, codes.bytes());
+            let b = b.raw("s", scales.shape(), data_type::FLOAT, scales.bytes());
+            with(b.raw("z", zeros.shape(), data_type::INT8, zeros.bytes()))
+        };
+        let read = packed().import(&["y"]).unwrap();
+        // Floats of a constant are folded.
+        let behind = ops(&read).last().is_some_and(|op| *op != "Gather");
+        assert_eq!(behind, gathered, "{shape:?}: {nodes:?}");
+        let expected = plain.eval(&["y"], &[&indices, &codes, &scales, &zeros]);
+        let got = packed().eval(&["y"], &[&indices]);
+        assert!(got[0].bytes() == expected[0].bytes(), "{shape:?}: {nodes:?}");
+        assert_eq!(got[0].shape(), expected[0].shape());
+    }
+}
+
 /// Scales along the depth, and matrices that a cache holds, become floats.
 #[test]
 fn other_dequantized_matrices_are_floats() {

@@ -14,7 +14,7 @@ use crate::value::{Dequantised, Tensor};
 
 /// Fewest elements of a matrix with a scale for each column that stays codes: smaller ones stay in a cache, where floats cost
 /// no conversion.
-const LEAST_ELEMENTS: usize = 1 << 16;
+pub(super) const LEAST_ELEMENTS: usize = 1 << 16;
 
 /// Columns that codes are laid out of at once.
 const COLUMNS_AT_ONCE: usize = 64;
@@ -173,20 +173,21 @@ pub(super) fn converted_integers(x: &Tensor, to: DType) -> Option<Rc<Dequantised
     (x.rank() == 2).then(|| Rc::new(Dequantised { x: x.clone(), scale, zero_point: None, axis: 1 }))
 }
 
-/// The integers of a constant matrix that [`converted_integers`] has, scaled as a whole or by columns.
+/// The integers of a constant matrix that [`converted_integers`] has, scaled as a whole, by rows or by columns.
 pub(super) fn scaled_integers(a: &Tensor, b: &Tensor) -> Option<Rc<Dequantised>> {
     let of = |matrix: &Tensor, scale: &Tensor| {
         let d = matrix.dequantised.as_deref()?;
         let plain = d.zero_point.is_none() && floats(&d.scale)? == [1.0];
-        let columns = *d.x.const_shape().filter(|shape| plain && shape.len() == 2)?.last()?;
+        let &[rows, columns] = d.x.as_literal().filter(|_| plain)?.shape() else { return None };
         let scale = scale.as_literal().filter(|scale| scale.dtype() == DType::F32)?;
-        let shape = match scale.shape() {
-            [] | [1] | [1, 1] => vec![],
-            [n] | [1, n] if *n == columns => vec![columns],
+        let (shape, axis) = match scale.shape() {
+            [] | [1] | [1, 1] => (vec![], 1),
+            [n] | [1, n] if *n == columns => (vec![columns], 1),
+            [n, 1] if *n == rows => (vec![rows], 0),
             _ => return None,
         };
         let (x, scale) = (d.x.clone(), Tensor::literal(scale.reshaped(shape)?));
-        Some(Rc::new(Dequantised { x, scale, zero_point: None, axis: 1 }))
+        Some(Rc::new(Dequantised { x, scale, zero_point: None, axis }))
     };
     of(a, b).or_else(|| of(b, a))
 }
