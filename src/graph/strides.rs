@@ -51,19 +51,39 @@ pub(crate) fn walk<const N: usize>(
     }
 }
 
-/// Drops axes of one element, and merges each axis that continues the one before it with that.
-fn merged(shape: &[i64], strides: &[i64]) -> (Vec<i64>, Vec<i64>) {
-    let (mut dims, mut steps): (Vec<i64>, Vec<i64>) = (vec![], vec![]);
-    for (d, s) in shape.iter().zip(strides).filter(|(d, _)| **d != 1) {
-        match (dims.last_mut(), steps.last_mut()) {
-            (Some(last), Some(step)) if *step == s * d => (*last, *step) = (*last * d, *s),
+/// Drops axes of one element, and merges each axis that continues the one before it in all stride sets with that.
+fn merged<const N: usize>(shape: &[i64], sets: [&[i64]; N]) -> (Vec<i64>, [Vec<i64>; N]) {
+    let (mut dims, mut steps): (Vec<i64>, [Vec<i64>; N]) = (vec![], [const { vec![] }; N]);
+    for (axis, d) in shape.iter().enumerate().filter(|(_, d)| **d != 1) {
+        let continues = |(own, set): (&Vec<i64>, &&[i64])| own.last() == Some(&(set[axis] * d));
+        match dims.last_mut() {
+            Some(last) if steps.iter().zip(&sets).all(continues) => {
+                *last *= d;
+                steps
+                    .iter_mut()
+                    .zip(sets)
+                    .for_each(|(own, set)| *own.last_mut().expect("as many") = set[axis]);
+            }
             _ => {
                 dims.push(*d);
-                steps.push(*s);
+                steps.iter_mut().zip(sets).for_each(|(own, set)| own.push(set[axis]));
             }
         }
     }
     (dims, steps)
+}
+
+/// Calls `f(offsets, steps, count)` for rows of `count` elements, as long as possible, in row-major order: from an offset on and a
+/// step apart under each stride set.
+pub(crate) fn walk_rows<const N: usize>(
+    shape: &[i64],
+    sets: [&[i64]; N],
+    mut f: impl FnMut([i64; N], [i64; N], usize),
+) {
+    let (mut dims, mut steps) = merged(shape, sets);
+    let row = dims.pop().unwrap_or(1);
+    let step = steps.each_mut().map(|steps| steps.pop().unwrap_or(1));
+    walk(&dims, steps.each_ref().map(Vec::as_slice), |_, offsets| f(offsets, step, row as usize));
 }
 
 /// Calls `f(offset, step, count)` for the elements `range` of `shape`, counted in row-major order: `count` of
@@ -74,7 +94,7 @@ pub(crate) fn walk_range(
     range: Range<usize>,
     mut f: impl FnMut(usize, usize, usize),
 ) {
-    let (dims, steps) = merged(shape, strides);
+    let (dims, [steps]) = merged(shape, [strides]);
     let (mut index, mut left) = (vec![0i64; dims.len()], range.start as i64);
     for axis in (0..dims.len()).rev() {
         (index[axis], left) = (left % dims[axis], left / dims[axis]);
@@ -109,12 +129,10 @@ pub(crate) fn gather_strided(
     strides: &[i64],
     base: i64,
 ) -> Vec<u8> {
-    let (mut dims, mut steps) = merged(shape, strides);
-    let total: i64 = dims.iter().product();
+    let total: i64 = shape.iter().product();
     let mut out = Vec::with_capacity(total as usize * item);
-    let (row, step) = (dims.pop().unwrap_or(1), steps.pop().unwrap_or(1));
-    walk(&dims, [&steps], |_, [offset]| {
-        let at = base + offset;
+    walk_rows(shape, [strides], |[offset], [step], row| {
+        let (at, row) = (base + offset, row as i64);
         match (step, item) {
             (1, _) => out.extend_from_slice(&src[at as usize * item..][..row as usize * item]),
             (_, 1) => strided_row::<1>(src, at, row, step, &mut out),
@@ -133,11 +151,12 @@ pub(crate) fn gather_strided(
 }
 
 fn strided_row<const N: usize>(src: &[u8], at: i64, row: i64, step: i64, out: &mut Vec<u8>) {
-    let (items, _) = src.as_chunks::<N>();
+    let ((items, _), from) = (src.as_chunks::<N>(), out.len());
+    out.resize(from + row as usize * N, 0);
+    let (to, _) = out[from..].as_chunks_mut::<N>();
     if step == 0 {
-        let value = items[at as usize];
-        out.extend((0..row).flat_map(|_| value));
+        to.fill(items[at as usize]);
     } else {
-        out.extend((0..row).flat_map(|i| items[(at + i * step) as usize]));
+        to.iter_mut().enumerate().for_each(|(i, to)| *to = items[(at + i as i64 * step) as usize]);
     }
 }

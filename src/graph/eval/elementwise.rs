@@ -12,6 +12,7 @@ use super::scalar::{CHUNK, Scalar, Scalars, decode_bytes, decode_range, encode};
 use super::shape::{count, literal};
 use crate::literal::Literal;
 use crate::op::{Binary, Unary};
+use crate::strides::{broadcast_strides, walk_rows};
 
 /// NumPy's broadcast shape.
 pub(super) fn broadcast_shape(a: &[i64], b: &[i64]) -> Result<Vec<i64>> {
@@ -131,6 +132,9 @@ pub(super) fn binary(f: Binary, a: &Literal, b: &Literal) -> Result<Literal> {
     }
     let shape = broadcast_shape(a.shape(), b.shape())?;
     let total = count(&shape)?;
+    if let Some(f) = arithmetic_of_f32(f).filter(|_| a.dtype() == DType::F32) {
+        return literal(DType::F32, shape.clone(), each_f32(f, [a, b], &shape, total));
+    }
     let out_type = if is_comparison(f) { DType::BOOL } else { a.dtype() };
     let mut out = Vec::with_capacity(total * out_type.itemsize());
     for range in chunks(total) {
@@ -158,6 +162,48 @@ pub(super) fn binary(f: Binary, a: &Literal, b: &Literal) -> Result<Literal> {
         encode(&y, out_type, &mut out)?;
     }
     literal(out_type, shape, out)
+}
+
+/// Operators whose float32 result is the float64 one of the same operands, rounded: float64 has more than twice the bits
+/// (Figueroa, "When is double rounding innocuous?", 1995). Scales and biases of all weights are folded by them.
+fn arithmetic_of_f32(f: Binary) -> Option<fn(f32, f32) -> f32> {
+    Some(match f {
+        Binary::Add => |a, b| a + b,
+        Binary::Sub => |a, b| a - b,
+        Binary::Mul => |a, b| a * b,
+        Binary::Div => |a, b| a / b,
+        _ => return None,
+    })
+}
+
+/// The bytes of `f` of two tensors of float32, broadcast to a shape that they fit.
+fn each_f32(
+    f: impl Fn(f32, f32) -> f32,
+    operands: [&Literal; 2],
+    shape: &[i64],
+    total: usize,
+) -> Vec<u8> {
+    let strides = operands.map(|x| broadcast_strides(x.shape(), shape.len()));
+    let [a, b] = operands.map(|x| x.bytes().as_chunks::<4>().0);
+    let f =
+        |a: &[u8; 4], b: &[u8; 4]| f(f32::from_le_bytes(*a), f32::from_le_bytes(*b)).to_le_bytes();
+    let mut out = vec![0; total * 4];
+    let mut rest = out.as_chunks_mut::<4>().0;
+    walk_rows(shape, strides.each_ref().map(Vec::as_slice), |at, steps, row| {
+        let (to, behind) = std::mem::take(&mut rest).split_at_mut(row);
+        rest = behind;
+        let [i, j] = at.map(|at| at as usize);
+        match steps {
+            [1, 1] => {
+                to.iter_mut().zip(&a[i..]).zip(&b[j..]).for_each(|((to, a), b)| *to = f(a, b))
+            }
+            [1, 0] => to.iter_mut().zip(&a[i..]).for_each(|(to, a)| *to = f(a, &b[j])),
+            [s, t] => to.iter_mut().enumerate().for_each(|(n, to)| {
+                *to = f(&a[i + n * s as usize], &b[j + n * t as usize]);
+            }),
+        }
+    });
+    out
 }
 
 /// Whether the result is bool whatever the operands are.
@@ -287,7 +333,9 @@ pub(super) fn cast(x: &Literal, to: DType) -> Result<Literal> {
         _ => None,
     };
     if let Some(of_byte) = of_byte.filter(|_| to == DType::F32) {
-        let out = x.bytes().iter().flat_map(|b| of_byte(b).to_le_bytes()).collect();
+        let mut out = vec![0; x.count() * 4];
+        let (to_each, _) = out.as_chunks_mut::<4>();
+        to_each.iter_mut().zip(x.bytes()).for_each(|(to, b)| *to = of_byte(b).to_le_bytes());
         return literal(to, x.shape().to_vec(), out);
     }
     let mut out = Vec::with_capacity(x.count() * to.itemsize());

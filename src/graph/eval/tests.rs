@@ -323,3 +323,41 @@ fn a_wrong_declared_type_is_an_error() {
     let message = eval_func(&module, main, &args).unwrap_err().to_string();
     assert!(message.contains("declared float32[2]"), "{message}");
 }
+
+#[test]
+fn arithmetic_of_float32_is_that_of_float64_rounded() {
+    let special = [0.0, -0.0, 1.0, 0.1, 3.0e38, -2.5e-45, 1.1e-38, f32::INFINITY, f32::NAN, -7.0];
+    let values = |shape: &[i64], step: usize| {
+        let count = shape.iter().product::<i64>() as usize;
+        let list: Vec<f32> =
+            (0..count).map(|n| special[n * step % 10] * (n as f32 + 1.0)).collect();
+        Literal::from_f32(shape.to_vec(), &list)
+    };
+    type Operator = (Binary, fn(f64, f64) -> f64);
+    let operators: [Operator; 4] = [
+        (Binary::Add, |a, b| a + b),
+        (Binary::Sub, |a, b| a - b),
+        (Binary::Mul, |a, b| a * b),
+        (Binary::Div, |a, b| a / b),
+    ];
+    let shapes: [[&[i64]; 2]; 7] = [
+        [&[4, 3, 5], &[4, 1, 1]],
+        [&[3, 1], &[1, 5]],
+        [&[2, 3, 4, 5], &[3, 1, 1]],
+        [&[1, 4, 1], &[6, 4, 7]],
+        [&[], &[7]],
+        [&[9, 11], &[9, 11]],
+        [&[2, 0], &[1]],
+    ];
+    for ([a, b], (operator, exact)) in shapes.iter().flat_map(|s| operators.map(|f| (*s, f))) {
+        let (x, y) = (values(a, 3), values(b, 7));
+        let got = run(Op::Binary(operator), &[&x, &y]);
+        let wide = |l: &Literal| run(Op::Broadcast(exprs(got.shape())), &[l]).to_f32().unwrap();
+        let pairs = wide(&x).into_iter().zip(wide(&y));
+        let want = pairs.map(|(a, b)| exact(f64::from(a), f64::from(b)) as f32);
+        for (got, want) in got.to_f32().unwrap().into_iter().zip(want) {
+            let same = got.to_bits() == want.to_bits() || (got.is_nan() && want.is_nan());
+            assert!(same, "{operator:?} of {a:?} and {b:?}: {got:e}, not {want:e}");
+        }
+    }
+}
