@@ -9,6 +9,7 @@ mod hoist_invariants;
 mod inline_functions;
 mod propagate_strides;
 mod quantize_dynamically;
+mod rounded_rows;
 mod separate_max_pools;
 mod simplify;
 mod split_activations;

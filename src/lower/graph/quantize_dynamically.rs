@@ -20,19 +20,18 @@ use std::sync::Arc;
 
 use reflex_graph::{
     Activations, Binary, Binding, Body, CodeMeaning, Const, DepthAxis, Func, Literal, Module,
-    NBits, Node, Op, ReduceKind, Unary, Value,
+    NBits, Node, Op, Value,
 };
 use reflex_tir::DType;
 
 use super::edit::{Emitter, constants, each_func};
+use super::rounded_rows::{TINY, has_rows, rounded_rows};
 use crate::LowerError;
 
 /// Fewest columns and elements of a column: smaller products cost no more in float32.
 const LEAST: [i64; 2] = [16, 32];
 /// Most elements of a column, whose sum of products fits into an int32.
 const MAX_DEPTH: i64 = 33_000;
-/// The least magnitude that a row is scaled for: its reciprocal is finite, and zeros stay zeros.
-const TINY: f32 = 1e-30;
 /// The greatest magnitude of rounded elements.
 const GREATEST: f32 = 127.0;
 /// The zero point of rounded rows.
@@ -106,7 +105,9 @@ impl Pass<'_> {
         body: &mut Body,
     ) -> Result<bool, LowerError> {
         let parts = parts_of_codes(&self.module.consts[constant]);
-        let Some((codes, parts)) = parts.filter(|_| self.has_rows(x)) else { return Ok(false) };
+        let Some((codes, parts)) = parts.filter(|_| has_rows(self.func, x)) else {
+            return Ok(false);
+        };
         let mut emit = Emitter { module: self.module, func: self.func, source, body };
         let mut args = vec![x];
         args.extend(parts.into_iter().map(|part| emit.constant(part)));
@@ -123,7 +124,7 @@ impl Pass<'_> {
         rounded: &mut HashMap<Value, RoundedRows>,
         body: &mut Body,
     ) -> Result<bool, LowerError> {
-        if !self.has_rows(x) {
+        if !has_rows(self.func, x) {
             return Ok(false);
         }
         let module = &*self.module;
@@ -144,28 +145,11 @@ impl Pass<'_> {
         body.bindings.push(Binding { outputs: vec![y], node, source: source.to_owned() });
         Ok(true)
     }
-
-    /// Whether a value is made of rows of float32.
-    fn has_rows(&self, x: Value) -> bool {
-        let ty = self.func.tensor(x);
-        ty.dtype == DType::F32 && ty.shape.len() > 1
-    }
 }
 
 /// Rows of float32 as integers.
 fn round_rows(emit: &mut Emitter<'_>, x: Value) -> Result<RoundedRows, LowerError> {
-    let number = |value: f32| Literal::from_f32(vec![], &[value]);
-    let [tiny, greatest, zero] =
-        [TINY, GREATEST, ZERO_POINT as f32].map(|n| emit.constant(number(n)));
-    let last = emit.func.tensor(x).shape.len() - 1;
-    let magnitude = emit.op(Op::Unary(Unary::Abs), &[x])?;
-    let kind = ReduceKind::Max;
-    let most = emit.op(Op::Reduce { kind, axes: vec![last], keep_dims: true }, &[magnitude])?;
-    let most = emit.op(Op::Binary(Binary::Max), &[most, tiny])?;
-    let inverse = emit.op(Op::Binary(Binary::Div), &[greatest, most])?;
-    let scaled = emit.op(Op::Binary(Binary::Mul), &[x, inverse])?;
-    let whole = emit.op(Op::Unary(Unary::Round), &[scaled])?;
-    let moved = emit.op(Op::Binary(Binary::Add), &[whole, zero])?;
+    let [moved, most] = rounded_rows(emit, x, [GREATEST, ZERO_POINT as f32])?;
     let q = emit.op(Op::Cast(DType::U8), &[moved])?;
     Ok(RoundedRows { q, most })
 }

@@ -26,11 +26,12 @@ use std::sync::Arc;
 
 use reflex_graph::{
     Binary, BlockQuantized, Body, CodeMeaning, Const, DepthAxis, Func, Literal, Module, Node, Op,
-    ReduceKind, Unary, Value,
+    ReduceKind, Value,
 };
 use reflex_tir::DType;
 
 use super::edit::{Emitter, constants, each_func};
+use super::rounded_rows::{has_rows, rounded_rows};
 use crate::LowerError;
 
 /// Slices of an element.
@@ -41,8 +42,6 @@ const BITS: i32 = 8;
 const ZERO_POINT: f32 = (1 << 23) as f32;
 /// The greatest magnitude of an element in integers. A scaled element is two roundings off, which is less than 2.
 const GREATEST: f32 = ((1 << 23) - 2) as f32;
-/// The least magnitude that a row is scaled for: its reciprocal is finite, and zeros stay zeros.
-const TINY: f32 = 1e-30;
 /// Most elements of a column: sums of products of uint8 by int8 fit into an int32.
 const MAX_DEPTH: usize = 65_000;
 /// Rows and columns of weights that change places at once.
@@ -102,11 +101,7 @@ impl Pass<'_> {
 
     /// The weights of a product that is one of integers.
     fn codes(&mut self, x: Value, w: Value) -> Option<Codes> {
-        let rows = self.func.tensor(x);
-        let constant = *self.known.get(&w)?;
-        if rows.dtype != DType::F32 || rows.shape.len() < 2 {
-            return None;
-        }
+        let constant = *self.known.get(&w).filter(|_| has_rows(self.func, x))?;
         let module = &*self.module;
         let codes = || signed_codes(module.consts[constant].as_block_quantized()?);
         self.weights.entry(constant).or_insert_with(codes).clone()
@@ -149,21 +144,12 @@ impl Pass<'_> {
 /// Rows in slices, which are a new first axis.
 fn split_rows(emit: &mut Emitter<'_>, x: Value) -> Result<Split, LowerError> {
     let rank = emit.func.tensor(x).shape.len();
-    let [tiny, greatest, zero] =
-        [TINY, GREATEST, ZERO_POINT].map(|n| emit.constant(Literal::from_f32(vec![], &[n])));
+    let [moved, most] = rounded_rows(emit, x, [GREATEST, ZERO_POINT])?;
     let shifts: Vec<u8> = (0..SLICES as i32).flat_map(|p| (BITS * p).to_le_bytes()).collect();
     let mut by_slice = vec![1; rank + 1];
     by_slice[0] = SLICES as i64;
     let shifts = Literal::new(DType::I32, by_slice, Arc::new(shifts)).expect("a shift for each");
     let shifts = emit.constant(shifts);
-    let magnitude = emit.op(Op::Unary(Unary::Abs), &[x])?;
-    let reduce = Op::Reduce { kind: ReduceKind::Max, axes: vec![rank - 1], keep_dims: true };
-    let most = emit.op(reduce, &[magnitude])?;
-    let most = emit.op(Op::Binary(Binary::Max), &[most, tiny])?;
-    let inverse = emit.op(Op::Binary(Binary::Div), &[greatest, most])?;
-    let scaled = emit.op(Op::Binary(Binary::Mul), &[x, inverse])?;
-    let whole = emit.op(Op::Unary(Unary::Round), &[scaled])?;
-    let moved = emit.op(Op::Binary(Binary::Add), &[whole, zero])?;
     let q = emit.op(Op::Cast(DType::I32), &[moved])?;
     let shifted = emit.op(Op::Binary(Binary::Shr), &[q, shifts])?;
     let slices = emit.op(Op::Cast(DType::U8), &[shifted])?;

@@ -7,7 +7,7 @@ mod harness;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use harness::{f32s, run_with};
+use harness::{f32s, operators, run_with};
 use reflex_graph::builder::FuncBuilder;
 use reflex_graph::{
     Activations, Binding, BlockQuantized, CodeMeaning, DepthAxis, FuncData, Literal, Module, Node,
@@ -95,18 +95,6 @@ fn called(binding: &Binding, module: &Module) -> Option<(String, Value)> {
         Node::CallTir { func, args, .. } => Some((module.funcs[*func].name().to_owned(), args[0])),
         _ => None,
     }
-}
-
-fn operators(module: &Module) -> Vec<Op> {
-    let graphs = module.funcs.values().filter_map(|f| match f {
-        FuncData::Graph(f) => Some(f),
-        FuncData::Prim(_) => None,
-    });
-    let ops = graphs.flat_map(|f| &f.body.bindings).filter_map(|b| match &b.node {
-        Node::Op { op, .. } => Some(op.clone()),
-        _ => None,
-    });
-    ops.collect()
 }
 
 #[test]

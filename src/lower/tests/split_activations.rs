@@ -6,11 +6,9 @@ mod harness;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use harness::{f32s, run_with};
+use harness::{f32s, operators, run_with};
 use reflex_graph::builder::FuncBuilder;
-use reflex_graph::{
-    BlockQuantized, CodeMeaning, DepthAxis, FuncData, Literal, Module, Node, Op, TensorType,
-};
+use reflex_graph::{BlockQuantized, CodeMeaning, DepthAxis, Literal, Module, Op, TensorType};
 use reflex_lower::passes::sequence::RuntimeModules;
 use reflex_lower::pipeline::{Options, run_one_pass};
 use reflex_lower::precision::Precision;
@@ -168,17 +166,8 @@ fn what_is_not_finite_reaches_its_row_alone() {
 }
 
 fn after(options: &Options, weights: &[&Literal]) -> Vec<Op> {
-    let module =
-        run_one_pass(module(weights), PASS, options, &mut RuntimeModules::default()).unwrap();
-    let graphs = module.funcs.values().filter_map(|f| match f {
-        FuncData::Graph(f) => Some(f),
-        FuncData::Prim(_) => None,
-    });
-    let ops = graphs.flat_map(|f| &f.body.bindings).filter_map(|b| match &b.node {
-        Node::Op { op, .. } => Some(op.clone()),
-        _ => None,
-    });
-    ops.collect()
+    let mut made = RuntimeModules::default();
+    operators(&run_one_pass(module(weights), PASS, options, &mut made).unwrap())
 }
 
 #[test]

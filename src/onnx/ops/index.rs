@@ -4,6 +4,7 @@ use reflex_graph::{Binary, GatherKind, Literal, Op, ScatterKind, ScatterReduce, 
 use reflex_tir::{DType, Expr};
 
 use super::packed_weights::LEAST_ELEMENTS;
+use super::quant::scaled_steps;
 use super::table::{Table, all, one};
 use crate::call::{Call, axis};
 use crate::context::ImportContext;
@@ -57,15 +58,9 @@ fn rows_of_codes(
         }
     };
     let codes = cx.gather(GatherKind::Axis(0), &d.x, indices)?;
-    let mut wide = cx.cast(&codes, DType::I32)?;
-    if let Some(zero) = &d.zero_point {
-        let zero = of_rows(cx, zero)?;
-        let zero = cx.cast(&zero, DType::I32)?;
-        wide = cx.sub(&wide, &zero)?;
-    }
-    let steps = cx.cast(&wide, DType::F32)?;
+    let zero = d.zero_point.as_ref().map(|zero| of_rows(cx, zero)).transpose()?;
     let scale = of_rows(cx, &d.scale)?;
-    Ok(Some(cx.mul(&steps, &scale)?))
+    Ok(Some(scaled_steps(cx, &codes, zero.as_ref(), &scale)?))
 }
 
 fn gather_elements(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {

@@ -83,6 +83,24 @@ pub(super) fn by_blocks(
     cx.slice(&merged, at, &Expr::i64(0), &like.shape()[at])
 }
 
+/// `(x - zero) * scale` in float32, of parameters that broadcast to `x`.
+pub(super) fn scaled_steps(
+    cx: &mut ImportContext,
+    x: &Tensor,
+    zero: Option<&Tensor>,
+    scale: &Tensor,
+) -> Result<Tensor> {
+    let exact = if x.dtype().is_float() { DType::F32 } else { DType::I32 };
+    let mut wide = cx.cast(x, exact)?;
+    if let Some(zero) = zero {
+        let zero = cx.cast(zero, exact)?;
+        wide = cx.sub(&wide, &zero)?;
+    }
+    let steps = cx.cast(&wide, DType::F32)?;
+    let scale = cx.cast(scale, DType::F32)?;
+    cx.mul(&steps, &scale)
+}
+
 pub(super) fn dequantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let to = match call.int("output_dtype", 0)? {
@@ -92,17 +110,9 @@ pub(super) fn dequantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<Onnx
     if let Some(packed) = packed_blocks(call, x, scale, to)? {
         return one(packed);
     }
-    let exact = if x.dtype().is_float() { DType::F32 } else { DType::I32 };
-    let mut wide = cx.cast(x, exact)?;
-    if let Some(zero) = call.opt(2)? {
-        let zero = laid_out(cx, call, zero, x)?;
-        let zero = cx.cast(&zero, exact)?;
-        wide = cx.sub(&wide, &zero)?;
-    }
+    let zero = call.opt(2)?.map(|zero| laid_out(cx, call, zero, x)).transpose()?;
     let wide_scale = laid_out(cx, call, scale, x)?;
-    let steps = cx.cast(&wide, DType::F32)?;
-    let wide_scale = cx.cast(&wide_scale, DType::F32)?;
-    let y = cx.mul(&steps, &wide_scale)?;
+    let y = scaled_steps(cx, x, zero.as_ref(), &wide_scale)?;
     let mut y = cx.cast(&y, to)?;
     let bytes = matches!(x.dtype(), DType::U8 | DType::I8) && scale.rank() <= 1;
     if bytes && y.dtype() == DType::F32 && call.int("block_size", 0)? == 0 {

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use reflex_graph::{EvalValue, FuncData, Literal, Module, eval_func};
+use reflex_graph::{EvalValue, FuncData, Literal, Module, Node, Op, eval_func};
 use reflex_lower::pipeline::{NoObserver, Options, run_bytecode, run_graph, run_kernel};
 use reflex_runtime::array::Array;
 use reflex_runtime::error::Error;
@@ -52,6 +52,19 @@ pub fn kernels(module: &Module) -> Vec<String> {
     let module = run_graph(module.clone(), &options(), &NoObserver).unwrap();
     let (_, kernels) = run_bytecode(module, &NoObserver).unwrap();
     kernels.into_iter().map(|k| k.name).collect()
+}
+
+/// The operators of a module's functions, but for those in nested bodies.
+pub fn operators(module: &Module) -> Vec<Op> {
+    let graphs = module.funcs.values().filter_map(|f| match f {
+        FuncData::Graph(f) => Some(f),
+        FuncData::Prim(_) => None,
+    });
+    let ops = graphs.flat_map(|f| &f.body.bindings).filter_map(|b| match &b.node {
+        Node::Op { op, .. } => Some(op.clone()),
+        _ => None,
+    });
+    ops.collect()
 }
 
 /// Sizes of the storages that are allocated by a constant byte count.
