@@ -437,6 +437,11 @@ typedef struct ReflexEngineOptions {
    * model's; null is `speed`.
    */
   const char *optimize_for;
+  /**
+   * Symbolic dimensions of inputs that are constants in models that are compiled, such as
+   * `batch=1,height=320` (free dimension overrides); null is none.
+   */
+  const char *dims;
 } ReflexEngineOptions;
 
 /**

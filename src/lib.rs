@@ -94,6 +94,8 @@ mod array;
 mod artifact;
 #[cfg(feature = "compiler")]
 mod baseline;
+#[cfg(feature = "compiler")]
+mod bound_dims;
 mod capi;
 #[cfg_attr(not(feature = "compiler"), path = "no_compiler.rs")]
 mod compiler;

@@ -9,6 +9,7 @@ use reflex_runtime::file_bytes::{FileAccess, FileBytes};
 #[derive(Clone, Default)]
 pub(crate) struct ImportOptions {
     pub(crate) access: FileAccess,
+    pub(crate) dims: BTreeMap<String, i64>,
 }
 
 /// Where the external data of a model in memory is.

@@ -56,7 +56,7 @@ impl Entry {
             return None;
         }
         let folder = compiler.cache_folder()?;
-        let options = format!("{:?}", compiler.pipeline_options());
+        let options = format!("{:?} {:?}", compiler.pipeline_options(), compiler.import.dims);
         let sample = source.sample().ok()?;
         let key = ProgramKey::of(&[BUILD.as_bytes(), options.as_bytes(), &sample]);
         // Programs are of no code generator.

@@ -315,7 +315,7 @@ const LAYOUTS: [Layout; 23] = [
         dir: "src/onnx",
         layers: &[
             "error opset proto value",
-            "external_data model_file",
+            "dim external_data model_file",
             "narrow strings",
             "call custom fold function node_order registered tensor",
             "model",
@@ -475,7 +475,7 @@ const LAYOUTS: [Layout; 23] = [
         layers: &[
             "error global_func install ir jit library_function log memory no_onnx prepared schedule \
              target tier_report whole_file",
-            "array baseline disassemble dispatch dump kernels model_source operators passes tier_policy",
+            "array baseline bound_dims disassemble dispatch dump kernels model_source operators passes tier_policy",
             "numpy options signature stats",
             "model_info",
             "artifact program session specialise",

@@ -277,6 +277,17 @@ def goals():
     assert "speed or size" in raises(ValueError, reflex.load, SOURCE, optimize_for="beauty")
 
 
+def dimensions():
+    script = "@I.ir_module\nclass Module:\n    @R.function\n" \
+        "    def main(x: R.Tensor(('n', 3), 'float32')) -> R.Tensor(('n', 3), 'float32'):\n" \
+        "        return R.add(x, x)\n"
+    x = np.ones((2, 3), "float32")
+    program = reflex.load(script.encode(), format="py", dims={"n": 2})
+    np.testing.assert_array_equal(program.session()["main"](x), x + x)
+    raises(RuntimeError, program.session()["main"], np.ones((4, 3), "float32"))
+    assert "there are n" in raises(ValueError, reflex.load, script.encode(), format="py", dims={"m": 2})
+
+
 def programs():
     os.chdir(os.path.dirname(SOURCE))
     with reflex.load(os.path.basename(SOURCE), tier="off") as program:
@@ -347,6 +358,7 @@ def main():
     names_that_python_lacks()
     files()
     goals()
+    dimensions()
     programs()
     nothing_runs_twice()
     for package in sys.modules.keys() & {"tvm"}:

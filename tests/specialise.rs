@@ -422,3 +422,80 @@ fn variants_share_weights() {
         assert_eq!(bits(&program), bits(&general), "n = {n}");
     }
 }
+
+#[test]
+fn bound_dimensions_are_constants_with_the_same_bits() {
+    let model = model(MODEL);
+    let general = load(&model.path, "off");
+    let engine = Engine::builder().dims([("n", 7)]).build().expect("an engine");
+    let bound = engine.load(&model.path).expect("loads");
+    let input = &bound.signature("main").expect("a function").inputs[0];
+    assert_eq!(input.to_string(), "x: float32[7, 24]");
+    let text = engine.dump_after(&*model.path, "fuse_operators").expect("a pass");
+    assert!(text.contains("(7, 24)") && !text.contains("(n, 24)"), "{text}");
+    let sessions = [&general, &bound].map(|program| program.session(Mode::Tiered).expect("opens"));
+    let [mut of_general, mut of_bound] = sessions;
+    assert_eq!(call(&bound, &mut of_bound, 7), call(&general, &mut of_general, 7));
+    let error = bound.prepare("main", &feed(8)).err().expect("another size");
+    assert_eq!(
+        error.to_string(),
+        "input x: float32[7, 24]: got float32[8, 24]; dimension 0 must be 7"
+    );
+    assert!(lines(&bound).is_empty(), "nothing is left to specialise");
+}
+
+#[test]
+fn faulty_bound_dimensions_are_named() {
+    let model = model(MODEL);
+    let refusal = |name: &str, size: i64| {
+        let engine = Engine::builder().dims([(name, size)]).build().expect("an engine");
+        engine.load(&model.path).err().expect("refused").to_string()
+    };
+    let unknown = refusal("batch", 1);
+    assert!(
+        unknown.ends_with(r#"no input has a dimension named "batch"; there are n"#),
+        "{unknown}"
+    );
+    let zero = refusal("n", 0);
+    assert!(zero.ends_with("dimension n is at least 1, not 0"), "{zero}");
+}
+
+/// `y = 0, 1, .. size(x)`, x `[n, 3]`: only where `n` is known is the number of elements.
+fn counted() -> Vec<u8> {
+    let bytes = common::one_node("Size", &[("x", &["n", "3"])], ("y", &["count"]));
+    let mut model = ModelProto::decode(&*bytes).expect("a model");
+    let graph = model.graph.as_mut().expect("a graph");
+    let scalar = |name: &str, value: i64| TensorProto {
+        name: name.to_owned(),
+        data_type: data_type::INT64,
+        raw_data: Some(value.to_le_bytes().to_vec().into()),
+        ..TensorProto::default()
+    };
+    graph.initializer = vec![scalar("zero", 0), scalar("one", 1)];
+    graph.node[0].output = vec!["size".to_owned()];
+    graph.node.push(NodeProto {
+        input: ["zero", "size", "one"].map(str::to_owned).to_vec(),
+        output: vec!["y".to_owned()],
+        op_type: "Range".to_owned(),
+        ..NodeProto::default()
+    });
+    let output = graph.output[0].r#type.as_mut().and_then(|ty| ty.tensor_type.as_mut());
+    output.expect("a tensor").elem_type = data_type::INT64;
+    model.encode_to_vec()
+}
+
+#[test]
+fn nodes_of_onnx_compute_with_bound_dimensions() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("model.onnx");
+    std::fs::write(&path, counted()).expect("writable");
+    let output = |dims: &[(&str, i64)]| {
+        let engine = Engine::builder().dims(dims.iter().copied()).build().expect("an engine");
+        let program = engine.load(&path).map_err(|e| e.to_string())?;
+        Ok::<_, String>(program.signature("main").expect("a function").outputs[0].to_string())
+    };
+    assert!(!output(&[]).expect("loads").contains("12"));
+    assert_eq!(output(&[("n", 4)]).expect("loads"), "y: int64[12]");
+    let unknown = output(&[("n", 4), ("m", 1)]).expect_err("there is no m");
+    assert!(unknown.ends_with(r#"no input has a dimension named "m"; there are n"#), "{unknown}");
+}

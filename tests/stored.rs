@@ -265,3 +265,20 @@ fn programs_of_the_callers_code_are_not_stored() {
     assert_eq!(answer(&engine.load(dir.path().join("m.onnx")).expect("loads"), 64), [3.0; 64]);
     assert_eq!(entries(&cache).len(), 1);
 }
+
+/// An entry is found for the same bound dimensions alone.
+#[test]
+fn bound_dimensions_have_entries_of_their_own() {
+    let dir = folder(&[1.0, 2.0], None);
+    let of = |rows: &str| start(dir.path(), "kernels=best", &["--dim", rows]);
+    let (stored, two) = of("n=2");
+    assert!(!stored, "nothing was there");
+    let (stored, three) = of("n=3");
+    assert!(!stored, "the entry is of other dimensions");
+    assert_ne!(two, three, "the inputs have two and three rows");
+    assert_eq!(of("n=2"), (true, two));
+    assert_eq!(of("n=3"), (true, three));
+    let (stored, _) = start(dir.path(), "kernels=best", &[]);
+    assert!(!stored, "the entries are of bound dimensions");
+    assert_eq!(entries(&dir.path().join("cache")).len(), 3);
+}

@@ -140,6 +140,8 @@ type Options struct {
 	Precision string
 	// OptimizeFor is "speed" or "size".
 	OptimizeFor string
+	// Dims makes symbolic dimensions of inputs constants, such as "batch=1,height=320".
+	Dims string
 	// Device is where programs run, such as "cpu".
 	Device string
 }
@@ -170,6 +172,7 @@ func NewEngine(options Options) (*Engine, error) {
 		tier:         text(options.Tier),
 		precision:    text(options.Precision),
 		optimize_for: text(options.OptimizeFor),
+		dims:         text(options.Dims),
 	}
 	engine := &Engine{handle[C.ReflexEngine]{what: "engine", free: func(raw *C.ReflexEngine) { C.reflex_engine_free(raw) }}}
 	if err := try(func() C.enum_ReflexStatus { return C.reflex_engine_new(&given, &engine.raw) }); err != nil {

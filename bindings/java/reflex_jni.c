@@ -333,17 +333,18 @@ EXPORT(jbyteArray, version)(JNIEnv *env, jclass class) {
 
 EXPORT(jlong, newEngine)(JNIEnv *env, jclass class, jint threads, jobjectArray texts) {
     (void)class;
-    char *text[5];
-    for (jsize i = 0; i < 5; ++i) {
+    char *text[6];
+    for (jsize i = 0; i < 6; ++i) {
         jobject array = (*env)->GetObjectArrayElement(env, texts, i);
         text[i] = text_of(env, array);
         (*env)->DeleteLocalRef(env, array);
     }
     ReflexEngineOptions options = {.device = text[0], .threads = (uint32_t)threads, .kernel_cache = text[1],
-                                   .tier = text[2], .precision = text[3], .optimize_for = text[4]};
+                                   .tier = text[2], .precision = text[3], .optimize_for = text[4],
+                                   .dims = text[5]};
     ReflexEngine *engine = NULL;
     ReflexStatus status = reflex_engine_new(&options, &engine);
-    for (int i = 0; i < 5; ++i) free(text[i]);
+    for (int i = 0; i < 6; ++i) free(text[i]);
     return fine(env, status) ? (jlong)engine : 0;
 }
 

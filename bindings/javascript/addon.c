@@ -732,25 +732,26 @@ static napi_value dispose(napi_env env, napi_callback_info info) {
     return NULL;
 }
 
-/* newEngine(threads, device, kernelCache, tier, precision, optimizeFor): strings or undefined */
+/* newEngine(threads, device, kernelCache, tier, precision, optimizeFor, dims): strings or undefined */
 static napi_value new_engine(napi_env env, napi_callback_info info) {
-    ARGS(6);
-    char *texts[5] = {0};
+    ARGS(7);
+    char *texts[6] = {0};
     napi_valuetype type;
     uint32_t threads = 0;
     napi_value made = NULL;
     bool fits = true;
     napi_get_value_uint32(env, args[0], &threads);
-    for (int i = 0; i < 5 && fits; ++i)
+    for (int i = 0; i < 6 && fits; ++i)
         if (napi_typeof(env, args[i + 1], &type) == napi_ok && type != napi_undefined)
             fits = (texts[i] = name_of(env, args[i + 1])) != NULL;
     ReflexEngineOptions options = {.device = texts[0], .threads = threads, .kernel_cache = texts[1], .tier = texts[2],
-                                   .precision = texts[3], .optimize_for = texts[4]};
+                                   .precision = texts[3], .optimize_for = texts[4],
+                                   .dims = texts[5]};
     ReflexEngine *engine;
     ReflexStatus status = fits ? reflex_engine_new(&options, &engine) : REFLEX_STATUS_OK;
     if (status != REFLEX_STATUS_OK) throw_status(env, status);
     else if (fits) made = wrapped(env, new_handle(ENGINE, engine));
-    for (int i = 0; i < 5; ++i) free(texts[i]);
+    for (int i = 0; i < 6; ++i) free(texts[i]);
     return made;
 }
 

@@ -54,6 +54,8 @@ export interface EngineOptions {
   tier?: string;
   precision?: 'f32' | 'f32-fast' | 'bf16';
   optimizeFor?: 'speed' | 'size';
+  /** Symbolic dimensions of inputs that are constants, such as "batch=1,height=320". */
+  dims?: string;
 }
 
 export class Engine {

@@ -81,8 +81,8 @@ if (Symbol.dispose) {
 }
 
 class Engine extends Handle {
-  constructor({ threads, device, kernelCache, tier, precision, optimizeFor } = {}) {
-    super(addon.newEngine(threads ?? 0, device, kernelCache, tier, precision, optimizeFor));
+  constructor({ threads, device, kernelCache, tier, precision, optimizeFor, dims } = {}) {
+    super(addon.newEngine(threads ?? 0, device, kernelCache, tier, precision, optimizeFor, dims));
   }
 
   load(path) {

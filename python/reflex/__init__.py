@@ -128,6 +128,7 @@ def load(
     dispatch: Sequence[Dispatch] | None = None,
     schedules: Iterable[str | Schedule] | None = None,
     target: Any = None,
+    dims: Mapping[str, int] | None = None,
 ) -> Program:
     """Loads a model: `.onnx`, `.pt2`, `.py` and `.relay` are compiled, `.so` and `.ro` are opened (which runs
     machine code of their author's choice). It is a path, or the bytes of a model with their `format`:
@@ -150,7 +151,7 @@ def load(
 
     `target` is what the model is compiled for, in place of `device` and `threads`: a target of TVM, or as
     text or a dictionary what TVM makes one of ("llvm -mcpu=haswell -num-cores=2", {"kind": "cuda", "arch":
-    "sm_80"}).
+    "sm_80"}). `dims` makes symbolic dimensions of inputs constants (free dimension overrides): {"batch": 1}.
 
     >>> reflex.load(model, threads=2, tier="off").functions
     ['main']
@@ -163,7 +164,7 @@ def load(
     """
     data, options, custom = _load_arguments(
         model, device, threads, kernel_cache, tier, precision, optimize_for, format, kernels, params, pipeline,
-        passes, instrument, dispatch, schedules, target,
+        passes, instrument, dispatch, schedules, target, dims,
     )
     handle = _reflex["load"](data, *options, *_custom(*custom))
     source = data if isinstance(data, bytes) else os.path.abspath(data)
@@ -209,6 +210,7 @@ def _load_arguments(
     dispatch: Sequence[Dispatch] | None = None,
     schedules: Iterable[str | Schedule] | None = None,
     target: Any = None,
+    dims: Mapping[str, int] | None = None,
 ) -> tuple[str | bytes, tuple[Any, ...], tuple[Any, ...]]:
     """A model as the library takes it, the options, and those that are functions of the caller's."""
     use_tensor_class()
@@ -222,7 +224,8 @@ def _load_arguments(
     options = (device, threads, _text(kernel_cache), tier, precision, optimize_for, format, *beside)
     traces = tuple(item if isinstance(item, str) else item.trace for item in schedules or ())
     named = _chosen(pipeline, device, target)
-    return data, options, (named, passes, instrument, tuple(dispatch or ()), traces, _target_text(target))
+    bound = ",".join(f"{name}={size}" for name, size in dims.items()) if dims else None
+    return data, options, (named, passes, instrument, tuple(dispatch or ()), traces, _target_text(target), bound)
 
 
 def target_attributes(target: Any) -> dict[str, Any]:
@@ -278,8 +281,9 @@ def _custom(
     dispatch: Sequence[Dispatch] = (),
     schedules: tuple[str, ...] = (),
     target: str | None = None,
+    dims: str | None = None,
 ) -> tuple[Any, ...]:
-    """The arguments of the library for a pipeline, passes, dispatches, schedules, a target and an instrument."""
+    """The arguments of the library for a pipeline, passes, dispatches, schedules, a target, dimensions and an instrument."""
     listed: list[Any] = [
         _outside_pass(place, f"pass {at}", run)
         for at, (place, run) in enumerate((passes or {}).items())
@@ -287,6 +291,7 @@ def _custom(
     listed += [each.parts for each in dispatch]
     listed += [("schedule", text, None) for text in schedules]
     listed += [("target", text, None) for text in (target,) if text is not None]
+    listed += [("dims", text, None) for text in (dims,) if text is not None]
     return pipeline, listed or None, None if instrument is None else _watcher(instrument)
 
 

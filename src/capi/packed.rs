@@ -27,6 +27,7 @@ use super::outside;
 use super::rpc::timing_options;
 use super::values::targets;
 use super::{ReflexStatus, give, status, text};
+use crate::bound_dims;
 use crate::dispatch;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
@@ -144,7 +145,7 @@ fn unknown(what: &str, name: &str) -> Raised {
 /// The engine that arguments describe: `(model, device, threads, kernel cache or None, tier policy or
 /// None, precision or None, goal or None, format, kernels, params, pipeline or None, passes as (place, name,
 /// function) or None, instrument or None)`. A pass at the place "schedule" is traces of kernels, one at
-/// "target" the target: the name is their text. One at "nodes before:PASS" or "nodes after:PASS" takes and
+/// "target" the target, one at "dims" dimensions that are constants: the name is their text. One at "nodes before:PASS" or "nodes after:PASS" takes and
 /// gives a graph of nodes.
 fn engine(args: &[AnyView<'_>]) -> FfiResult<Engine> {
     let device = string(args, 1)?;
@@ -163,8 +164,11 @@ fn engine(args: &[AnyView<'_>]) -> FfiResult<Engine> {
     if let Some(goal) = optional(args, 6)? {
         builder = builder.optimize_for(goal.parse().map_err(Raised::value_error)?);
     }
-    if let Some(target) = target(args)? {
-        builder = builder.target(&target);
+    if let Some(target) = text_of(args, "target")? {
+        builder = builder.target(&target.parse().map_err(raise)?);
+    }
+    if let Some(dims) = text_of(args, "dims")? {
+        builder = builder.dims(bound_dims::parse(&dims).map_err(raise)?);
     }
     builder.pipeline(pipeline(args)?).build().map_err(raise)
 }
@@ -175,8 +179,8 @@ fn target_attributes(args: &[AnyView<'_>]) -> FfiResult {
     Ok(Any::from(target.attributes().to_string().as_str()))
 }
 
-/// The target among the passes of [`engine`].
-fn target(args: &[AnyView<'_>]) -> FfiResult<Option<Target>> {
+/// The text at a place among the passes of [`engine`] that is no pass.
+fn text_of(args: &[AnyView<'_>], wanted: &str) -> FfiResult<Option<String>> {
     if args.get(11).is_none_or(|value| value.is_none()) {
         return Ok(None);
     }
@@ -184,8 +188,8 @@ fn target(args: &[AnyView<'_>]) -> FfiResult<Option<Target>> {
         let parts = Array::try_from(pass.view())?;
         let text =
             |at: usize| parts.get(at).and_then(|part| part.view().as_str().map(str::to_owned));
-        if let (Some("target"), Some(target)) = (text(0).as_deref(), text(1)) {
-            return target.parse().map(Some).map_err(raise);
+        if text(0).as_deref() == Some(wanted) {
+            return Ok(text(1));
         }
     }
     Ok(None)
@@ -216,7 +220,7 @@ fn pipeline(args: &[AnyView<'_>]) -> FfiResult<Pipeline> {
                 pipeline = pipeline.schedule(traces).map_err(raise)?;
                 continue;
             }
-            if place.as_str() == Some("target") {
+            if matches!(place.as_str(), Some("target" | "dims")) {
                 continue;
             }
             let place = place.as_str().ok_or_else(|| place.mismatch("ffi.String"))?;

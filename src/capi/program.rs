@@ -9,6 +9,8 @@ use reflex_runtime::value::Any;
 
 use super::signature::{ReflexSignature, Signatures};
 use super::{ReflexStatus, give, live, quiet, status, text};
+#[cfg(feature = "compiler")]
+use crate::bound_dims;
 use crate::engine::{Engine, EngineBuilder};
 use crate::error::{Error, Result};
 use crate::memory;
@@ -52,6 +54,9 @@ pub struct ReflexEngineOptions {
     /// The goal of models that are compiled: `speed`, or `size` for weights of no more bytes than the
     /// model's; null is `speed`.
     pub optimize_for: *const c_char,
+    /// Symbolic dimensions of inputs that are constants in models that are compiled, such as
+    /// `batch=1,height=320` (free dimension overrides); null is none.
+    pub dims: *const c_char,
 }
 
 /// Memory of tensors in this process, in bytes.
@@ -188,6 +193,11 @@ unsafe fn compiling(
         let goal = unsafe { text(options.optimize_for, "the goal") }?;
         builder = builder.optimize_for(goal.parse().map_err(Error::input)?);
     }
+    if !options.dims.is_null() {
+        // SAFETY: the caller passes strings that are null or end in NUL.
+        let dims = unsafe { text(options.dims, "the dimensions") }?;
+        builder = builder.dims(bound_dims::parse(dims)?);
+    }
     Ok(builder)
 }
 
@@ -200,8 +210,8 @@ unsafe fn compiling(
     builder: EngineBuilder,
     options: &ReflexEngineOptions,
 ) -> Result<EngineBuilder> {
-    let ReflexEngineOptions { precision, optimize_for, .. } = options;
-    match precision.is_null() && optimize_for.is_null() {
+    let ReflexEngineOptions { precision, optimize_for, dims, .. } = options;
+    match precision.is_null() && optimize_for.is_null() && dims.is_null() {
         true => Ok(builder),
         false => Err(crate::error::lacks("compiler")),
     }

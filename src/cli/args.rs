@@ -30,6 +30,10 @@ pub struct EngineArgs {
     /// model's.
     #[arg(long, default_value = "speed", value_name = "speed|size")]
     optimize_for: OptimizeFor,
+    /// A symbolic dimension of inputs that is a constant in a model that is compiled, which then takes less time to
+    /// compile and to run; `reflex info` has the names. May be given several times.
+    #[arg(long = "dim", value_name = "NAME=N", value_parser = dim)]
+    dims: Vec<(String, i64)>,
     /// CPU levels that a model is compiled for, of v3, v4, v4+vnni, v4+bf16 and v4+amx of x86-64 or armv8-a,
     /// armv8-a+dotprod and armv8-a+i8mm of AArch64, or whose kernels of a .so are used (default: this CPU,
     /// with all its features).
@@ -71,6 +75,12 @@ pub struct RelayArgs {
     params: Option<PathBuf>,
 }
 
+/// `NAME=N`.
+fn dim(text: &str) -> std::result::Result<(String, i64), String> {
+    let dim = text.rsplit_once('=').and_then(|(name, n)| Some((name.to_owned(), n.parse().ok()?)));
+    dim.ok_or_else(|| "expected NAME=N, such as batch=1".to_owned())
+}
+
 impl RelayArgs {
     /// Returns a model with these files.
     pub fn source(&self, model: &Path) -> ModelSource {
@@ -99,6 +109,7 @@ impl EngineArgs {
             .precision(self.precision)
             .optimize_for(self.optimize_for)
             .levels(self.levels.iter().copied())
+            .dims(self.dims.iter().cloned())
             .file_access(if self.map { FileAccess::Map } else { FileAccess::Read })
             .progress(progress::bar());
         let pipeline: Pipeline =

@@ -18,6 +18,7 @@ use reflex_vm::executable::Executable;
 
 use super::{Engine, EngineBuilder};
 use crate::artifact::writer;
+use crate::bound_dims;
 use crate::compiler::Compiler;
 use crate::dump;
 use crate::error::{Error, Result};
@@ -133,6 +134,32 @@ impl EngineBuilder {
     ) -> EngineBuilder {
         let shapes = shapes.into_iter().map(|(name, shape)| (name.into(), shape));
         self.compiler.shapes.push(shapes.collect());
+        self
+    }
+
+    /// Makes symbolic dimensions of inputs constants, by the names that [`Program::signature`] gives: free dimension
+    /// overrides. A program is that of a model which says so itself: for these sizes alone, unlike with
+    /// [`EngineBuilder::shapes`], compiled sooner, and specialised from the first call. A name that no input has is an error
+    /// when a model is loaded.
+    ///
+    /// ```
+    /// use reflex::Engine;
+    ///
+    /// let program = Engine::builder().dims([("m", 4)]).build()?.load("examples/softmax.py")?;
+    /// assert_eq!(program.signature("main")?.inputs[0].to_string(), "x: float32[4, n]");
+    /// let engine = Engine::builder().dims([("rows", 4)]).build()?;
+    /// let error = engine.load("examples/softmax.py").err().unwrap();
+    /// assert!(error.to_string().ends_with(r#"no input has a dimension named "rows"; there are m, n"#));
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn dims<N: Into<String>>(
+        mut self,
+        dims: impl IntoIterator<Item = (N, i64)>,
+    ) -> EngineBuilder {
+        self.compiler
+            .import
+            .dims
+            .extend(dims.into_iter().map(|(name, value)| (name.into(), value)));
         self
     }
 
@@ -369,6 +396,11 @@ impl Engine {
         dump::after(module, pass, &options, &self.compiler.pipeline).map_err(|e| e.at(source))
     }
 
+    /// The module of a model, as the engine compiles it.
+    fn import(&self, source: &ModelSource) -> Result<Module> {
+        source.import_with(&self.compiler.import)
+    }
+
     /// The module of a model, and the options of a pipeline that has the stage.
     fn staged(&self, source: &ModelSource, stage: &str) -> Result<(Module, pipeline::Options)> {
         source.check_is_module()?;
@@ -380,7 +412,7 @@ impl Engine {
                 stages.join(", ")
             )));
         }
-        Ok((source.import().map_err(|e| e.at(source))?, options))
+        Ok((self.import(source).map_err(|e| e.at(source))?, options))
     }
 
     /// Returns the nodes of a model as it was imported, in TVM's form ([`ir`](crate::ir)).
@@ -459,7 +491,7 @@ impl Engine {
     pub fn schedule(&self, model: impl Into<ModelSource>, kernel: &str) -> Result<Schedule> {
         let source = model.into();
         source.check_is_module()?;
-        let module = source.import().map_err(|e| e.at(&source))?;
+        let module = self.import(&source).map_err(|e| e.at(&source))?;
         let options = self.compiler.pipeline_options();
         let kernel = dump::kernel(module, kernel, &options).map_err(|e| e.at(source))?;
         Ok(Schedule::new(kernel))
@@ -496,7 +528,7 @@ impl Engine {
         let source = model.into();
         source.check_is_module()?;
         let options = self.compiler.pipeline_options();
-        let module = source.import().map_err(|e| e.at(&source))?;
+        let module = self.import(&source).map_err(|e| e.at(&source))?;
         dump::schedule(module, kernel, &options).map_err(|e| e.at(source))
     }
 
@@ -520,7 +552,7 @@ impl Engine {
     ) -> Result<Vec<(String, String)>> {
         let source = model.into();
         source.check_is_module()?;
-        let module = source.import().map_err(|e| e.at(&source))?;
+        let module = self.import(&source).map_err(|e| e.at(&source))?;
         self.compiler.ptx(module, kernel).map_err(|e| e.at(source))
     }
 
@@ -546,7 +578,7 @@ impl Engine {
     ) -> Result<String> {
         let source = model.into();
         source.check_is_module()?;
-        let module = source.import().map_err(|e| e.at(&source))?;
+        let module = self.import(&source).map_err(|e| e.at(&source))?;
         self.compiler.source(module, dialect, kernel).map_err(|e| e.at(source))
     }
 
@@ -576,7 +608,8 @@ impl Engine {
     /// assert_eq!(error.to_string(), "the executable defines no function");
     /// # Ok::<(), reflex::Error>(())
     /// ```
-    pub fn compile(&self, module: Module) -> Result<Program> {
+    pub fn compile(&self, mut module: Module) -> Result<Program> {
+        bound_dims::bind(&mut module, &self.compiler.import.dims)?;
         Ok(Program::new(self.compiler.compile(module, ObjectRetention::Keep)?, None))
     }
 

@@ -10,6 +10,7 @@ use reflex_onnx::{ExternalData, ImportOptions};
 use reflex_runtime::file_bytes::{FileStamp, SourceFile};
 
 use super::{ModelFormat, ModelSource, Origin};
+use crate::bound_dims;
 use crate::error::{Error, ErrorKind, Result, lacks};
 #[cfg(not(feature = "onnx"))]
 use crate::no_onnx::{ExternalData, ImportOptions};
@@ -105,13 +106,28 @@ impl ModelSource {
 
     /// Imports the module of a model that is compiled.
     pub(crate) fn import(&self) -> Result<Module> {
-        let (module, _) = self.import_files(&ImportOptions::default())?;
+        self.import_with(&ImportOptions::default())
+    }
+
+    /// [`ModelSource::import`] with options.
+    pub(crate) fn import_with(&self, options: &ImportOptions) -> Result<Module> {
+        let (module, _) = self.import_files(options)?;
         module.read_constants().map_err(|e| Error::new(ErrorKind::Io, format!("{self}: {e}")))?;
         Ok(module)
     }
 
     /// Imports a module; also returns the files that it was read from.
     fn import_files(&self, options: &ImportOptions) -> Result<(Module, Vec<SourceFile>)> {
+        bound_dims::check(&options.dims)?;
+        let (mut module, files) = self.read_files(options)?;
+        // Nodes of ONNX compute with shapes while they are imported.
+        if self.format()? != ModelFormat::Onnx {
+            bound_dims::bind(&mut module, &options.dims)?;
+        }
+        Ok((module, files))
+    }
+
+    fn read_files(&self, options: &ImportOptions) -> Result<(Module, Vec<SourceFile>)> {
         let format = self.format()?;
         let is_text =
             matches!(format, ModelFormat::Script | ModelFormat::Nodes | ModelFormat::Relay);

@@ -4,7 +4,7 @@
 //! graph operators through the helpers of [`crate::emit`]. The table of operators is above this
 //! file, which reaches it through a function pointer only.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use reflex_graph::builder::FuncBuilder;
 use reflex_graph::registered::OpDef;
@@ -13,6 +13,7 @@ use reflex_tir::{DType, Expr};
 
 use crate::call::Call;
 use crate::custom::{CustomImport, CustomNode, CustomOperators};
+use crate::dim::Dim;
 use crate::error::{Result, invalid, malformed, unsupported};
 use crate::function;
 use crate::model::Model;
@@ -20,8 +21,8 @@ use crate::narrow;
 use crate::node_order::{node_name, node_order};
 use crate::opset::canonical_domain;
 use crate::proto::{
-    DimensionValue, ElementTypeProto, FunctionProto, GraphProto, MapTypeProto, NodeProto,
-    TensorProto, TensorTypeProto, TypeProto, ValueInfoProto, data_type,
+    ElementTypeProto, FunctionProto, GraphProto, MapTypeProto, NodeProto, TensorProto,
+    TensorTypeProto, TypeProto, ValueInfoProto, data_type,
 };
 use crate::registered;
 use crate::strings;
@@ -45,6 +46,10 @@ pub(crate) struct ImportContext<'m> {
     functions: HashMap<(String, String, String), &'m FunctionProto>,
     opsets: HashMap<String, i64>,
     symbols: HashMap<String, Expr>,
+    /// Free dimensions that are constants.
+    dims: &'m BTreeMap<String, i64>,
+    /// The names of free dimensions of inputs.
+    free_dims: BTreeSet<String>,
     scopes: Vec<Scope>,
     depth: usize,
 }
@@ -75,6 +80,8 @@ impl<'m> ImportContext<'m> {
             functions: functions.map(|f| (key(f), f)).collect(),
             opsets: model.opsets()?,
             symbols: HashMap::new(),
+            dims: &model.dims,
+            free_dims: BTreeSet::new(),
             scopes: vec![Scope::default()],
             depth: 0,
         })
@@ -113,7 +120,17 @@ impl<'m> ImportContext<'m> {
             let tensor = self.narrow_input(&Tensor::value(value, ty), dtype)?;
             self.define(&input.name, OnnxValue::Tensor(tensor));
         }
-        Ok(())
+        match self.dims.keys().find(|name| !self.free_dims.contains(*name)) {
+            None => Ok(()),
+            Some(name) => {
+                let known: Vec<&str> = self.free_dims.iter().map(String::as_str).collect();
+                let known = match known.is_empty() {
+                    true => "the inputs have known shapes".to_owned(),
+                    false => format!("there are {}", known.join(", ")),
+                };
+                Err(unsupported(format!("no input has a dimension named {name:?}; {known}")))
+            }
+        }
     }
 
     /// A parameter of strings: their bytes, in an axis of unknown width behind the others.
@@ -136,13 +153,18 @@ impl<'m> ImportContext<'m> {
         let shape = shape.ok_or_else(|| unsupported("has no declared shape; a rank is needed"))?;
         let mut dims = vec![];
         for (axis, dim) in shape.dim.iter().enumerate() {
-            dims.push(match &dim.value {
-                Some(DimensionValue::DimValue(value)) if *value >= 0 => Expr::i64(*value),
-                Some(DimensionValue::DimParam(name)) if !name.is_empty() && name != "?" => {
-                    self.symbol(name)
-                }
-                _ => Expr::var(self.b.sym(format!("{}_{axis}", info.name))),
+            let dim = Dim::of(dim);
+            if let Dim::Fixed(size) = dim {
+                dims.push(Expr::i64(size));
+                continue;
+            }
+            let name = dim.named(&info.name, axis);
+            dims.push(match self.dims.get(&name) {
+                Some(size) => Expr::i64(*size),
+                None if dim == Dim::Unknown => Expr::var(self.b.sym(&*name)),
+                None => self.symbol(&name),
             });
+            self.free_dims.insert(name);
         }
         Ok(dims)
     }

@@ -8,14 +8,14 @@ use prost::bytes::Bytes;
 use reflex_runtime::dtype::Elements;
 use reflex_runtime::file_bytes::{FileAccess, FileBytes};
 
+use crate::dim::Dim;
 use crate::error::{ImportError, Result};
 use crate::external_data::ExternalData;
 use crate::model::{Model, UnsupportedOperator};
 use crate::ops;
 use crate::opset::canonical_domain;
 use crate::proto::{
-    DimensionValue, GraphProto, ModelProto, TensorProto, TensorTypeProto, TypeProto,
-    ValueInfoProto, data_type,
+    GraphProto, ModelProto, TensorProto, TensorTypeProto, TypeProto, ValueInfoProto, data_type,
 };
 use crate::tensor::dtype;
 
@@ -57,27 +57,6 @@ pub struct ValueInfo {
     pub dtype: String,
     /// Dimensions; `None` if even the rank is unknown.
     pub dims: Option<Vec<Dim>>,
-}
-
-/// A dimension.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Dim {
-    /// Fixed.
-    Fixed(i64),
-    /// Dynamic, by name (`dim_param`).
-    Symbolic(String),
-    /// Dynamic.
-    Unknown,
-}
-
-impl fmt::Display for Dim {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Dim::Fixed(value) => value.fmt(f),
-            Dim::Symbolic(name) => f.write_str(name),
-            Dim::Unknown => f.write_str("?"),
-        }
-    }
 }
 
 impl fmt::Display for ValueInfo {
@@ -144,7 +123,7 @@ fn describe(model: &Model) -> Result<ModelInfo> {
             .iter()
             .map(|o| (canonical_domain(&o.domain), o.version))
             .collect(),
-        inputs: graph.input.iter().filter(|i| !constant(&i.name)).map(value_info).collect(),
+        inputs: graph.input.iter().filter(|i| !constant(&i.name)).map(input_info).collect(),
         outputs: graph.output.iter().map(value_info).collect(),
         operators: model
             .operator_counts()?
@@ -182,6 +161,17 @@ fn parameters(graph: &GraphProto, sum: Elements) -> Elements {
     })
 }
 
+/// As [`value_info`], with the names that dimensions have in a program.
+fn input_info(input: &ValueInfoProto) -> ValueInfo {
+    let mut info = value_info(input);
+    for (axis, dim) in info.dims.iter_mut().flatten().enumerate() {
+        if *dim == Dim::Unknown {
+            *dim = Dim::Symbolic(dim.named(&input.name, axis));
+        }
+    }
+    info
+}
+
 fn value_info(info: &ValueInfoProto) -> ValueInfo {
     let name = info.name.clone();
     let Some(ty) = &info.r#type else {
@@ -202,12 +192,7 @@ fn element(code: i32) -> String {
 }
 
 fn dims(tensor: &TensorTypeProto) -> Option<Vec<Dim>> {
-    let dims = tensor.shape.as_ref()?.dim.iter().map(|dim| match &dim.value {
-        Some(DimensionValue::DimValue(value)) if *value >= 0 => Dim::Fixed(*value),
-        Some(DimensionValue::DimParam(name)) if !name.is_empty() => Dim::Symbolic(name.clone()),
-        _ => Dim::Unknown,
-    });
-    Some(dims.collect())
+    Some(tensor.shape.as_ref()?.dim.iter().map(Dim::of).collect())
 }
 
 /// A type as text, such as `sequence(float32[2, n])`.

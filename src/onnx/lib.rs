@@ -44,6 +44,7 @@ mod call;
 mod case_value;
 mod context;
 mod custom;
+mod dim;
 mod emit;
 mod error;
 mod external_data;
@@ -70,6 +71,7 @@ mod strings;
 mod tensor;
 mod value;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use reflex_graph::Module;
@@ -79,9 +81,10 @@ use prost::bytes::Bytes;
 
 pub use case_value::{CaseValue, MapKeys, Side, case_atol, read_case_values};
 pub use custom::{CustomImport, CustomNode, CustomOperators};
+pub use dim::Dim;
 pub use error::{ImportError, ImportErrorKind};
 pub use external_data::ExternalData;
-pub use info::{Dim, ModelInfo, ValueInfo};
+pub use info::{ModelInfo, ValueInfo};
 pub use model::UnsupportedOperator;
 pub use operator_table::{OnnxOperator, onnx_operators};
 pub use tensor::read_tensor_pb;
@@ -109,6 +112,8 @@ pub struct ImportOptions {
     pub access: FileAccess,
     /// Operators besides those that the importer knows.
     pub operators: CustomOperators,
+    /// Free dimensions of inputs that are these constants, by name: free dimension overrides, as ONNX Runtime has them.
+    pub dims: BTreeMap<String, i64>,
 }
 
 /// As [`import`], with options; also says which files the model was read from. Large constants may still have to be
@@ -121,6 +126,7 @@ pub fn import_files(
     let import = || {
         let mut model = model::Model::open(path, options.access)?;
         model.custom = options.operators.clone();
+        model.dims = options.dims.clone();
         model.files.read_late();
         let mut module = import::import_model(&model)?;
         module.late_files = model.files.late_files();
@@ -157,6 +163,7 @@ pub fn import_memory(
     let mut model = model::Model::decode(Bytes::from_owner(bytes), data)?;
     model.files.set_access(options.access);
     model.custom = options.operators.clone();
+    model.dims = options.dims.clone();
     model.files.read_late();
     let mut module = import::import_model(&model)?;
     module.late_files = model.files.late_files();

@@ -24,6 +24,8 @@ pub(crate) struct Model {
     pub files: Files,
     /// Operators that the importer does not know itself.
     pub custom: CustomOperators,
+    /// Free dimensions that are constants.
+    pub dims: BTreeMap<String, i64>,
 }
 
 /// An operator without an import.
@@ -83,8 +85,12 @@ impl Model {
     }
 
     fn of(proto: ModelProto, data: ExternalData) -> Result<Model> {
-        let model =
-            Model { proto, files: Files::of_memory(data), custom: CustomOperators::default() };
+        let model = Model {
+            proto,
+            files: Files::of_memory(data),
+            custom: CustomOperators::default(),
+            dims: BTreeMap::new(),
+        };
         model.graph()?;
         model.opsets()?;
         Ok(model)

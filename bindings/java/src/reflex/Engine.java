@@ -10,7 +10,7 @@ public final class Engine extends Handle {
     /** Options; what is not set has its default. */
     public static final class Builder {
         private int threads;
-        private final String[] texts = new String[5];
+        private final String[] texts = new String[6];
 
         private Builder() {}
 
@@ -51,6 +51,12 @@ public final class Engine extends Handle {
             return this;
         }
 
+        /** Symbolic dimensions of inputs that are constants, such as {@code batch=1,height=320}. */
+        public Builder dims(String dims) {
+            texts[5] = dims;
+            return this;
+        }
+
         public Engine build() {
             byte[][] names = new byte[texts.length][];
             for (int i = 0; i < names.length; i++) if (texts[i] != null) names[i] = Native.name(texts[i]);
@@ -64,7 +70,7 @@ public final class Engine extends Handle {
 
     /** An engine with the default options. */
     public Engine() {
-        this(Native.newEngine(0, new byte[5][]));
+        this(Native.newEngine(0, new byte[6][]));
     }
 
     public static Builder builder() {
