@@ -4,6 +4,8 @@
 //! A program for any shape leaves open what the dimensions decide, and takes longer to compile. One whose caller knows them
 //! has no general form: other sizes are errors. The import of ONNX has these constants from its first node on, where shapes are
 //! computed by nodes; in other modules they are bound afterwards.
+//!
+//! Decision: docs/decisions/0119-free-dimension-overrides.md
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
