@@ -31,7 +31,7 @@ pub struct EngineArgs {
     #[arg(long, default_value = "speed", value_name = "speed|size")]
     optimize_for: OptimizeFor,
     /// A symbolic dimension of inputs that is a constant in a model that is compiled, which then takes less time to
-    /// compile and to run; `reflex info` has the names. May be given several times.
+    /// compile; `reflex info` has the names. May be given several times.
     #[arg(long = "dim", value_name = "NAME=N", value_parser = dim)]
     dims: Vec<(String, i64)>,
     /// CPU levels that a model is compiled for, of v3, v4, v4+vnni, v4+bf16 and v4+amx of x86-64 or armv8-a,
