@@ -67,6 +67,12 @@ impl Budget {
     }
 }
 
+/// The differences of two index expressions.
+struct Gap {
+    up: Poly,
+    down: Poly,
+}
+
 impl Analyzer {
     /// Whether the bool expression `cond` holds for every assignment in range.
     pub fn prove(&self, cond: &Expr) -> bool {
@@ -94,25 +100,38 @@ impl Analyzer {
     }
 
     fn holds(&self, op: CmpOp, a: &Expr, b: &Expr) -> bool {
-        let (Some(a), Some(b)) = (self.poly(a), self.poly(b)) else {
-            return false;
-        };
-        let (Some(up), Some(down)) = (b.add_scaled(&a, -1), a.add_scaled(&b, -1)) else {
-            return false;
-        };
+        self.gap(a, b).is_some_and(|gap| self.holds_across(op, &gap))
+    }
+
+    /// Whether a comparison always holds, or never does; `None` where neither is proven.
+    pub(super) fn decide(&self, op: CmpOp, a: &Expr, b: &Expr) -> Option<bool> {
+        let gap = self.gap(a, b)?;
+        match self.holds_across(op, &gap) {
+            true => Some(true),
+            false => self.holds_across(negate(op), &gap).then_some(false),
+        }
+    }
+
+    /// How far `b` is above `a`, and `a` above `b`; `None` where a coefficient would overflow.
+    fn gap(&self, a: &Expr, b: &Expr) -> Option<Gap> {
+        let (a, b) = (self.poly(a)?, self.poly(b)?);
+        Some(Gap { up: b.clone().plus(a.clone(), -1)?, down: a.plus(b, -1)? })
+    }
+
+    fn holds_across(&self, op: CmpOp, Gap { up, down }: &Gap) -> bool {
         let beyond = |p: &Poly| match p.add_scaled(&Poly::constant(1), -1) {
             Some(p) => self.prove_nonnegative(&p),
             None => false,
         };
         match op {
-            CmpOp::Le => self.prove_nonnegative(&up),
-            CmpOp::Ge => self.prove_nonnegative(&down),
-            CmpOp::Lt => beyond(&up),
-            CmpOp::Gt => beyond(&down),
-            CmpOp::Eq => self.prove_nonnegative(&up) && self.prove_nonnegative(&down),
+            CmpOp::Le => self.prove_nonnegative(up),
+            CmpOp::Ge => self.prove_nonnegative(down),
+            CmpOp::Lt => beyond(up),
+            CmpOp::Gt => beyond(down),
+            CmpOp::Eq => self.prove_nonnegative(up) && self.prove_nonnegative(down),
             CmpOp::Ne => {
                 let step = self.modular(&up.to_expr());
-                beyond(&up) || beyond(&down) || step.stride > 0 && step.base != 0
+                beyond(up) || beyond(down) || step.stride > 0 && step.base != 0
             }
         }
     }

@@ -31,13 +31,10 @@ impl Analyzer {
             ExprKind::Compare { op, a, b } if a.dtype() == DType::I64 => {
                 let (a, b) = (self.simplify(a), self.simplify(b));
                 let claim = Expr::compare(*op, a.clone(), b.clone());
-                if self.prove(&claim) {
-                    return Expr::bool(true);
+                match claim.as_int() {
+                    Some(_) => claim,
+                    None => self.decide(*op, &a, &b).map_or(claim, Expr::bool),
                 }
-                if self.prove(&Expr::compare(negate(*op), a, b)) {
-                    return Expr::bool(false);
-                }
-                claim
             }
             ExprKind::And(a, b) => {
                 let (a, b) = (self.simplify(a), self.simplify(b));

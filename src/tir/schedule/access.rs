@@ -194,6 +194,10 @@ pub(super) fn determines(
     var: Var,
     free: &FxHashSet<Var>,
 ) -> bool {
+    // One of them is the variable: most dimensions stay as they are.
+    if exprs.iter().any(|e| e.as_var() == Some(var)) {
+        return true;
+    }
     let decoder = Decoder { facts: facts.clone(), var, free };
     let point =
         Access { buffer: Buffer::from_u32(0), indices: exprs.to_vec(), kind: AccessKind::Write };
