@@ -112,7 +112,7 @@ impl Analyzer {
         }
     }
 
-    /// How far `b` is above `a`, and `a` above `b`; `None` where a coefficient would overflow.
+    /// The distances of `b` above `a` and of `a` above `b`; `None` where a coefficient would overflow.
     fn gap(&self, a: &Expr, b: &Expr) -> Option<Gap> {
         let (a, b) = (self.poly(a)?, self.poly(b)?);
         Some(Gap { up: b.clone().plus(a.clone(), -1)?, down: a.plus(b, -1)? })
