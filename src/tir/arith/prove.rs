@@ -6,7 +6,6 @@ use smallvec::smallvec;
 
 use super::Analyzer;
 use super::poly::Poly;
-use super::simplify::negate;
 use crate::{BinOp, CmpOp, DType, Expr, ExprKind};
 
 /// Eliminations that a proof tries before it gives up.
@@ -67,9 +66,11 @@ impl Budget {
     }
 }
 
-/// The differences of two index expressions.
+/// The differences of two index expressions `a` and `b`.
 struct Gap {
+    /// `b - a`.
     up: Poly,
+    /// `a - b`, its terms in the order of `a`.
     down: Poly,
 }
 
@@ -112,7 +113,7 @@ impl Analyzer {
         }
     }
 
-    /// The distances of `b` above `a` and of `a` above `b`; `None` where a coefficient would overflow.
+    /// The differences of `a` and `b`; `None` where a coefficient would overflow.
     fn gap(&self, a: &Expr, b: &Expr) -> Option<Gap> {
         let (a, b) = (self.poly(a)?, self.poly(b)?);
         Some(Gap { up: b.clone().plus(a.clone(), -1)?, down: a.plus(b, -1)? })
@@ -310,4 +311,16 @@ impl Analyzer {
 
 fn monomial(factors: &[Expr]) -> Poly {
     Poly { terms: smallvec![(factors.into(), 1)], constant: 0 }
+}
+
+/// The comparison that holds exactly when `op` does not (on integers).
+fn negate(op: CmpOp) -> CmpOp {
+    match op {
+        CmpOp::Eq => CmpOp::Ne,
+        CmpOp::Ne => CmpOp::Eq,
+        CmpOp::Lt => CmpOp::Ge,
+        CmpOp::Le => CmpOp::Gt,
+        CmpOp::Gt => CmpOp::Le,
+        CmpOp::Ge => CmpOp::Lt,
+    }
 }

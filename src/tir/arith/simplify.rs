@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::Analyzer;
 use super::poly::{Poly, gcd};
-use crate::{BinOp, CmpOp, DType, Expr, ExprKind, Var};
+use crate::{BinOp, DType, Expr, ExprKind, Var};
 
 impl Analyzer {
     /// An expression equal to `expr` wherever the known ranges hold.
@@ -337,16 +337,4 @@ fn opaque(op: BinOp, a: &Poly, b: &Poly) -> Poly {
 fn floor_div(x: i64, y: i64) -> i64 {
     let (q, r) = (x.wrapping_div(y), x.wrapping_rem(y));
     if r != 0 && (r < 0) != (y < 0) { q - 1 } else { q }
-}
-
-/// The comparison that holds exactly when `op` does not (on integers).
-pub(super) fn negate(op: CmpOp) -> CmpOp {
-    match op {
-        CmpOp::Eq => CmpOp::Ne,
-        CmpOp::Ne => CmpOp::Eq,
-        CmpOp::Lt => CmpOp::Ge,
-        CmpOp::Le => CmpOp::Gt,
-        CmpOp::Gt => CmpOp::Le,
-        CmpOp::Ge => CmpOp::Lt,
-    }
 }

@@ -194,10 +194,6 @@ pub(super) fn determines(
     var: Var,
     free: &FxHashSet<Var>,
 ) -> bool {
-    // One of them is the variable: most dimensions stay as they are.
-    if exprs.iter().any(|e| e.as_var() == Some(var)) {
-        return true;
-    }
     let decoder = Decoder { facts: facts.clone(), var, free };
     let point =
         Access { buffer: Buffer::from_u32(0), indices: exprs.to_vec(), kind: AccessKind::Write };
@@ -232,7 +228,11 @@ impl Decoder<'_> {
             return false;
         }
         let pairs = a.indices.iter().zip(&b.indices);
-        if pairs.clone().any(|(x, y)| self.are_apart(x, y)) {
+        // Most accesses have the variable itself as an index.
+        let is_own = |e: &Expr| e.as_var() == Some(self.var);
+        if pairs.clone().any(|(x, y)| is_own(x) && is_own(y))
+            || pairs.clone().any(|(x, y)| self.are_apart(x, y))
+        {
             return true;
         }
         let known: Vec<Poly> =
