@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use reflex_graph::{Func, FuncData, Module};
+use reflex_graph::{Func, FuncData, Module, unknown_dim};
 use reflex_tir::Var;
 
 use crate::error::{Error, Result};
@@ -41,17 +41,7 @@ pub(crate) fn bind(module: &mut Module, dims: &Dims) -> Result<()> {
         }
         known.extend(vars.into_values());
     }
-    match dims.keys().find(|name| !known.contains(*name)) {
-        None => Ok(()),
-        Some(name) => {
-            let known: Vec<String> = known.into_iter().collect();
-            let known = match known.is_empty() {
-                true => "the inputs have known shapes".to_owned(),
-                false => format!("there are {}", known.join(", ")),
-            };
-            Err(Error::input(format!("no input has a dimension named {name:?}; {known}")))
-        }
-    }
+    unknown_dim(dims, &known).map_or(Ok(()), |why| Err(Error::input(why)))
 }
 
 /// The names of symbolic dimensions that inputs have by themselves.

@@ -1,6 +1,6 @@
 //! Shape specialisation: symbolic dimensions become constants (Relax `BindSymbolicVars`).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use cranelift_entity::PrimaryMap;
 use reflex_tir::{Expr, Var};
@@ -8,6 +8,17 @@ use reflex_tir::{Expr, Var};
 use crate::dims::{equal, product, simplify};
 use crate::ir::{Binding, Body, Func, Node, Type, Value, ValueData};
 use crate::op::Op;
+
+/// The message for the first of `dims` that no input has, where `known` are those that inputs have.
+pub fn unknown_dim(dims: &BTreeMap<String, i64>, known: &BTreeSet<String>) -> Option<String> {
+    let name = dims.keys().find(|name| !known.contains(*name))?;
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let known = match known.is_empty() {
+        true => "the inputs have known shapes".to_owned(),
+        false => format!("there are {}", known.join(", ")),
+    };
+    Some(format!("no input has a dimension named {name:?}; {known}"))
+}
 
 impl Func {
     /// The values of symbolic dimensions that the shapes of the arguments determine: one shape per

@@ -74,6 +74,7 @@ mod strides;
 pub mod verify;
 mod visit;
 
+pub use bind_symbolic_vars::unknown_dim;
 pub use block_quantized::{BlockQuantized, CodeMeaning, DepthAxis};
 pub use constant_pool::ConstantPool;
 pub use eval::{DimValues, EvalError, EvalValue, eval_dim, eval_func, eval_op};

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use reflex_graph::builder::FuncBuilder;
 use reflex_graph::registered::OpDef;
-use reflex_graph::{Literal, TensorType, Type, Value};
+use reflex_graph::{Literal, TensorType, Type, Value, unknown_dim};
 use reflex_tir::{DType, Expr};
 
 use crate::call::Call;
@@ -120,17 +120,7 @@ impl<'m> ImportContext<'m> {
             let tensor = self.narrow_input(&Tensor::value(value, ty), dtype)?;
             self.define(&input.name, OnnxValue::Tensor(tensor));
         }
-        match self.dims.keys().find(|name| !self.free_dims.contains(*name)) {
-            None => Ok(()),
-            Some(name) => {
-                let known: Vec<&str> = self.free_dims.iter().map(String::as_str).collect();
-                let known = match known.is_empty() {
-                    true => "the inputs have known shapes".to_owned(),
-                    false => format!("there are {}", known.join(", ")),
-                };
-                Err(unsupported(format!("no input has a dimension named {name:?}; {known}")))
-            }
-        }
+        unknown_dim(self.dims, &self.free_dims).map_or(Ok(()), |why| Err(unsupported(why)))
     }
 
     /// A parameter of strings: their bytes, in an axis of unknown width behind the others.
