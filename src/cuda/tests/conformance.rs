@@ -4,7 +4,7 @@
 mod common;
 
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use reflex_runtime::abi::DLDevice;
 use reflex_runtime::alloc::device::OwnedBlock;
@@ -17,8 +17,13 @@ use reflex_runtime::tensor::Tensor;
 /// Set in the child process that asks for the machine's own driver.
 const OWN_DRIVER: &str = "REFLEX_CUDA_OWN_DRIVER";
 
+/// One test at a time: a device's counters and its memory limit are the process's, and a test of a
+/// device uses host memory too.
+static DEVICES: Mutex<()> = Mutex::new(());
+
 #[test]
 fn the_cpu_conforms() {
+    let _alone = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
     suite(DLDevice::CPU);
     let cpu = device::get(DLDevice::CPU).unwrap();
     let spec = KernelSpec { name: "add".into(), shared_bytes: 0 };
@@ -28,6 +33,7 @@ fn the_cpu_conforms() {
 
 #[test]
 fn a_cuda_device_conforms() {
+    let _alone = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
     if std::env::var_os(OWN_DRIVER).is_none() {
         common::load_stand_in();
     }
