@@ -5,7 +5,7 @@
 //! directly. Parallel loops inside a task run in order.
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{BlockArg, InstBuilder, Type, Value, types};
+use cranelift_codegen::ir::{BlockArg, InstBuilder, Signature, Type, Value, types};
 use cranelift_module::{FuncId, Linkage, Module};
 use reflex_runtime::abi::TVMParallelGroupEnv;
 use reflex_tir::{Buffer, For, Var};
@@ -21,8 +21,8 @@ const LAUNCH: &str = "__TVMBackendParallelLaunch";
 const ENV_NUM_TASK: usize = std::mem::offset_of!(TVMParallelGroupEnv, num_task);
 /// Bytes of a field of what tasks share.
 const FIELD: i32 = 8;
-/// The fields before the captures: the first iteration and the number of iterations.
-const HEADER: usize = 2;
+/// The fields before the captures: the first iteration, the number of iterations, and the function of a range.
+const HEADER: i32 = 3;
 
 /// Values from outside the loop that its body uses.
 struct Captures {
@@ -39,8 +39,9 @@ impl Emitter<'_, '_, '_> {
         let number = self.unit.next_part();
         let name = format!("{}.{}.{number}", self.func.name, self.func.vars[l.var].name);
         let part = self.part_function(&name, l, &captures)?;
-        let task = self.task_function(&name, part)?;
-        let data = self.shared_data(min, extent, &captures);
+        let task = self.task_function()?;
+        let range = self.address_of(part);
+        let data = self.shared_data([min, extent, range], &captures);
 
         let launch = self.b.create_block();
         let direct = self.b.create_block();
@@ -56,8 +57,7 @@ impl Emitter<'_, '_, '_> {
         self.b.ins().jump(join, &[BlockArg::Value(result)]);
 
         self.b.switch_to_block(launch);
-        let entry = self.unit.module.declare_func_in_func(task, self.b.func);
-        let entry = self.b.ins().func_addr(POINTER, entry);
+        let entry = self.address_of(task);
         let all_threads = self.i32(0);
         let params = [POINTER, POINTER, types::I32];
         let result = self.call_slot(LAUNCH, &params, types::I32, &[entry, data, all_threads])?;
@@ -78,11 +78,16 @@ impl Emitter<'_, '_, '_> {
         Ok(Captures { vars: vars.collect::<Result<_>>()?, buffers: buffers.collect() })
     }
 
-    /// The iterations and the captures in memory, where tasks find them.
-    fn shared_data(&mut self, min: Value, extent: Value, captures: &Captures) -> Value {
+    fn address_of(&mut self, function: FuncId) -> Value {
+        let function = self.unit.module.declare_func_in_func(function, self.b.func);
+        self.b.ins().func_addr(POINTER, function)
+    }
+
+    /// The header and the captures in memory, where tasks find them.
+    fn shared_data(&mut self, header: [Value; HEADER as usize], captures: &Captures) -> Value {
         let vars = captures.vars.iter().map(|(_, value, _)| *value);
         let buffers = captures.buffers.iter().map(|(_, pointer)| *pointer);
-        let fields: Vec<Value> = [min, extent].into_iter().chain(vars).chain(buffers).collect();
+        let fields: Vec<Value> = header.into_iter().chain(vars).chain(buffers).collect();
         let data = self.stack_memory(fields.len() as u32 * FIELD as u32);
         for (field, at) in fields.into_iter().zip(0..) {
             self.store_at(field, data, at * FIELD);
@@ -92,11 +97,10 @@ impl Emitter<'_, '_, '_> {
 
     /// `i32 part(i64 begin, i64 end, data*)`: the iterations `begin..end`.
     fn part_function(&mut self, name: &str, l: &For, captures: &Captures) -> Result<FuncId> {
-        let signature = Unit::signature(&[types::I64, types::I64, POINTER], &[types::I32]);
-        define(self.unit, name, Linkage::Local, signature, |e, params| {
+        define(self.unit, name, Linkage::Local, part_signature(), |e, params| {
             e.in_parallel = true;
             let (begin, end, data) = (params[0], params[1], params[2]);
-            let mut at = HEADER as i32 * FIELD;
+            let mut at = HEADER * FIELD;
             for (var, _, ty) in &captures.vars {
                 let value = e.load_at(*ty, data, at);
                 e.vars.insert(*var, LaneValue::Uniform(value));
@@ -114,17 +118,18 @@ impl Emitter<'_, '_, '_> {
         })
     }
 
-    /// `i32 task(i32 id, env*, data*)`: the id-th of `env.num_task` equal ranges.
-    fn task_function(&mut self, name: &str, part: FuncId) -> Result<FuncId> {
-        let name = format!("{name}.task");
+    /// `i32 task(i32 id, env*, data*)`: the id-th of `env.num_task` equal ranges, in all kernels.
+    fn task_function(&mut self) -> Result<FuncId> {
         let signature = Unit::signature(&[types::I32, POINTER, POINTER], &[types::I32]);
-        define(self.unit, &name, Linkage::Local, signature, |e, params| {
+        self.unit.shared("reflex.task", signature, |e, params| {
             let (id, env, data) = (params[0], params[1], params[2]);
-            let min = e.load_at(types::I64, data, 0);
-            let extent = e.load_at(types::I64, data, FIELD);
+            let [min, extent] = [0, FIELD].map(|at| e.load_at(types::I64, data, at));
+            let part = e.load_at(POINTER, data, 2 * FIELD);
             let count = e.load_at(types::I32, env, ENV_NUM_TASK as i32);
             let (begin, end) = e.range(id, count, min, extent);
-            let status = e.call(part, &[begin, end, data])[0];
+            let signature = e.b.import_signature(part_signature());
+            let call = e.b.ins().call_indirect(signature, part, &[begin, end, data]);
+            let status = e.b.inst_results(call)[0];
             e.b.ins().return_(&[status]);
             Ok(())
         })
@@ -146,4 +151,9 @@ impl Emitter<'_, '_, '_> {
         });
         (begin, end)
     }
+}
+
+/// Of a function that runs a range: its begin, its end, and the data that tasks share.
+fn part_signature() -> Signature {
+    Unit::signature(&[types::I64, types::I64, POINTER], &[types::I32])
 }
