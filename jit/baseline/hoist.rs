@@ -9,9 +9,7 @@ use rustc_hash::FxHashSet;
 
 /// `func` with such expressions before the outermost loop that they are the same in.
 pub fn hoist(mut func: PrimFunc) -> PrimFunc {
-    let mut costly = false;
-    func.body.visit_exprs(&mut |e| costly |= divides(e));
-    if costly {
+    if is_costly(&func.body) {
         let body = func.body.clone();
         func.body = stmt(&body, &mut func);
     }
@@ -20,14 +18,21 @@ pub fn hoist(mut func: PrimFunc) -> PrimFunc {
 
 fn stmt(s: &Stmt, func: &mut PrimFunc) -> Stmt {
     let Stmt::For(l) = s else { return s.map_children(&mut |s| stmt(s, func)) };
+    if !is_costly(&l.body) {
+        return s.clone();
+    }
     if matches!(l.kind, ForKind::Parallel | ForKind::ThreadBinding(_)) {
         return Stmt::For(Box::new(l.with_body(stmt(&l.body, func))));
     }
     let mut found = Invariants::of(l, func);
     found.stmt(&l.body);
+    let values = found.values;
+    if values.is_empty() {
+        return Stmt::For(Box::new(l.with_body(stmt(&l.body, func))));
+    }
     let mut body = l.body.clone();
     let mut named: Vec<(Var, Expr)> = vec![];
-    for value in found.values {
+    for value in values {
         let var = func.new_var("invariant");
         func.vars[var].dtype = value.dtype();
         let name = Expr::new(ExprKind::Var { var, dtype: value.dtype() });
@@ -88,49 +93,70 @@ impl<'f> Invariants<'f> {
         }
     }
 
+    /// Notes the largest expressions that are costly and the same in every iteration.
     fn expr(&mut self, e: &Expr) {
-        if is_costly(e) && self.is_invariant(e) {
-            if !self.values.contains(e) {
-                self.values.push(e.clone());
+        let found = self.costly_parts(e).unwrap_or_default();
+        self.note(found);
+    }
+
+    fn note(&mut self, found: Vec<Expr>) {
+        for value in found {
+            if !self.values.contains(&value) {
+                self.values.push(value);
             }
-            return;
-        }
-        match e.kind() {
-            ExprKind::Call { op: Intrin::IfThenElse, .. } | ExprKind::Load { .. } => {}
-            _ => e.for_each_child(&mut |e| self.expr(e)),
         }
     }
 
-    fn is_invariant(&self, e: &Expr) -> bool {
-        let mut invariant = e.dtype().is_float();
-        e.visit(&mut |e| match e.kind() {
-            ExprKind::Var { var, .. } => invariant &= !self.bound.contains(var),
+    /// The largest costly parts of an expression that is the same in every iteration. Those of one that changes are
+    /// noted.
+    fn costly_parts(&mut self, e: &Expr) -> Option<Vec<Expr>> {
+        match e.kind() {
+            // One side may not be evaluated.
+            ExprKind::Call { op: Intrin::IfThenElse, .. } => None,
+            ExprKind::Var { var, .. } => (!self.bound.contains(var)).then(Vec::new),
             ExprKind::Load { buffer, indices, .. } => {
                 let is_local = self.func.buffers[*buffer].scope == Scope::Local;
-                let is_there = indices.iter().all(|i| i.as_int().is_some() || i.as_var().is_some());
-                invariant &= is_local && is_there && !self.written.contains(buffer);
+                let is_same = |i: &Expr| match i.as_var() {
+                    Some(var) => !self.bound.contains(&var),
+                    None => i.as_int().is_some(),
+                };
+                let is_there = is_local && indices.iter().all(is_same);
+                (is_there && !self.written.contains(buffer)).then(Vec::new)
             }
-            ExprKind::Binary {
-                op: BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod,
-                a,
-                ..
-            } => {
-                // A division by zero of integers ends the process.
-                invariant &= a.dtype().is_float();
+            kind => {
+                let (mut parts, mut same) = (vec![], !divides_integers(kind));
+                e.for_each_child(&mut |child| match self.costly_parts(child) {
+                    Some(more) => parts.extend(more),
+                    None => same = false,
+                });
+                if !same {
+                    self.note(parts);
+                    return None;
+                }
+                let is_costly = divides(e) || !parts.is_empty();
+                Some(if is_costly && e.dtype().is_float() { vec![e.clone()] } else { parts })
             }
-            _ => {}
-        });
-        invariant
+        }
     }
 }
 
-/// Whether an expression has a division or a root in it.
-fn is_costly(e: &Expr) -> bool {
+/// Whether an operation ends the process where it divides by zero.
+fn divides_integers(kind: &ExprKind) -> bool {
+    use BinOp::{Div, FloorDiv, FloorMod, Mod};
+    let ExprKind::Binary { op: Div | Mod | FloorDiv | FloorMod, a, .. } = kind else {
+        return false;
+    };
+    !a.dtype().is_float()
+}
+
+/// Whether a statement has a division or a root in it.
+fn is_costly(s: &Stmt) -> bool {
     let mut costly = false;
-    e.visit(&mut |e| costly |= divides(e));
+    s.visit_exprs(&mut |e| costly |= divides(e));
     costly
 }
 
+/// Whether an operation is a division or a root.
 fn divides(e: &Expr) -> bool {
     matches!(
         e.kind(),

@@ -61,6 +61,9 @@ struct Partition<'f> {
 impl Partition<'_> {
     fn stmt(&mut self, s: &Stmt, facts: &Analyzer) -> Stmt {
         let Stmt::For(l) = s else { return s.map_children(&mut |s| self.stmt(s, facts)) };
+        if !has_conditions(&l.body) {
+            return s.clone();
+        }
         let parts = match l.kind {
             // Copies of what threads do together cost more than a predicate for each.
             ForKind::Serial if binds_threads(&l.body) => None,
@@ -150,9 +153,6 @@ impl Partition<'_> {
 
 /// The conditions in the body of `l` to partition by.
 fn limits(l: &For, facts: &Analyzer) -> Option<Vec<Limit>> {
-    if !has_conditions(&l.body) {
-        return None;
-    }
     let size = nodes(&l.body);
     if size > MAX_COPIED {
         return None;
