@@ -6,7 +6,8 @@ pub enum Effort {
     /// They stay.
     #[default]
     Full,
-    /// LLVM's replace them soon. Registers are allocated in a single pass, instruction by instruction, with values
-    /// in memory between blocks: less time to compile, and more to run outside of micro-kernels.
+    /// LLVM's replace them soon. Instructions stay as they are emitted, and registers are allocated in a single pass,
+    /// instruction by instruction, with values in memory between blocks: less time to compile, and more to run outside
+    /// of micro-kernels.
     Quick,
 }

@@ -68,13 +68,13 @@ fn create(target: &CpuTarget, effort: Effort) -> Result<OwnedTargetIsa> {
     }
     let mut flags = settings::builder();
     let verify = if cfg!(debug_assertions) { "true" } else { "false" };
-    let allocator = match effort {
-        Effort::Full => "backtracking",
-        Effort::Quick => "single_pass",
+    // Indices are simplified, and moved out of loops, while they are emitted (`emit/index.rs`).
+    let (optimisation, allocator) = match effort {
+        Effort::Full => ("speed", "backtracking"),
+        Effort::Quick => ("none", "single_pass"),
     };
     let set = [
-        // Without optimisation there is more code, which takes longer to allocate.
-        ("opt_level", "speed"),
+        ("opt_level", optimisation),
         ("regalloc_algorithm", allocator),
         ("is_pic", "true"),
         ("enable_verifier", verify),

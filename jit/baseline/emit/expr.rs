@@ -21,6 +21,12 @@ impl Emitter<'_, '_, '_> {
             ExprKind::Var { var, .. } => self.vars.get(var).copied().ok_or_else(|| {
                 BaselineError::new(format!("variable {} is unbound", self.func.vars[*var].name))
             }),
+            ExprKind::Binary { op: BinOp::Add | BinOp::Sub | BinOp::Mul, a, .. }
+                if a.dtype() == DType::I64 =>
+            {
+                let form = self.linear(expr)?;
+                Ok(self.index(form))
+            }
             ExprKind::Binary { op, a, b } => self.binary_expr(*op, a, b),
             ExprKind::Compare { op, a, b } => {
                 let [x, y] = self.pair_of(a, b)?;
@@ -91,13 +97,7 @@ impl Emitter<'_, '_, '_> {
 
     fn binary_expr(&mut self, op: BinOp, a: &Expr, b: &Expr) -> Result<LaneValue> {
         let dtype = a.dtype();
-        let (x, y) = (self.expr(a)?, self.expr(b)?);
-        if dtype == DType::I64
-            && let Some(index) = self.index_binary(op, x, y)
-        {
-            return Ok(index);
-        }
-        let operands = self.same_shape(&[x, y])?;
+        let operands = self.pair_of(a, b)?;
         let value = match (op, b.kind()) {
             (BinOp::Min | BinOp::Max, ExprKind::Float { bits, .. })
                 if !f64::from_bits(*bits).is_nan() =>
@@ -107,30 +107,6 @@ impl Emitter<'_, '_, '_> {
             _ => self.binary(op, operands[0], operands[1], dtype)?,
         };
         Ok(self.shaped(value))
-    }
-
-    /// Arithmetic of indices that keeps ramps; `None` if the result is no ramp.
-    pub(super) fn index_binary(
-        &mut self,
-        op: BinOp,
-        a: LaneValue,
-        b: LaneValue,
-    ) -> Option<LaneValue> {
-        let ((x, m), (y, n)) = (a.parts()?, b.parts()?);
-        Some(match op {
-            BinOp::Add => LaneValue::index(self.add(x, y), m.wrapping_add(n)),
-            BinOp::Sub => LaneValue::index(self.sub(x, y), m.wrapping_sub(n)),
-            BinOp::Mul => {
-                let stride = match (m, n) {
-                    (0, 0) => 0,
-                    (stride, 0) => stride.wrapping_mul(self.known(y)?),
-                    (0, stride) => stride.wrapping_mul(self.known(x)?),
-                    _ => return None,
-                };
-                LaneValue::index(self.mul(x, y), stride)
-            }
-            _ => return None,
-        })
     }
 
     fn call_expr(&mut self, op: Intrin, args: &[Expr]) -> Result<LaneValue> {
@@ -189,13 +165,13 @@ impl Emitter<'_, '_, '_> {
             }
         };
         match self.ty(scalar) {
-            types::F32 => Ok(self.b.ins().splat(types::F32X4, scalar)),
-            types::I32 => Ok(self.b.ins().splat(types::I32X4, scalar)),
+            types::F32 => Ok(self.splat(types::F32X4, scalar)),
+            types::I32 => Ok(self.splat(types::I32X4, scalar)),
             // A bool as a mask.
             types::I8 => {
                 let wide = self.b.ins().uextend(types::I32, scalar);
                 let mask = self.b.ins().ineg(wide);
-                Ok(self.b.ins().splat(types::I32X4, mask))
+                Ok(self.splat(types::I32X4, mask))
             }
             other => Err(BaselineError::new(format!("no vectors of {other}"))),
         }

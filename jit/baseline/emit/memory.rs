@@ -4,9 +4,10 @@
 //! a vector access; of other distances each lane has its own.
 
 use cranelift_codegen::ir::immediates::Offset32;
-use cranelift_codegen::ir::{InstBuilder, Value, types};
-use reflex_tir::{BinOp, Buffer, DType, Expr, Stmt};
+use cranelift_codegen::ir::{InstBuilder, Opcode, Value, types};
+use reflex_tir::{Buffer, DType, Expr, Stmt};
 
+use crate::emit::index::{Linear, no_ramp};
 use crate::emit::value::{LANES, LaneValue};
 use crate::emit::{Emitter, mapped, storage_type};
 use crate::error::{BaselineError, Result};
@@ -25,21 +26,21 @@ impl Emitter<'_, '_, '_> {
         let dtype = self.func.buffers[buffer].dtype;
         let offset = self.offset(buffer, indices)?;
         let base = self.base(buffer)?;
-        match offset {
-            LaneValue::Uniform(offset) => {
+        match offset.stride {
+            0 => {
                 let place = self.place(base, offset, 0, dtype);
                 let stored = self.load_at(storage_type(dtype)?, place.address, place.offset);
                 Ok(LaneValue::Uniform(self.load_form(stored, dtype)))
             }
-            LaneValue::Ramp { base: first, stride: 1 } => {
-                let place = self.place(base, first, 0, dtype);
+            1 => {
+                let place = self.place(base, offset, 0, dtype);
                 let stored = self.load_vector(place, dtype)?;
                 Ok(LaneValue::Varying(self.load_form(stored, dtype)))
             }
-            LaneValue::Ramp { base: first, stride } => {
+            stride => {
                 let mut vector = None;
                 for lane in 0..LANES {
-                    let place = self.place(base, first, lane * stride, dtype);
+                    let place = self.place(base, offset, lane * stride, dtype);
                     let one = self.load_at(storage_type(dtype)?, place.address, place.offset);
                     let one = match (self.ty(one), dtype) {
                         (types::I8, DType::I8) => self.b.ins().sextend(types::I32, one),
@@ -54,7 +55,6 @@ impl Emitter<'_, '_, '_> {
                 let vector = vector.ok_or_else(|| BaselineError::new("a vector of no lanes"))?;
                 Ok(LaneValue::Varying(self.load_form(vector, dtype)))
             }
-            LaneValue::Varying(_) => Err(BaselineError::new("a gather in vector lanes")),
         }
     }
 
@@ -68,22 +68,19 @@ impl Emitter<'_, '_, '_> {
         let offset = self.offset(buffer, indices)?;
         let base = self.base(buffer)?;
         let value = self.expr(value)?;
-        match (offset, value) {
-            (LaneValue::Uniform(offset), LaneValue::Uniform(value)) => {
+        match (offset.stride, value) {
+            (0, LaneValue::Uniform(value)) => {
                 let stored = self.store_form(value, dtype);
                 let place = self.place(base, offset, 0, dtype);
                 self.store_at(stored, place.address, place.offset);
                 Ok(())
             }
-            (LaneValue::Uniform(_), _) => {
-                Err(BaselineError::new("vector lanes store different values to one element"))
-            }
-            (LaneValue::Ramp { base: first, stride }, value) => {
+            (0, _) => Err(BaselineError::new("vector lanes store different values to one element")),
+            (_, value) => {
                 let wide = self.widen(value)?;
                 let stored = self.store_form(wide, dtype);
-                self.store_lanes(base, first, stride, stored, dtype)
+                self.store_lanes(base, offset, stored, dtype)
             }
-            (LaneValue::Varying(_), _) => Err(BaselineError::new("a scatter in vector lanes")),
         }
     }
 
@@ -94,12 +91,12 @@ impl Emitter<'_, '_, '_> {
         indices: &[Expr],
     ) -> Result<Option<LaneValue>> {
         let (offset, base) = (self.offset(buffer, indices)?, self.base(buffer)?);
-        let (first, ty) = match offset {
-            LaneValue::Uniform(first) => (first, types::I32),
-            LaneValue::Ramp { base: first, stride: 4 } => (first, types::I32X4),
-            LaneValue::Ramp { .. } | LaneValue::Varying(_) => return Ok(None),
+        let ty = match offset.stride {
+            0 => types::I32,
+            4 => types::I32X4,
+            _ => return Ok(None),
         };
-        let Place { address, offset } = self.place(base, first, 0, DType::U8);
+        let Place { address, offset } = self.place(base, offset, 0, DType::U8);
         let word = self.load_at(ty, address, offset);
         Ok(Some(match ty {
             types::I32 => LaneValue::Uniform(word),
@@ -130,16 +127,9 @@ impl Emitter<'_, '_, '_> {
     }
 
     /// Stores a vector; 16-bit elements are in the lower halves of its lanes, 8-bit ones extended to 32 bits.
-    fn store_lanes(
-        &mut self,
-        base: Value,
-        first: Value,
-        stride: i64,
-        stored: Value,
-        dtype: DType,
-    ) -> Result<()> {
-        if stride == 1 {
-            let Place { address, offset } = self.place(base, first, 0, dtype);
+    fn store_lanes(&mut self, base: Value, at: Linear, stored: Value, dtype: DType) -> Result<()> {
+        if at.stride == 1 {
+            let Place { address, offset } = self.place(base, at, 0, dtype);
             // Nothing is clamped: lanes hold values of the narrow types.
             let narrow = |e: &mut Self, wide| match dtype.is_int() {
                 true => e.b.ins().snarrow(wide, wide),
@@ -168,7 +158,7 @@ impl Emitter<'_, '_, '_> {
                 2 => self.b.ins().ireduce(types::I16, one),
                 _ => one,
             };
-            let Place { address, offset } = self.place(base, first, lane * stride, dtype);
+            let Place { address, offset } = self.place(base, at, lane * at.stride, dtype);
             self.store_at(one, address, offset);
         }
         Ok(())
@@ -192,7 +182,7 @@ impl Emitter<'_, '_, '_> {
     }
 
     /// Row-major element offset; a single index into another rank than 1 is one already.
-    fn offset(&mut self, buffer: Buffer, indices: &[Expr]) -> Result<LaneValue> {
+    fn offset(&mut self, buffer: Buffer, indices: &[Expr]) -> Result<Linear> {
         let shape = &self.func.buffers[buffer].shape;
         let is_flat = indices.len() == 1 && shape.len() != 1;
         if !is_flat && shape.len() != indices.len() {
@@ -200,14 +190,13 @@ impl Emitter<'_, '_, '_> {
             return Err(BaselineError::new(format!("{n} indices into {name}")));
         }
         if is_flat || indices.iter().any(has_remainder) {
-            return self.expr(&position(self.func, buffer, indices));
+            return self.linear(&position(self.func, buffer, indices));
         }
-        let mut offset = LaneValue::Uniform(self.i64(0));
+        let mut offset = Linear::known(0);
         for (extent, index) in shape.iter().zip(indices) {
-            let (extent, index) = (self.expr(extent)?, self.expr(index)?);
-            let scaled = self.index_binary(BinOp::Mul, offset, extent);
-            let sum = scaled.and_then(|scaled| self.index_binary(BinOp::Add, scaled, index));
-            offset = sum.ok_or_else(|| BaselineError::new("an index that is no ramp"))?;
+            let (extent, index) = (self.linear(extent)?, self.linear(index)?);
+            let scaled = self.product(offset, extent).ok_or_else(no_ramp)?;
+            offset = self.sum(scaled, index);
         }
         Ok(offset)
     }
@@ -222,27 +211,26 @@ impl Emitter<'_, '_, '_> {
 
     /// The address of the element at `offset`.
     pub(crate) fn element(&mut self, base: Value, offset: Value, dtype: DType) -> Value {
-        let Place { address, offset } = self.place(base, offset, 0, dtype);
+        let Place { address, offset } = self.place(base, self.split(offset), 0, dtype);
         let offset = self.i64(i64::from(offset));
         self.add(address, offset)
     }
 
-    /// The place of the element at `offset + more`. Constants become part of the instruction.
-    fn place(&mut self, base: Value, offset: Value, more: i64, dtype: DType) -> Place {
+    /// The place of lane 0 of the elements at `offset + more`. Constants become part of the instruction.
+    fn place(&mut self, base: Value, offset: Linear, more: i64, dtype: DType) -> Place {
         let size = dtype.itemsize() as i64;
-        let (rest, constant) = self.split(offset);
-        let bytes = constant.wrapping_add(more).wrapping_mul(size);
+        let bytes = offset.constant.wrapping_add(more).wrapping_mul(size);
         let mut address = base;
-        if let Some(rest) = rest {
+        if let Some(rest) = offset.rest {
             let size = self.i64(size);
             let scaled = self.mul(rest, size);
-            address = self.b.ins().iadd(base, scaled);
+            address = self.binary_once(Opcode::Iadd, [base, scaled]);
         }
         match i32::try_from(bytes) {
             Ok(offset) => Place { address, offset },
             Err(_) => {
                 let bytes = self.i64(bytes);
-                Place { address: self.b.ins().iadd(address, bytes), offset: 0 }
+                Place { address: self.binary_once(Opcode::Iadd, [address, bytes]), offset: 0 }
             }
         }
     }

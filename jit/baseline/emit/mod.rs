@@ -8,6 +8,7 @@ mod arith;
 mod call;
 mod convert;
 mod expr;
+mod index;
 mod memory;
 mod micro_kernel;
 pub mod stmt;
@@ -15,10 +16,10 @@ mod tile;
 pub mod value;
 mod vector_form;
 
-use cranelift_codegen::ir::immediates::Offset32;
+use cranelift_codegen::ir::immediates::{Ieee32, Ieee64, Offset32};
 use cranelift_codegen::ir::{
     Block, Endianness, FuncRef, Function, InstBuilder, InstructionData, MemFlagsData, Opcode,
-    Signature, StackSlotData, StackSlotKind, Type, UserFuncName, Value, ValueDef, types,
+    Signature, StackSlotData, StackSlotKind, Type, UserFuncName, Value, types,
 };
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_module::{FuncId, Linkage, Module};
@@ -60,6 +61,12 @@ pub struct Emitter<'u, 'b, 'f> {
     pub in_parallel: bool,
     /// Functions that this one refers to.
     callees: FxHashMap<FuncId, FuncRef>,
+    /// Results of instructions without effects by the type that selects each, with their blocks.
+    computed: FxHashMap<(Type, InstructionData), (Value, Block)>,
+    /// The blocks that the loops around this place are entered from, outermost first.
+    preheaders: Vec<Block>,
+    /// The number of loops around blocks.
+    depths: FxHashMap<Block, usize>,
 }
 
 /// Declares a function and emits its body, which `build` ends with a return.
@@ -107,6 +114,9 @@ impl<'u, 'b, 'f> Emitter<'u, 'b, 'f> {
             registers: FxHashMap::default(),
             in_parallel: false,
             callees: FxHashMap::default(),
+            computed: FxHashMap::default(),
+            preheaders: vec![],
+            depths: FxHashMap::default(),
         }
     }
 
@@ -115,6 +125,7 @@ impl<'u, 'b, 'f> Emitter<'u, 'b, 'f> {
         let entry = self.b.create_block();
         self.b.append_block_params_for_function_params(entry);
         self.b.switch_to_block(entry);
+        self.depths.insert(entry, 0);
         self.b.block_params(entry).to_vec()
     }
 
@@ -128,14 +139,9 @@ impl<'u, 'b, 'f> Emitter<'u, 'b, 'f> {
 
 /// Instructions.
 impl Emitter<'_, '_, '_> {
-    /// int64.
-    pub fn i64(&mut self, value: i64) -> Value {
-        self.b.ins().iconst(types::I64, value)
-    }
-
     /// int32.
     pub fn i32(&mut self, value: i32) -> Value {
-        self.b.ins().iconst(types::I32, i64::from(value as u32))
+        self.iconst(types::I32, i64::from(value as u32))
     }
 
     /// The type of a value.
@@ -148,93 +154,24 @@ impl Emitter<'_, '_, '_> {
         let lane = ty.lane_type();
         let bits = lane.bits();
         let kept = if bits == 64 { value } else { value & ((1 << bits) - 1) };
-        let scalar = self.b.ins().iconst(lane, kept);
-        if ty.is_vector() { self.b.ins().splat(ty, scalar) } else { scalar }
+        let scalar = self.iconst(lane, kept);
+        if ty.is_vector() { self.splat(ty, scalar) } else { scalar }
     }
 
     /// A floating-point constant of type `ty`, in every lane if that is a vector.
     pub fn float(&mut self, ty: Type, value: f64) -> Value {
-        let scalar = match ty.lane_type() {
-            types::F64 => self.b.ins().f64const(value),
-            _ => self.b.ins().f32const(value as f32),
-        };
-        if ty.is_vector() { self.b.ins().splat(ty, scalar) } else { scalar }
-    }
-
-    /// The value of a constant.
-    pub fn known(&self, value: Value) -> Option<i64> {
-        let ValueDef::Result(inst, _) = self.b.func.dfg.value_def(value) else { return None };
-        match self.b.func.dfg.insts[inst] {
-            InstructionData::UnaryImm { opcode: Opcode::Iconst, imm } => Some(imm.bits()),
-            _ => None,
-        }
-    }
-
-    /// An int64 as a value plus a constant.
-    pub fn split(&self, value: Value) -> (Option<Value>, i64) {
-        if let Some(known) = self.known(value) {
-            return (None, known);
-        }
-        if let ValueDef::Result(inst, _) = self.b.func.dfg.value_def(value)
-            && let InstructionData::Binary { opcode: Opcode::Iadd, args: [rest, constant] } =
-                self.b.func.dfg.insts[inst]
-            && let Some(constant) = self.known(constant)
-        {
-            return (Some(rest), constant);
-        }
-        (Some(value), 0)
-    }
-
-    /// `value + constant`, with the constant on the outside.
-    fn join(&mut self, value: Option<Value>, constant: i64) -> Value {
-        match (value, constant) {
-            (None, constant) => self.i64(constant),
-            (Some(value), 0) => value,
-            (Some(value), constant) => {
-                let constant = self.i64(constant);
-                self.b.ins().iadd(value, constant)
+        let constant = match ty.lane_type() {
+            types::F64 => {
+                let imm = Ieee64::with_float(value);
+                InstructionData::UnaryIeee64 { opcode: Opcode::F64const, imm }
             }
-        }
-    }
-
-    /// `a + b` of int64.
-    pub fn add(&mut self, a: Value, b: Value) -> Value {
-        let ((x, m), (y, n)) = (self.split(a), self.split(b));
-        let sum = match (x, y) {
-            (Some(x), Some(y)) => Some(self.b.ins().iadd(x, y)),
-            (one, other) => one.or(other),
-        };
-        self.join(sum, m.wrapping_add(n))
-    }
-
-    /// `a - b` of int64.
-    pub fn sub(&mut self, a: Value, b: Value) -> Value {
-        let ((x, m), (y, n)) = (self.split(a), self.split(b));
-        let difference = match (x, y) {
-            (Some(x), Some(y)) => Some(self.b.ins().isub(x, y)),
-            (None, Some(y)) => Some(self.b.ins().ineg(y)),
-            (x, None) => x,
-        };
-        self.join(difference, m.wrapping_sub(n))
-    }
-
-    /// `a * b` of int64.
-    pub fn mul(&mut self, a: Value, b: Value) -> Value {
-        let ((x, m), (y, n)) = (self.split(a), self.split(b));
-        let (rest, constant, by) = match (x, y) {
-            (Some(x), None) => (Some(x), m, n),
-            (None, y) => (y, n, m),
-            (Some(_), Some(_)) => return self.b.ins().imul(a, b),
-        };
-        let scaled = match (rest, by) {
-            (_, 0) | (None, _) => None,
-            (Some(rest), 1) => Some(rest),
-            (Some(rest), by) => {
-                let by = self.i64(by);
-                Some(self.b.ins().imul(rest, by))
+            _ => {
+                let imm = Ieee32::with_float(value as f32);
+                InstructionData::UnaryIeee32 { opcode: Opcode::F32const, imm }
             }
         };
-        self.join(scaled, constant.wrapping_mul(by))
+        let scalar = self.once(types::INVALID, constant);
+        if ty.is_vector() { self.splat(ty, scalar) } else { scalar }
     }
 
     /// A condition chooses between two values of one type: a mask lane by lane.

@@ -210,8 +210,12 @@ impl Emitter<'_, '_, '_> {
             let any = self.b.ins().icmp(IntCC::SignedLessThan, min, end);
             self.b.ins().brif(any, top, &first, after, &[]);
         }
+        let nowhere = || BaselineError::new("a loop outside of a function");
+        self.preheaders.push(self.b.current_block().ok_or_else(nowhere)?);
         self.b.switch_to_block(top);
+        self.depths.insert(top, self.preheaders.len());
         body(self, index)?;
+        self.preheaders.pop();
         let one = self.i64(1);
         let next = self.b.ins().iadd(index, one);
         let more = self.b.ins().icmp(IntCC::SignedLessThan, next, end);
