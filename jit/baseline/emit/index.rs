@@ -1,6 +1,6 @@
 //! Arithmetic of indices, as linear forms.
 //!
-//! What is constant in a form stays a number until it is part of an access. Operations without effects are emitted
+//! The constant of a form stays a number until it is part of an access. Operations without effects are emitted
 //! once (value numbering), in front of the outermost loop that they are the same in (loop-invariant code motion).
 //! Unrolled code, such as the transforms of a Winograd convolution, would have some ten instructions for the
 //! address of each access else, and most of the time of compiling it would go to them.
@@ -21,9 +21,9 @@ use crate::error::{BaselineError, Result};
 /// `rest + constant + lane * stride` of int64, which wraps.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Linear {
-    /// What is not known.
+    /// The part that is not known.
     pub rest: Option<Value>,
-    /// What is.
+    /// The part that is.
     pub constant: i64,
     /// Step from lane to lane.
     pub stride: i64,
@@ -279,7 +279,7 @@ mod tests {
     use crate::effort::Effort;
     use crate::{Text, compile_with};
 
-    /// What is the same in every iteration is in front of the loop, without an optimiser.
+    /// Products of outer indices are in front of the inner loop, without an optimiser.
     #[test]
     fn inner_loops_have_no_products_of_outer_indices() {
         let mut f = FuncBuilder::new("f");
