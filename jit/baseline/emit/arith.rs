@@ -12,7 +12,7 @@ use crate::emit::Emitter;
 use crate::error::{BaselineError, Result};
 
 impl Emitter<'_, '_, '_> {
-    /// `a op b`; both of type `dtype` and of one shape.
+    /// `a op b`; both of type `dtype` and of one shape. Sums and products of int64 are indices (`index.rs`).
     pub(super) fn binary(&mut self, op: BinOp, a: Value, b: Value, dtype: DType) -> Result<Value> {
         if dtype.is_float() {
             let value = self.float_binary(op, a, b)?;
@@ -29,9 +29,6 @@ impl Emitter<'_, '_, '_> {
         }
         let less = if dtype.is_int() { IntCC::SignedLessThan } else { IntCC::UnsignedLessThan };
         match op {
-            BinOp::Add if self.ty(a) == types::I64 => Ok(self.add(a, b)),
-            BinOp::Sub if self.ty(a) == types::I64 => Ok(self.sub(a, b)),
-            BinOp::Mul if self.ty(a) == types::I64 => Ok(self.mul(a, b)),
             BinOp::Add => Ok(self.b.ins().iadd(a, b)),
             BinOp::Sub => Ok(self.b.ins().isub(a, b)),
             BinOp::Mul => Ok(self.b.ins().imul(a, b)),

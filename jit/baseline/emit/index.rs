@@ -152,12 +152,6 @@ impl Emitter<'_, '_, '_> {
         self.first(sum)
     }
 
-    /// `a - b` of int64.
-    pub fn sub(&mut self, a: Value, b: Value) -> Value {
-        let difference = self.difference(self.split(a), self.split(b));
-        self.first(difference)
-    }
-
     /// `a * b` of int64.
     pub fn mul(&mut self, a: Value, b: Value) -> Value {
         match self.product(self.split(a), self.split(b)) {
@@ -266,6 +260,7 @@ impl Emitter<'_, '_, '_> {
     }
 }
 
+/// The refusal of an index that differs between lanes by other than a constant step.
 pub(super) fn no_ramp() -> BaselineError {
     BaselineError::new("an index that is no ramp")
 }

@@ -215,11 +215,11 @@ impl Emitter<'_, '_, '_> {
         self.b.switch_to_block(top);
         self.depths.insert(top, self.preheaders.len());
         body(self, index)?;
-        self.preheaders.pop();
         let one = self.i64(1);
         let next = self.b.ins().iadd(index, one);
         let more = self.b.ins().icmp(IntCC::SignedLessThan, next, end);
         self.b.ins().brif(more, top, &[BlockArg::Value(next)], after, &[]);
+        self.preheaders.pop();
         self.b.switch_to_block(after);
         Ok(())
     }
