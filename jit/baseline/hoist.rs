@@ -1,8 +1,9 @@
 //! Loop-invariant code motion of divisions and roots.
 //!
-//! Cranelift moves what is pure out of loops, and loads are not: the scale of a normalisation,
-//! `1 / sqrt(variance[()] + epsilon)`, would be computed for every vector. What an expression loads from stack
-//! memory that the loop does not write is known before the loop, whether or not it has an iteration.
+//! Indices are moved out of loops while they are emitted (`emit/index.rs`), and what else is pure by Cranelift, where it
+//! optimises. Loads are not pure: the scale of a normalisation, `1 / sqrt(variance[()] + epsilon)`, would be computed
+//! for every vector. What an expression loads from stack memory that the loop does not write is known before the
+//! loop, whether or not it has an iteration.
 
 use reflex_tir::{BinOp, Buffer, Expr, ExprKind, For, ForKind, Intrin, PrimFunc, Scope, Stmt, Var};
 use rustc_hash::FxHashSet;
