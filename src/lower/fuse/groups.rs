@@ -320,8 +320,10 @@ impl<'a> GroupPlanner<'a> {
                 let same_work = || self.same_count(&entry.domain, self.shape(output));
                 let padded = |root: &usize| matches!(self.op(*root), Some((Op::Pad { .. }, _)));
                 let stays = || padded(&entry.members[0]) && self.is_epilogue(args, output);
+                let in_padding =
+                    || self.is_padded(output, &entry.domain) && !self.is_epilogue(args, output);
                 self.users(output).all(|(user, args)| takes(pattern(user)) && !checked(user, args))
-                    && (!is_heavy(op) || same_work() && !stays())
+                    && (!is_heavy(op) || same_work() && !stays() || in_padding())
             }
             OpPattern::Anchor | OpPattern::Reduce => {
                 !entry.anchored && self.only_epilogue(output, group)
@@ -363,6 +365,27 @@ impl<'a> GroupPlanner<'a> {
         let alone = |v: &Value| matches!(self.uses.get(v), Some(Some(users)) if users.len() == 1);
         let of = |v: &&Value| self.shape(**v) == self.shape(value) && alone(v);
         args.iter().filter(of).any(|v| self.ends_contraction(*v))
+    }
+
+    /// Whether constants are put around what is made of a value, element by element, and fill a group's domain then:
+    /// nothing is computed of the elements around.
+    fn is_padded(&self, value: Value, domain: &[Expr]) -> bool {
+        let Some(Some(users)) = self.uses.get(&value) else { return false };
+        let [user] = users[..] else { return false };
+        let (Some((op, args)), [output]) = (self.op(user), &self.body.bindings[user].outputs[..])
+        else {
+            return false;
+        };
+        let shape = self.shape(*output);
+        match op {
+            Op::Pad { mode: PadMode::Constant, .. } => {
+                args[0] == value && self.same_count(domain, shape)
+            }
+            _ if pattern(op) == OpPattern::Elementwise => {
+                shape == self.shape(value) && self.is_padded(*output, domain)
+            }
+            _ => false,
+        }
     }
 
     /// Whether all members that depend on `value` are element by element and of its shape.
