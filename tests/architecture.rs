@@ -248,7 +248,7 @@ const LAYOUTS: [Layout; 23] = [
     Layout {
         dir: "src/runtime",
         layers: &[
-            "dtype exported_symbols file_bytes fp page split_mix timing",
+            "dtype exported_symbols file_bytes fp page simd split_mix timing",
             "abi amx",
             "aligned_bytes alloc error function host late_file no_host object shape string type_info types value",
             "array bundle closure device map module storage threads",

@@ -34,6 +34,7 @@ pub mod object;
 pub mod page;
 pub mod registry;
 pub mod shape;
+pub mod simd;
 pub mod split_mix;
 pub mod storage;
 pub mod string;
