@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Time from a model file to its first answer, whole processes, beside ONNX Runtime.
 
-usage: first_answer.py PEERS MODELS_DIR REFS_DIR [--rounds N] [--policies A;B] [--warm] [model ...]
+usage: first_answer.py PEERS MODELS_DIR REFS_DIR [--rounds N] [--policies A;B] [--threads N] [--warm] [model ...]
 
 PEERS is the program `reflex-peers` (`./x peers --help` builds it), in which both engines are linked or loaded as a native
 application has them; ORT_DYLIB_PATH is ONNX Runtime's library. Runs under an interpreter that has numpy. Each round
@@ -9,7 +9,9 @@ runs every engine once, in turn, on the first feed of a model's first reference,
 once and ends:
 
 - Reflex with each tier policy and an empty kernel cache (`--warm`: with one that a run before filled);
-- ONNX Runtime with two threads.
+- ONNX Runtime.
+
+Both call with the same number of threads, 2 by default. Both compile and load with as many as they like.
 
 Prints medians in milliseconds, of the whole process and of load and first call alone (timed inside), and the ratio of
 each policy to ONNX Runtime in both.
@@ -26,7 +28,6 @@ import time
 import numpy as np
 
 
-
 def first_feed(refs, model):
     """The inputs of the first feed of the model's first reference."""
     files = sorted(refs.glob(f"{model}.*.npz"))
@@ -38,7 +39,7 @@ def first_feed(refs, model):
 
 def process(args, engine, model, feed, **environment):
     """Seconds of a whole process, and of load and first call in it."""
-    command = [args.peers, "--threads", "2" if engine == "ort" else "1", "--first-answer", engine, model, feed]
+    command = [args.peers, "--threads", args.threads, "--first-answer", engine, model, feed]
     start = time.perf_counter()
     done = subprocess.run(command, env=dict(os.environ, **environment), capture_output=True, text=True)
     whole = time.perf_counter() - start
@@ -73,6 +74,7 @@ def main():
     parser.add_argument("refs", type=pathlib.Path)
     parser.add_argument("models", nargs="*")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", default="2")
     parser.add_argument("--policies", default="kernels=llvm;kernels=tiered", help="separated by ;")
     parser.add_argument("--warm", action="store_true")
     args = parser.parse_intermixed_args()

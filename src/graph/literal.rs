@@ -1,7 +1,7 @@
 //! Constant tensors: typed, shared bytes, of their own or of a file (XLA calls them literals).
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use parking_lot::Mutex;
 use reflex_runtime::file_bytes::FileBytes;
@@ -10,6 +10,9 @@ use reflex_tir::DType;
 
 use crate::block_quantized::{BlockQuantized, DepthAxis};
 use crate::strides::{gather_strided, strides};
+
+/// Makes a constant when its bytes are first read.
+type Make = Box<dyn FnOnce() -> Literal + Send>;
 
 /// A constant tensor, compact and row-major, little-endian. Cloning shares the bytes.
 #[derive(Clone)]
@@ -71,6 +74,24 @@ impl AsRef<[u8]> for Permuted {
     }
 }
 
+/// Lazily computed bytes. What is computed of weights and then packed is made where it is packed: by several
+/// threads, and one after the other in memory.
+struct Computed {
+    made: LazyLock<Literal, Make>,
+    size: usize,
+}
+
+impl AsRef<[u8]> for Computed {
+    fn as_ref(&self) -> &[u8] {
+        assert_eq!(
+            self.made.size(),
+            self.size,
+            "a constant has the type that it was declared with"
+        );
+        self.made.bytes()
+    }
+}
+
 /// The bytes that a tensor takes, unless they overflow or an extent is negative.
 fn byte_count(dtype: DType, shape: &[i64]) -> Option<usize> {
     let extents = shape.iter().map(|extent| usize::try_from(*extent).ok());
@@ -98,6 +119,20 @@ impl Literal {
             quantized: None,
             late: None,
         })
+    }
+
+    /// A tensor that `make` computes when its bytes are first read, with this type. `None` for a shape that no
+    /// tensor has.
+    pub fn computed(
+        dtype: DType,
+        shape: Vec<i64>,
+        make: impl FnOnce() -> Literal + Send + 'static,
+    ) -> Option<Literal> {
+        let size = byte_count(dtype, &shape)?;
+        let make: Make = Box::new(make);
+        let data = Arc::new(Computed { made: LazyLock::new(make), size });
+        let (file, permuted, quantized, late) = (None, None, None, None);
+        Some(Literal { dtype, shape, data, file, permuted, quantized, late })
     }
 
     /// A tensor whose bytes are read from a file when they are first used. `None` when the byte count does
@@ -362,7 +397,28 @@ impl PartialEq for Literal {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
+
+    #[test]
+    fn computed_bytes_are_made_once() {
+        let (made, count) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (in_make, source) = (made.clone(), count.clone());
+        let x = Literal::computed(DType::F32, vec![2], move || {
+            in_make.fetch_add(1, Ordering::Relaxed);
+            let _held = source;
+            Literal::from_f32(vec![2], &[1.0, 2.0])
+        });
+        let x = x.unwrap();
+        let same = x.reshaped(vec![1, 2]).unwrap().permuted(&[1, 0]).unwrap();
+        assert_eq!((x.size(), x.shape(), made.load(Ordering::Relaxed)), (8, &[2i64][..], 0));
+        assert_eq!(same, Literal::from_f32(vec![2, 1], &[1.0, 2.0]));
+        assert_eq!(x, Literal::from_f32(vec![2], &[1.0, 2.0]));
+        // What it was made of is gone.
+        assert_eq!((made.load(Ordering::Relaxed), Arc::strong_count(&count)), (1, 1));
+        assert!(Literal::computed(DType::F32, vec![-1], || unreachable!()).is_none());
+    }
 
     #[test]
     fn permuted_bytes_are_made_when_they_are_read() {

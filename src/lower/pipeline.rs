@@ -7,10 +7,10 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use reflex_graph::{FuncData, Literal, Module, verify};
+use reflex_graph::{ConstantPool, FuncData, Literal, Module, verify};
 use reflex_runtime::aligned_bytes::AlignedBytes;
 use reflex_tir::codegen::{CpuTarget, GpuTarget, Target};
 use reflex_tir::level::Level;
@@ -20,11 +20,15 @@ use reflex_tir::{PrimFunc, lower};
 use crate::bytecode::{self, Bytecode};
 use crate::interface::Interface;
 use crate::optimize_for::{DeviceKind, OptimizeFor};
+use crate::parallel::in_parallel;
 use crate::passes::sequence::{Pass, Pipeline, RuntimeModules, Step};
 use crate::passes::table::{PassContext, PassKind};
 use crate::precision::Precision;
 use crate::schedule_by_trace::{Processors, UNSCHEDULED_ATTR, schedule_by_traces};
 use crate::{LowerError, schedule};
+
+/// Constants of so many bytes are copied by all cores.
+const WORTH_THREADS: usize = 1 << 20;
 
 /// A CPU that kernels are generated for, one version each (function multiversioning).
 #[derive(Clone, Debug)]
@@ -394,20 +398,29 @@ pub fn run_bytecode(
     Ok((code, kernels))
 }
 
-/// Moves constants to addresses that programs use in place, one at a time: copying all at load
+/// Moves constants to addresses that programs use in place, each core one at a time: copying all at load
 /// would hold every constant twice. Constants that the session knows already share their memory.
 fn align_constants(module: &mut Module) {
-    for literal in module.consts.values_mut() {
-        *literal = module.pool.intern(literal.clone());
-        let bytes = literal.bytes();
-        if bytes.as_ptr().addr().is_multiple_of(64) {
-            continue;
-        }
-        let copy = Arc::new(AlignedBytes::copy_of(bytes));
-        literal.release();
-        let moved = Literal::new(literal.dtype(), literal.shape().to_vec(), copy);
-        *literal = moved.expect("the same bytes under the same type");
+    let size: usize = module.consts.values().map(Literal::size).sum();
+    let jobs = if size < WORTH_THREADS { 1 } else { 0 };
+    let pool = &module.pool;
+    let literals: Vec<_> = module.consts.values_mut().map(Mutex::new).collect();
+    in_parallel(literals.len(), jobs, |at| {
+        let mut literal = literals[at].lock().expect("each is locked once");
+        align(pool, &mut literal);
+    });
+}
+
+fn align(pool: &ConstantPool, literal: &mut Literal) {
+    *literal = pool.intern(literal.clone());
+    let bytes = literal.bytes();
+    if bytes.as_ptr().addr().is_multiple_of(64) {
+        return;
     }
+    let copy = Arc::new(AlignedBytes::copy_of(bytes));
+    literal.release();
+    let moved = Literal::new(literal.dtype(), literal.shape().to_vec(), copy);
+    *literal = moved.expect("the same bytes under the same type");
 }
 
 /// True if the schedule rules leave a kernel alone: it has a trace, or the pipeline does not schedule.

@@ -14,6 +14,9 @@ use crate::literal::Literal;
 use crate::op::{Binary, Unary};
 use crate::strides::{broadcast_strides, walk_rows};
 
+/// Results from this size on, in bytes, are computed when they are read, if they can be.
+const LARGE: usize = 64 << 10;
+
 /// NumPy's broadcast shape.
 pub(super) fn broadcast_shape(a: &[i64], b: &[i64]) -> Result<Vec<i64>> {
     let rank = a.len().max(b.len());
@@ -132,8 +135,13 @@ pub(super) fn binary(f: Binary, a: &Literal, b: &Literal) -> Result<Literal> {
     }
     let shape = broadcast_shape(a.shape(), b.shape())?;
     let total = count(&shape)?;
-    if let Some(f) = arithmetic_of_f32(f).filter(|_| a.dtype() == DType::F32) {
-        return literal(DType::F32, shape.clone(), each_f32(f, [a, b], &shape, total));
+    if a.dtype() == DType::F32
+        && let Some(each) = arithmetic_of_f32(f)
+    {
+        return match total * size_of::<f32>() < LARGE {
+            true => literal(DType::F32, shape.clone(), each([a, b], &shape)),
+            false => computed_late(each, [a, b], shape),
+        };
     }
     let out_type = if is_comparison(f) { DType::BOOL } else { a.dtype() };
     let mut out = Vec::with_capacity(total * out_type.itemsize());
@@ -164,30 +172,42 @@ pub(super) fn binary(f: Binary, a: &Literal, b: &Literal) -> Result<Literal> {
     literal(out_type, shape, out)
 }
 
+/// The bytes of two tensors of float32, combined after both are broadcast to a shape that they fit.
+type EachF32 = fn([&Literal; 2], &[i64]) -> Vec<u8>;
+
 /// Operators whose float32 result is the float64 one of the same operands, rounded: float64 has more than twice the bits
-/// (Figueroa, "When is double rounding innocuous?", 1995). Scales and biases of all weights are folded by them.
-fn arithmetic_of_f32(f: Binary) -> Option<fn(f32, f32) -> f32> {
+/// (Figueroa, "When is double rounding innocuous?", 1995). Scales and biases of all weights are folded by them, so each
+/// has a loop of its own, which the compiler turns into vectors.
+fn arithmetic_of_f32(f: Binary) -> Option<EachF32> {
     Some(match f {
-        Binary::Add => |a, b| a + b,
-        Binary::Sub => |a, b| a - b,
-        Binary::Mul => |a, b| a * b,
-        Binary::Div => |a, b| a / b,
+        Binary::Add => |operands, shape| each_f32(|a, b| a + b, operands, shape),
+        Binary::Sub => |operands, shape| each_f32(|a, b| a - b, operands, shape),
+        Binary::Mul => |operands, shape| each_f32(|a, b| a * b, operands, shape),
+        Binary::Div => |operands, shape| each_f32(|a, b| a / b, operands, shape),
         _ => return None,
     })
 }
 
+/// A result that is computed when it is read: a folded weight where it is packed.
+fn computed_late(each: EachF32, operands: [&Literal; 2], shape: Vec<i64>) -> Result<Literal> {
+    let text = format!("{shape:?}");
+    let (to, operands) = (shape.clone(), operands.map(Literal::clone));
+    let result = Literal::computed(DType::F32, shape, move || {
+        let bytes = each(operands.each_ref(), &to);
+        operands.iter().for_each(Literal::release);
+        Literal::new(DType::F32, to, Arc::new(bytes)).expect("a number for each element")
+    });
+    result.ok_or_else(|| EvalError::new(text))
+}
+
 /// The bytes of `f` of two tensors of float32, broadcast to a shape that they fit.
-fn each_f32(
-    f: impl Fn(f32, f32) -> f32,
-    operands: [&Literal; 2],
-    shape: &[i64],
-    total: usize,
-) -> Vec<u8> {
+fn each_f32(f: impl Fn(f32, f32) -> f32, operands: [&Literal; 2], shape: &[i64]) -> Vec<u8> {
     let strides = operands.map(|x| broadcast_strides(x.shape(), shape.len()));
     let [a, b] = operands.map(|x| x.bytes().as_chunks::<4>().0);
     let f =
         |a: &[u8; 4], b: &[u8; 4]| f(f32::from_le_bytes(*a), f32::from_le_bytes(*b)).to_le_bytes();
-    let mut out = vec![0; total * 4];
+    let total: i64 = shape.iter().product();
+    let mut out = vec![0; total as usize * size_of::<f32>()];
     let mut rest = out.as_chunks_mut::<4>().0;
     walk_rows(shape, strides.each_ref().map(Vec::as_slice), |at, steps, row| {
         let (to, behind) = std::mem::take(&mut rest).split_at_mut(row);

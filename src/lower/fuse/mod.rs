@@ -16,7 +16,7 @@ mod store_bf16;
 mod tir_calls;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use reflex_graph::{
     Binding, Body, Const, Func, FuncData, FuncId, Literal, Module, Node, Op, TensorType, Type,
@@ -120,6 +120,7 @@ pub(crate) fn structural_hash(func: &PrimFunc) -> blake3::Hash {
 /// The kernel of a group before it is part of the module.
 struct GroupKernel {
     kernel: MergedKernel,
+    hash: blake3::Hash,
     /// The name that it would like.
     name: String,
     /// Constants that it reads in packed form.
@@ -134,6 +135,16 @@ struct PackedOperand {
     packing: Packing,
 }
 
+/// A constant, and in words how it is packed and with which others.
+type PackedKey = (Const, String);
+
+fn packed_key(consts: &HashMap<Value, Const>, operand: &PackedOperand) -> PackedKey {
+    let PackedOperand { value, held, packing } = operand;
+    let (elements, held) = (packing.elements, held.iter().map(|v| consts[v]).collect::<Vec<_>>());
+    let key = format!("{:?} {} {elements:?} {held:?}", packing.matrix, packing.width);
+    (consts[value], key)
+}
+
 struct FusePass {
     precision: Precision,
     optimize_for: OptimizeFor,
@@ -144,7 +155,7 @@ struct FusePass {
     by_hash: HashMap<blake3::Hash, FuncId>,
     names: HashSet<String>,
     /// Packed constants made so far, by constant and packing.
-    packed: HashMap<(Const, String), Const>,
+    packed: HashMap<PackedKey, Const>,
     /// Constants with a single reader.
     read_once: HashSet<Value>,
 }
@@ -186,12 +197,14 @@ impl FusePass {
         let kernels = in_parallel(groups.len(), 0, |at| {
             pass.kernel(read, func, consts, body, &groups[at], &layouts)
         });
+        let kernels = kernels.into_iter().collect::<Result<Vec<_>, _>>()?;
+        self.pack(module, consts, kernels.iter().flat_map(|kernel| &kernel.packed))?;
         let mut replaced: HashMap<usize, Vec<Binding>> = HashMap::new();
         let mut gone = HashSet::new();
         for (group, kernel) in groups.iter().zip(kernels) {
             gone.extend(group.members.iter().copied().filter(|member| *member != group.at));
             let source = &body.bindings[group.at].source;
-            let call = self.group(module, func, consts, (&group.results, source), kernel?)?;
+            let call = self.group(module, func, consts, (&group.results, source), kernel);
             replaced.insert(group.at, call);
         }
         let old = std::mem::take(&mut body.bindings);
@@ -250,7 +263,8 @@ impl FusePass {
         }
         let constant = |v: Value| consts.get(&v).map(|c| &module.consts[*c]);
         let kernel = merge(func, layouts, &list, &group.results, &constant, self.precision)?;
-        Ok(GroupKernel { kernel, name: self.kernel_name(&list), packed })
+        let hash = structural_hash(&kernel.func);
+        Ok(GroupKernel { kernel, hash, name: self.kernel_name(&list), packed })
     }
 
     /// The call that stands for a group, with the packed constants it reads before it. It has results, and a
@@ -262,12 +276,12 @@ impl FusePass {
         consts: &HashMap<Value, Const>,
         call: (&[Value], &str),
         group: GroupKernel,
-    ) -> Result<Vec<Binding>, LowerError> {
+    ) -> Vec<Binding> {
         let mut bindings = vec![];
         let mut packed_values = HashMap::new();
-        for PackedOperand { value, held, packing } in &group.packed {
-            let held: Vec<Const> = held.iter().map(|v| consts[v]).collect();
-            let constant = self.pack(module, consts[value], &held, packing)?;
+        for operand in &group.packed {
+            let PackedOperand { value, packing, .. } = operand;
+            let constant = self.packed[&packed_key(consts, operand)];
             let ty =
                 TensorType::new(packing.dtype(func.tensor(*value).dtype), packing.packed_shape());
             let name = format!("{}_packed", func.values[*value].name);
@@ -279,13 +293,8 @@ impl FusePass {
             });
             packed_values.insert(*value, fresh);
         }
-        // The packed form replaces the original: both would be in memory otherwise.
-        let replaced = group.packed.iter().flat_map(|p| p.held.iter().chain([&p.value]));
-        for value in replaced.filter(|v| self.read_once.contains(v)) {
-            release(module, consts[value]);
-        }
-        bindings.push(self.call(module, group.kernel, group.name, call, &packed_values));
-        Ok(bindings)
+        bindings.push(self.call(module, group, call, &packed_values));
+        bindings
     }
 
     /// The packings of an operator's constants; `sums` is the block of channels in which a
@@ -349,39 +358,56 @@ impl FusePass {
         block_packing(op, &types, &constant, self.precision)
     }
 
-    fn pack(
+    /// Adds the packed forms of operands to the module, made by all cores.
+    fn pack<'a>(
         &mut self,
         module: &mut Module,
-        constant: Const,
-        held: &[Const],
-        packing: &Packing,
-    ) -> Result<Const, LowerError> {
-        let elements = packing.elements;
-        let key = format!("{:?} {} {elements:?} {held:?}", packing.matrix, packing.width);
-        let key = (constant, key);
-        if let Some(found) = self.packed.get(&key) {
-            return Ok(*found);
+        consts: &HashMap<Value, Const>,
+        operands: impl Iterator<Item = &'a PackedOperand>,
+    ) -> Result<(), LowerError> {
+        let mut wanted = vec![];
+        let mut seen = HashSet::new();
+        for operand in operands {
+            let key = packed_key(consts, operand);
+            if !self.packed.contains_key(&key) && seen.insert(key.clone()) {
+                wanted.push((key, operand));
+            }
         }
-        let parts: Vec<Literal> =
-            [&[constant][..], held].concat().iter().map(|c| module.consts[*c].clone()).collect();
-        let literal: Literal = pack(packing, &parts)
-            .ok_or_else(|| LowerError::internal("a weight does not fit its packing"))?;
-        module.consts[constant].release();
-        let new = module.add_const(literal);
-        self.packed.insert(key, new);
-        Ok(new)
+        let shared = Mutex::new(&mut *module);
+        let lock = || shared.lock().expect("no thread panics with the lock");
+        let packed = in_parallel(wanted.len(), 0, |at| {
+            let PackedOperand { value, held, packing } = wanted[at].1;
+            let values = || [value].into_iter().chain(held);
+            let parts: Vec<Literal> = {
+                let module = lock();
+                values().map(|v| module.consts[consts[v]].clone()).collect()
+            };
+            let packed = pack(packing, &parts);
+            parts[0].release();
+            drop(parts);
+            // The packed form replaces the original: both would be in memory otherwise.
+            let replaced = values().filter(|v| self.read_once.contains(v));
+            let mut module = lock();
+            replaced.for_each(|v| release(&mut module, consts[v]));
+            packed
+        });
+        for ((key, _), packed) in wanted.into_iter().zip(packed) {
+            let packed =
+                packed.ok_or_else(|| LowerError::internal("a weight does not fit its packing"))?;
+            self.packed.insert(key, module.add_const(packed));
+        }
+        Ok(())
     }
 
     fn call(
         &mut self,
         module: &mut Module,
-        kernel: MergedKernel,
-        name: String,
+        group: GroupKernel,
         (results, source): (&[Value], &str),
         packed: &HashMap<Value, Value>,
     ) -> Binding {
+        let GroupKernel { kernel, hash, name, .. } = group;
         let MergedKernel { func: mut kernel, args, scalars } = kernel;
-        let hash = structural_hash(&kernel);
         let id = *self.by_hash.entry(hash).or_insert_with(|| {
             let mut unique = name.clone();
             let mut n = 1;
