@@ -43,7 +43,7 @@ fused_conv_max
   step  pad: parallel i2
   step  pad: split ci by 8 -> ci_0, ci_1
   step  pad: vectorize ci_1
-  step  input_tiles: constant matrices of 6x6 and 6x6 unrolled, vectors of 16 lanes
+  step  input_tiles: constant matrices of 6x6 and 6x6 unrolled for each column and row of a tile, vectors of 16 lanes
   step  products: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (m), columns inside; threads share the outermost loop
   step  products, 4 rows by 2 vectors: distribute_loops r, v, l over 2
   step  products, 4 rows by 2 vectors: reorder k0, r of products, v of products, l of products
@@ -58,7 +58,7 @@ fused_conv_max
   step  products, 4 rows by 2 vectors: reorder l, v of products_store
   step  products, 4 rows by 2 vectors: vectorize l of products_store
   step  products, 4 rows by 2 vectors: unroll_and_jam products_store v of products_store
-  step  output_tiles: constant matrices of 4x6 and 4x6 unrolled, vectors of 16 lanes
+  step  output_tiles: constant matrices of 4x6 and 4x6 unrolled for each column and row of a tile, vectors of 16 lanes
   step  bias: collapse_axes i2, i3 -> m
   step  bias: split m by 8 -> m_0, m_1
   step  bias: vectorize m_1

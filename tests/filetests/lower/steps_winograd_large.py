@@ -20,7 +20,7 @@ fused_conv_max
   step  pad: split ci by 8 -> ci_0, ci_1
   step  pad: reorder co, row, i3_0, ci_0, i3_1, ci_1
   step  pad: vectorize ci_1
-  step  input_tiles: constant matrices of 6x6 and 6x6 unrolled, vectors of 16 lanes
+  step  input_tiles: constant matrices of 6x6 and 6x6 unrolled for each column and row of a tile, vectors of 16 lanes
   step  products: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (m), columns inside; no threads
   step  products, 4 rows by 2 vectors: distribute_loops r, v, l over 2
   step  products, 4 rows by 2 vectors: reorder k0, r of products, v of products, l of products
@@ -35,7 +35,7 @@ fused_conv_max
   step  products, 4 rows by 2 vectors: reorder l, v of products_store
   step  products, 4 rows by 2 vectors: vectorize l of products_store
   step  products, 4 rows by 2 vectors: unroll_and_jam products_store v of products_store
-  step  output_tiles: constant matrices of 4x6 and 4x6 unrolled, vectors of 16 lanes
+  step  output_tiles: constant matrices of 4x6 and 4x6 unrolled for each column and row of a tile, vectors of 16 lanes
   step  input_tiles, products, output_tiles: threads share the strips
   step  binary: collapse_axes i2, i3 -> m
   step  binary: split i1 by 16 -> i1_0, i1_1

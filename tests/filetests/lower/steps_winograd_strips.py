@@ -43,7 +43,7 @@ fused_conv_max
   step  input_tiles, products, output_tiles: in strips of 2 rows of tiles
   step  pad: split ci by 8 -> ci_0, ci_1
   step  pad: vectorize ci_1
-  step  input_tiles: constant matrices of 6x6 and 6x6 unrolled, vectors of 16 lanes
+  step  input_tiles: constant matrices of 6x6 and 6x6 unrolled for each column and row of a tile, vectors of 16 lanes
   step  products: tile of 5 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (m), columns inside; no threads
   step  products, 5 rows by 2 vectors: distribute_loops r, v, l over 2
   step  products, 5 rows by 2 vectors: reorder k0, r of products, v of products, l of products
@@ -58,7 +58,7 @@ fused_conv_max
   step  products, 5 rows by 2 vectors: reorder l, v of products_store
   step  products, 5 rows by 2 vectors: vectorize l of products_store
   step  products, 5 rows by 2 vectors: unroll_and_jam products_store v of products_store
-  step  output_tiles: constant matrices of 4x6 and 4x6 unrolled, vectors of 16 lanes
+  step  output_tiles: constant matrices of 4x6 and 4x6 unrolled for each column and row of a tile, vectors of 16 lanes
   step  input_tiles, products, output_tiles: threads share the strips
   step  bias: collapse_axes i2, i3 -> m
   step  bias: split ci by 16 -> ci_0, ci_1

@@ -3,12 +3,16 @@
 //!
 //! ```text
 //! for outer..                       batches, tiles, blocks of channels
-//!   for lane (vector)
-//!     x[k][l]                       loaded
-//!     t[i][l] = sum over k of P[i][k] * x[k][l]
-//!     y[i][j] = sum over l of t[i][l] * Q[j][l], stored or kept for the epilogue
+//!   for column l of the tile
+//!     for lane (vector)
+//!       x[k]                        loaded
+//!       t[i][l] = sum over k of P[i][k] * x[k]
+//!   for row i of the tile
+//!     for lane (vector)
+//!       y[i][j] = sum over l of t[i][l] * Q[j][l], stored or kept for the epilogue
 //! ```
-//! Everything in the vector loop is unrolled and named: constants are folded, zeros cost nothing.
+//! Everything in a vector loop is unrolled and named: constants are folded, zeros cost nothing. The loops over columns
+//! and rows are not: a tile does not fit into registers, and they make a sixth of the code.
 //! The sums are taken one side after the other, not in the naive nest's order.
 
 use reflex_tir::{DType, Expr, ExprKind, ForKind, Intrin, Stmt, Var};
@@ -103,7 +107,7 @@ impl TransformKernel {
 
     pub fn nest(&self, nest: &mut Nest<'_>, threads: Parallel) -> Stmt {
         let (height, width) = self.results();
-        let cost = (height * width) as i64 * self.lane.extent.as_int().unwrap_or(1);
+        let cost = (height * width) as i64 * self.lanes();
         let parallel = match threads {
             Parallel::Yes => nest.parallel_for(&self.outer, 8 * cost),
             Parallel::No => Parallel::No,
@@ -112,11 +116,12 @@ impl TransformKernel {
             .chain(&self.right)
             .map(|side| format!("{}x{}", side.table.len(), side.table[0].len()))
             .collect();
+        let by = if self.right.is_some() { " for each column and row of a tile" } else { "" };
         nest.steps.push(format!(
-            "{}: constant matrices of {} unrolled, vectors of {} lanes",
+            "{}: constant matrices of {} unrolled{by}, vectors of {} lanes",
             self.stage.name,
             tables.join(" and "),
-            self.lane.extent.as_int().unwrap_or(1),
+            self.lanes(),
         ));
         let tile = self.tile(nest);
         nest.outer(&self.outer, parallel, tile)
@@ -129,27 +134,22 @@ impl TransformKernel {
 
     /// One tile, in vectors of the lane axis.
     fn tile(&self, nest: &mut Nest<'_>) -> Stmt {
-        let lanes = self.lane.extent.as_int().unwrap_or(1);
+        let lanes = self.lanes();
         let (height, width) = self.results();
         let direct = self.epilogue.is_none() && self.ragged().is_empty();
         if direct {
-            return nest.lanes_of(lanes, |nest, l| {
-                self.transformed(nest, &l, &mut |i, j, value| {
-                    self.store(&Expr::i64(i), &Expr::i64(j), &l, value)
-                })
-            });
+            return self.transformed(nest, &mut |i, j, l, value| self.store(i, j, l, value));
         }
         let tile = nest.local("tile", DType::F32, &[(height * width) as i64 * lanes]);
-        let slot = |i: Expr, j: Expr, l: &Expr| (i * width as i64 + j) * lanes + l.clone();
-        let compute = nest.lanes_of(lanes, |nest, l| {
-            self.transformed(nest, &l, &mut |i, j, value| {
-                Stmt::store(tile, vec![slot(i.into(), j.into(), &l)], value)
-            })
-        });
+        let slot = |i: &Expr, j: &Expr, l: &Expr| {
+            vec![(i.clone() * width as i64 + j.clone()) * lanes + l.clone()]
+        };
+        let compute =
+            self.transformed(nest, &mut |i, j, l, value| Stmt::store(tile, slot(i, j, l), value));
         let finish = nest.repeat(ForKind::Serial, "i", height as i64, |nest, i| {
             nest.repeat(ForKind::Serial, "j", width as i64, |nest, j| {
                 let store = nest.lanes_of(lanes, |nest, l| {
-                    let value = nest.func.load(tile, vec![slot(i.clone(), j.clone(), &l)]);
+                    let value = nest.func.load(tile, slot(&i, &j, &l));
                     self.store(&i, &j, &l, value)
                 });
                 let inside = self.ragged().into_iter().map(|s| {
@@ -167,6 +167,10 @@ impl TransformKernel {
             })
         });
         Stmt::Allocate { buffer: tile, body: Box::new(Stmt::Seq(vec![compute, finish])) }
+    }
+
+    fn lanes(&self) -> i64 {
+        self.lane.extent.as_int().unwrap_or(1)
     }
 
     /// The axes whose last tile may be partial.
@@ -193,40 +197,69 @@ impl TransformKernel {
         Stmt::store(last.buffer, indices, bind(&value, &bound))
     }
 
-    /// `store(i, j, y)` for every result of a tile, after its computation.
+    /// `store(i, j, lane, y)` for every result of a tile.
     fn transformed(
         &self,
         nest: &mut Nest<'_>,
-        lane: &Expr,
-        store: &mut dyn FnMut(i64, i64, Expr) -> Stmt,
+        store: &mut dyn FnMut(&Expr, &Expr, &Expr, Expr) -> Stmt,
+    ) -> Stmt {
+        let Some(right) = &self.right else {
+            let zero = Expr::i64(0);
+            return self.column(nest, &[], &mut |i, l, sum| store(&i, &zero, l, sum));
+        };
+        let (height, depth) = (self.left.table.len() as i64, right.table[0].len() as i64);
+        let lanes = self.lanes();
+        let half = nest.local("half", DType::F32, &[height * depth * lanes]);
+        let slot = |i: &Expr, c: &Expr, l: &Expr| {
+            vec![(i.clone() * depth + c.clone()) * lanes + l.clone()]
+        };
+        let columns = nest.repeat(ForKind::Serial, "column", depth, |nest, c| {
+            let at = [(right.element.var, c.clone())];
+            self.column(nest, &at, &mut |i, l, sum| Stmt::store(half, slot(&i, &c, l), sum))
+        });
+        let rows = nest.repeat(ForKind::Serial, "row", height, |nest, i| {
+            nest.lanes_of(lanes, |nest, l| {
+                let row = |nest: &Nest<'_>, c| nest.func.load(half, slot(&i, &Expr::i64(c), &l));
+                self.sums(nest, right, &row, &mut |j, sum| store(&i, &j, &l, sum))
+            })
+        });
+        Stmt::Allocate { buffer: half, body: Box::new(Stmt::Seq(vec![columns, rows])) }
+    }
+
+    /// `store(i, lane, t)` for the products of the left matrix by a column of `X`, which `at` selects.
+    fn column(
+        &self,
+        nest: &mut Nest<'_>,
+        at: &[(Var, Expr)],
+        store: &mut dyn FnMut(Expr, &Expr, Expr) -> Stmt,
+    ) -> Stmt {
+        nest.lanes_of(self.lanes(), |nest, l| {
+            let element = |_: &Nest<'_>, k| {
+                let own = [(self.left.element.var, Expr::i64(k)), (self.lane.var, l.clone())];
+                bind(&self.source, &[at, &own].concat())
+            };
+            self.sums(nest, &self.left, &element, &mut |i, sum| store(i, &l, sum))
+        })
+    }
+
+    /// `store(i, y)` for the products of a matrix by a vector of elements.
+    fn sums(
+        &self,
+        nest: &mut Nest<'_>,
+        side: &MatrixSide,
+        element: &dyn Fn(&Nest<'_>, i64) -> Expr,
+        store: &mut dyn FnMut(Expr, Expr) -> Stmt,
     ) -> Stmt {
         let mut named: Vec<(Var, Expr)> = vec![];
-        let mut half: Vec<Vec<Expr>> = vec![vec![]; self.left.table.len()];
-        for l in 0..self.right.as_ref().map_or(1, |side| side.table[0].len()) {
-            let column: Vec<Expr> = (0..self.left.table[0].len())
-                .map(|k| {
-                    let mut bound = vec![(self.left.element.var, Expr::i64(k as i64))];
-                    let right = self.right.as_ref();
-                    bound.extend(right.map(|side| (side.element.var, Expr::i64(l as i64))));
-                    bound.push((self.lane.var, lane.clone()));
-                    let var = nest.float_var("x");
-                    named.push((var, bind(&self.source, &bound)));
-                    float(var)
-                })
-                .collect();
-            let sums = matrix_times_vector(nest, &self.left.table, &column, &mut named);
-            half.iter_mut().zip(sums).for_each(|(done, sum)| done.push(sum));
-        }
-        let mut stores = vec![];
-        for (i, row) in half.into_iter().enumerate() {
-            let sums = match &self.right {
-                Some(side) => matrix_times_vector(nest, &side.table, &row, &mut named),
-                None => row,
-            };
-            for (j, sum) in sums.into_iter().enumerate() {
-                stores.push(store(i as i64, j as i64, sum));
-            }
-        }
+        let values: Vec<Expr> = (0..side.table[0].len() as i64)
+            .map(|k| {
+                let var = nest.float_var("x");
+                named.push((var, element(nest, k)));
+                float(var)
+            })
+            .collect();
+        let sums = matrix_times_vector(nest, &side.table, &values, &mut named).into_iter();
+        let stores = sums.enumerate().map(|(i, sum)| store(Expr::i64(i as i64), sum)).collect();
         named.into_iter().rev().fold(Stmt::Seq(stores), |body, (var, value)| Stmt::Let {
             var,
             value,
