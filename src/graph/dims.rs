@@ -8,7 +8,11 @@
 //!
 //! Decision: docs/decisions/0025-symbolic-dims.md
 
+use std::cell::RefCell;
 use std::cmp::Ordering;
+use std::thread::LocalKey;
+
+use rustc_hash::FxHashMap;
 
 use reflex_tir::{BinOp, CmpOp, DType, Expr, ExprKind};
 
@@ -20,7 +24,40 @@ pub fn simplify(expr: &Expr) -> Expr {
     if expr.as_int().is_some() || expr.as_var().is_some() {
         return expr.clone();
     }
-    if expr.dtype() == DType::I64 { Poly::of(expr).to_expr() } else { simplify_children(expr) }
+    if expr.dtype() != DType::I64 {
+        return simplify_children(expr);
+    }
+    memoised(&SIMPLIFIED, expr, || Poly::of(expr).to_expr())
+}
+
+/// Results for expressions asked for lately: a model has few dimensions, and each of its operators asks for them again.
+type Memo<T> = RefCell<FxHashMap<Expr, T>>;
+
+/// Most expressions that a memo holds.
+const MEMO_SIZE: usize = 4096;
+
+thread_local! {
+    static SIMPLIFIED: Memo<Expr> = RefCell::default();
+    static POLYS: Memo<Poly> = RefCell::default();
+}
+
+/// What `compute` gives for `expr`, which depends on nothing else.
+fn memoised<T: Clone>(
+    memo: &'static LocalKey<Memo<T>>,
+    expr: &Expr,
+    compute: impl FnOnce() -> T,
+) -> T {
+    if let Some(known) = memo.with_borrow(|memo| memo.get(expr).cloned()) {
+        return known;
+    }
+    let result = compute();
+    memo.with_borrow_mut(|memo| {
+        if memo.len() == MEMO_SIZE {
+            memo.clear();
+        }
+        memo.insert(expr.clone(), result.clone());
+    });
+    result
 }
 
 /// Returns `Some(true)` if two dimensions are equal for all values of their symbols, `Some(false)`
@@ -88,9 +125,13 @@ impl Poly {
     }
 
     fn of(expr: &Expr) -> Poly {
-        let ExprKind::Binary { op, a, b } = expr.kind() else {
-            return Poly::atom(simplify_children(expr));
-        };
+        match expr.kind() {
+            ExprKind::Binary { op, a, b } => memoised(&POLYS, expr, || Poly::binary(*op, a, b)),
+            _ => Poly::atom(simplify_children(expr)),
+        }
+    }
+
+    fn binary(op: BinOp, a: &Expr, b: &Expr) -> Poly {
         let (p, q) = (Poly::of(a), Poly::of(b));
         let folded = match op {
             BinOp::Add => p.add(&q),
@@ -105,7 +146,7 @@ impl Poly {
             BinOp::Max => p.max(&q),
             BinOp::Div | BinOp::Mod => None,
         };
-        folded.unwrap_or_else(|| Poly::atom(Expr::binary(*op, p.to_expr(), q.to_expr())))
+        folded.unwrap_or_else(|| Poly::atom(Expr::binary(op, p.to_expr(), q.to_expr())))
     }
 
     fn as_int(&self) -> Option<i64> {

@@ -9,13 +9,10 @@ use reflex_tir::DType;
 use super::error::{EvalError, Result};
 use super::movement::{broadcast, broadcast_range};
 use super::scalar::{CHUNK, Scalar, Scalars, decode_bytes, decode_range, encode};
-use super::shape::{count, literal};
+use super::shape::{computed, count, literal};
 use crate::literal::Literal;
 use crate::op::{Binary, Unary};
 use crate::strides::{broadcast_strides, walk_rows};
-
-/// Results from this size on, in bytes, are computed when they are read, if they can be.
-const LARGE: usize = 64 << 10;
 
 /// NumPy's broadcast shape.
 pub(super) fn broadcast_shape(a: &[i64], b: &[i64]) -> Result<Vec<i64>> {
@@ -138,10 +135,7 @@ pub(super) fn binary(f: Binary, a: &Literal, b: &Literal) -> Result<Literal> {
     if a.dtype() == DType::F32
         && let Some(each) = arithmetic_of_f32(f)
     {
-        return match total * size_of::<f32>() < LARGE {
-            true => literal(DType::F32, shape.clone(), each([a, b], &shape)),
-            false => computed_late(each, [a, b], shape),
-        };
+        return computed(DType::F32, shape, [a, b], each);
     }
     let out_type = if is_comparison(f) { DType::BOOL } else { a.dtype() };
     let mut out = Vec::with_capacity(total * out_type.itemsize());
@@ -186,18 +180,6 @@ fn arithmetic_of_f32(f: Binary) -> Option<EachF32> {
         Binary::Div => |operands, shape| each_f32(|a, b| a / b, operands, shape),
         _ => return None,
     })
-}
-
-/// A result that is computed when it is read: a folded weight where it is packed.
-fn computed_late(each: EachF32, operands: [&Literal; 2], shape: Vec<i64>) -> Result<Literal> {
-    let text = format!("{shape:?}");
-    let (to, operands) = (shape.clone(), operands.map(Literal::clone));
-    let result = Literal::computed(DType::F32, shape, move || {
-        let bytes = each(operands.each_ref(), &to);
-        operands.iter().for_each(Literal::release);
-        Literal::new(DType::F32, to, Arc::new(bytes)).expect("a number for each element")
-    });
-    result.ok_or_else(|| EvalError::new(text))
 }
 
 /// The bytes of `f` of two tensors of float32, broadcast to a shape that they fit.

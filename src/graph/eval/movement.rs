@@ -7,7 +7,7 @@ use std::sync::Arc;
 use reflex_tir::DType;
 
 use super::error::{EvalError, Result};
-use super::shape::{count, literal, need_axis};
+use super::shape::{computed, count, literal, need_axis};
 use crate::literal::Literal;
 use crate::op::PadMode;
 use crate::strides::{broadcast_strides, gather_strided, strides, walk_range};
@@ -42,10 +42,11 @@ pub(super) fn broadcast(x: &Literal, shape: &[i64]) -> Result<Literal> {
     if !fits {
         return Err(EvalError::new(format!("{x:?} does not broadcast to {shape:?}")));
     }
-    count(shape)?;
-    let steps = broadcast_strides(x.shape(), shape.len());
-    let bytes = gather_strided(x.bytes(), item(x)?, shape, &steps, 0);
-    literal(x.dtype(), shape.to_vec(), bytes)
+    let item = item(x)?;
+    computed(x.dtype(), shape.to_vec(), [x], move |[x], shape| {
+        let steps = broadcast_strides(x.shape(), shape.len());
+        gather_strided(x.bytes(), item, shape, &steps, 0)
+    })
 }
 
 /// The bytes of elements `range` of `x` broadcast to `shape`, which it fits.
