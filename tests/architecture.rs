@@ -343,7 +343,7 @@ const LAYOUTS: [Layout; 23] = [
     Layout {
         dir: "src/lower",
         layers: &[
-            "error extent interface kernel_cache kernel_name layout optimize_for parallel precision",
+            "error extent interface kernel_cache kernel_name kernel_packs layout optimize_for parallel precision",
             "bytecode codegen_process content_digest graph kernel_source schedule winograd",
             "packing",
             "legalize",

@@ -60,7 +60,8 @@ fn equal_kernels_of_two_models_are_one_entry() {
             Engine::builder().tier(policy.clone()).cache(&cache).build().expect("an engine");
         let first = program(&engine, folder.path(), "first", &text("triple", "n", ""));
         let before = entries(&cache);
-        assert!(before > 2, "{kernels}: {before} entries");
+        // Those of Cranelift are one pack.
+        assert!(before > if kernels == "llvm" { 2 } else { 0 }, "{kernels}: {before} entries");
         let second = program(&engine, folder.path(), "second", &text("times_three", "rows", ""));
         assert_eq!(entries(&cache), before, "{kernels}: kernels of the second model are new");
         assert_eq!(answer(&first), answer(&second), "{kernels}");

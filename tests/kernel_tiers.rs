@@ -65,7 +65,7 @@ fn a_damaged_cache_and_a_full_disk_cost_time_only() {
     let mut damaged = 0;
     for entry in std::fs::read_dir(&cache).expect("a folder") {
         let path = entry.expect("an entry").path();
-        if path.extension().is_some_and(|e| e == "kernel") {
+        if path.extension().is_some_and(|e| e == "kernel" || e == "kernels") {
             let bytes = std::fs::read(&path).expect("reads");
             std::fs::write(&path, &bytes[..bytes.len() / 2]).expect("writes");
             damaged += 1;

@@ -217,7 +217,7 @@ fn the_background_stores_and_goes_on_with_what_is_stored() {
     // Only the program is left.
     for entry in fs::read_dir(&cache).expect("a folder") {
         let path = entry.expect("an entry").path();
-        if path.extension().is_some_and(|e| e == "kernel") {
+        if path.extension().is_some_and(|e| e == "kernel" || e == "kernels") {
             fs::remove_file(path).expect("removes");
         }
     }

@@ -185,6 +185,7 @@ pub fn generate(
     let of_cpu = |cpu: &Cpu| (cpu.clone(), objects.by_ref().take(kernels.len()).collect());
     let objects_by_cpu = options.cpus.iter().map(of_cpu).collect();
     if let Some(cache) = tools.cache.filter(|_| !report.generated.is_empty()) {
+        cache.flush();
         cache.prune();
     }
     report.kernels = start.elapsed();
@@ -361,7 +362,11 @@ pub fn compile_kernel(
     options: &Options,
     tools: &Toolchain<'_>,
 ) -> Result<ObjectFile, LowerError> {
-    compile_one(kernel, cpu, options, tools).map(|(object, _)| object)
+    let compiled = compile_one(kernel, cpu, options, tools);
+    if let Some(cache) = tools.cache {
+        cache.flush();
+    }
+    compiled.map(|(object, _)| object)
 }
 
 /// The request for a kernel, which is not scheduled yet.

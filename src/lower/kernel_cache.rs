@@ -1,9 +1,9 @@
 //! Kernels compiled before, on disk.
 //!
-//! One file per kernel, named by a hash of everything that decides its code: the function before
+//! One file per kernel of LLVM's, named by a hash of everything that decides its code: the function before
 //! it is scheduled, but for its name and those of symbolic dimensions ([`crate::kernel_name`]), the source of the passes that schedule and lower it, the target, the
 //! optimisation level, the protocol and the code generator's identity. So a start that finds all
-//! its kernels schedules none. Programs that are stored ([`crate::program_cache`]) have files in the same folder. Files appear whole (written aside, then renamed); each carries a
+//! its kernels schedules none. What Cranelift made in one compilation is one file ([`crate::kernel_packs`]). Programs that are stored ([`crate::program_cache`]) have files in the same folder. Files appear whole (written aside, then renamed); each carries a
 //! checksum, and one that does not match is removed and made again. The cache never makes a
 //! compilation fail: what cannot be read or written is compiled, with one warning for a folder.
 //!
@@ -23,9 +23,10 @@ use std::time::{Duration, SystemTime};
 use parking_lot::Mutex;
 use rustix::fs::{Access, access};
 
-use reflex_tir::codegen::{ObjectFile, Request};
+use reflex_tir::codegen::{KernelTier, ObjectFile, Request};
 
 use crate::kernel_name::nameless;
+use crate::kernel_packs::KernelPacks;
 
 /// First bytes of an entry.
 const MAGIC: &[u8; 8] = b"RFXKERN2";
@@ -52,11 +53,12 @@ pub struct KernelCache {
     corrupt: AtomicU64,
     /// Written by this process.
     generator_noted: AtomicBool,
+    pub(crate) packs: KernelPacks,
 }
 
 /// Names an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KernelKey(blake3::Hash);
+pub struct KernelKey(pub(crate) blake3::Hash);
 
 /// A hash of a request: what decides a kernel's code, but for passes and code generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +82,8 @@ impl KernelCache {
         let last = || fs::read_to_string(dir.join(GENERATOR)).unwrap_or_default();
         let identity = codegen.map_or_else(last, str::to_owned);
         let (corrupt, generator_noted) = (AtomicU64::new(0), AtomicBool::new(codegen.is_none()));
-        KernelCache { dir, identity, limit, corrupt, generator_noted }
+        let packs = KernelPacks::default();
+        KernelCache { dir, identity, limit, corrupt, generator_noted, packs }
     }
 
     /// The same cache, whose generator is always at hand: a cache that is opened without one finds
@@ -122,9 +125,13 @@ impl KernelCache {
     /// The key of a request by its digest.
     pub fn key_of(&self, request: &RequestDigest) -> KernelKey {
         let mut hasher = blake3::Hasher::new();
-        let salt = format!("{} {}", env!("REFLEX_KERNEL_PASSES"), self.identity);
-        hasher.update(salt.as_bytes()).update(&[0]).update(request.0.as_bytes());
+        hasher.update(self.salt().as_bytes()).update(&[0]).update(request.0.as_bytes());
         KernelKey(hasher.finalize())
+    }
+
+    /// What all of this cache's kernels have in common.
+    pub(crate) fn salt(&self) -> String {
+        format!("{} {}", env!("REFLEX_KERNEL_PASSES"), self.identity)
     }
 
     /// The entry, if it is there and whole.
@@ -133,9 +140,10 @@ impl KernelCache {
         let (bytes, used) = match read(&path) {
             Ok(found) => found,
             Err(error) => {
-                if error.kind() != io::ErrorKind::NotFound {
-                    self.warn(&error);
+                if error.kind() == io::ErrorKind::NotFound {
+                    return self.find_packed(key);
                 }
+                self.warn(&error);
                 return None;
             }
         };
@@ -155,9 +163,13 @@ impl KernelCache {
         let _ = fs::remove_file(path);
     }
 
-    /// Stores an entry.
+    /// Stores an entry; one of Cranelift's with the next [`KernelCache::flush`].
     pub fn put(&self, key: &KernelKey, object: &ObjectFile) {
-        if let Err(error) = self.try_put(key, object) {
+        let payload = postcard::to_stdvec(object).expect("plain data always encodes");
+        if object.tier == KernelTier::Baseline {
+            return self.packs.add(*key, payload);
+        }
+        if let Err(error) = self.try_put(key, &payload) {
             self.warn(&error);
         }
     }
@@ -174,11 +186,10 @@ impl KernelCache {
         }
     }
 
-    fn try_put(&self, key: &KernelKey, object: &ObjectFile) -> io::Result<()> {
+    fn try_put(&self, key: &KernelKey, payload: &[u8]) -> io::Result<()> {
         fs::create_dir_all(&self.dir)?;
-        let payload = postcard::to_stdvec(object).expect("plain data always encodes");
-        let sum = blake3::hash(&payload);
-        self.write(&self.path(key), &[MAGIC, sum.as_bytes(), &payload])?;
+        let sum = blake3::hash(payload);
+        self.write(&self.path(key), &[MAGIC, sum.as_bytes(), payload])?;
         if !self.generator_noted.swap(true, Ordering::Relaxed) {
             self.write(&self.dir.join(GENERATOR), &[self.identity.as_bytes()])?;
         }
@@ -186,7 +197,7 @@ impl KernelCache {
     }
 
     /// Makes a file appear whole.
-    fn write(&self, path: &Path, parts: &[&[u8]]) -> io::Result<()> {
+    pub(crate) fn write(&self, path: &Path, parts: &[&[u8]]) -> io::Result<()> {
         let mut file = tempfile::NamedTempFile::new_in(&self.dir)?;
         parts.iter().try_for_each(|part| file.write_all(part))?;
         file.persist(path)?;
@@ -263,7 +274,7 @@ fn decode(bytes: &[u8]) -> Option<ObjectFile> {
 mod tests {
     use reflex_tir::PrimFunc;
     use reflex_tir::abi::raw_signature;
-    use reflex_tir::codegen::{CpuTarget, KernelTier, OptLevel, PROTOCOL, Target};
+    use reflex_tir::codegen::{CpuTarget, OptLevel, PROTOCOL, Target};
 
     use super::*;
 

@@ -65,6 +65,7 @@ pub mod graph;
 mod interface;
 pub mod kernel_cache;
 mod kernel_name;
+mod kernel_packs;
 pub mod kernel_source;
 mod layout;
 pub mod legalize;
