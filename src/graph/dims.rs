@@ -41,7 +41,7 @@ thread_local! {
     static POLYS: Memo<Poly> = RefCell::default();
 }
 
-/// What `compute` gives for `expr`, which depends on nothing else.
+/// The result of `compute`, which depends on `expr` alone.
 fn memoised<T: Clone>(
     memo: &'static LocalKey<Memo<T>>,
     expr: &Expr,

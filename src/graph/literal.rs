@@ -28,7 +28,12 @@ pub struct Literal {
     quantized: Option<Arc<Expanded>>,
     /// Set if `data` is a part of a file that is read when it is used.
     late: Option<Arc<LatePart>>,
+    /// Constants that may have to be made first, each for the next one, when the bytes are first read.
+    layers: usize,
 }
+
+/// Most layers of lazily made constants: each is a call deep.
+const MAX_LAYERS: usize = 64;
 
 /// Lazily expanded bytes of a matrix of codes.
 struct Expanded {
@@ -118,21 +123,36 @@ impl Literal {
             permuted: None,
             quantized: None,
             late: None,
+            layers: 0,
         })
     }
 
-    /// A tensor that `make` computes when its bytes are first read, with this type. `None` for a shape that no
-    /// tensor has.
+    /// A tensor that `make` computes of `operands` when its bytes are first read, with this type; what it returns has
+    /// its bytes. `None` for a shape that no tensor has.
     pub fn computed(
         dtype: DType,
         shape: Vec<i64>,
+        operands: &[&Literal],
         make: impl FnOnce() -> Literal + Send + 'static,
     ) -> Option<Literal> {
         let size = byte_count(dtype, &shape)?;
         let make: Make = Box::new(make);
         let data = Arc::new(Computed { made: LazyLock::new(make), size });
         let (file, permuted, quantized, late) = (None, None, None, None);
-        Some(Literal { dtype, shape, data, file, permuted, quantized, late })
+        let layers = Literal::layers_above(operands);
+        Some(Literal { dtype, shape, data, file, permuted, quantized, late, layers })
+    }
+
+    /// The layers of what is made of `operands`, which are made at once where there are too many.
+    fn layers_above(operands: &[&Literal]) -> usize {
+        let below = operands.iter().map(|literal| literal.layers).max().unwrap_or(0);
+        if below < MAX_LAYERS {
+            return below + 1;
+        }
+        for operand in operands {
+            let _: &[u8] = operand.bytes();
+        }
+        1
     }
 
     /// A tensor whose bytes are read from a file when they are first used. `None` when the byte count does
@@ -140,7 +160,8 @@ impl Literal {
     pub fn late(dtype: DType, shape: Vec<i64>, part: Arc<LatePart>) -> Option<Literal> {
         (byte_count(dtype, &shape)? == part.size()).then(|| {
             let (data, late) = (part.clone(), Some(part));
-            Literal { dtype, shape, data, file: None, permuted: None, quantized: None, late }
+            let (file, permuted, quantized) = (None, None, None);
+            Literal { dtype, shape, data, file, permuted, quantized, late, layers: 0 }
         })
     }
 
@@ -179,6 +200,7 @@ impl Literal {
             permuted: None,
             quantized: Some(quantized),
             late: None,
+            layers: 0,
         })
     }
 
@@ -233,15 +255,9 @@ impl Literal {
             bytes: OnceLock::new(),
         });
         let (dtype, data) = (self.dtype, permuted.clone());
-        Some(Literal {
-            dtype,
-            shape,
-            data,
-            file: None,
-            permuted: Some(permuted),
-            quantized: None,
-            late: None,
-        })
+        let (file, quantized, late) = (None, None, None);
+        let (layers, permuted) = (Literal::layers_above(&[self]), Some(permuted));
+        Some(Literal { dtype, shape, data, file, permuted, quantized, late, layers })
     }
 
     /// The source and the permutation of a lazily permuted constant; `None` once its bytes have been
@@ -405,7 +421,7 @@ mod tests {
     fn computed_bytes_are_made_once() {
         let (made, count) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let (in_make, source) = (made.clone(), count.clone());
-        let x = Literal::computed(DType::F32, vec![2], move || {
+        let x = Literal::computed(DType::F32, vec![2], &[], move || {
             in_make.fetch_add(1, Ordering::Relaxed);
             let _held = source;
             Literal::from_f32(vec![2], &[1.0, 2.0])
@@ -417,7 +433,19 @@ mod tests {
         assert_eq!(x, Literal::from_f32(vec![2], &[1.0, 2.0]));
         // What it was made of is gone.
         assert_eq!((made.load(Ordering::Relaxed), Arc::strong_count(&count)), (1, 1));
-        assert!(Literal::computed(DType::F32, vec![-1], || unreachable!()).is_none());
+        assert!(Literal::computed(DType::F32, vec![-1], &[], || unreachable!()).is_none());
+    }
+
+    #[test]
+    fn long_chains_of_lazy_constants_are_made_on_the_way() {
+        let mut x = Literal::from_f32(vec![2], &[1.0, 2.0]);
+        for _ in 0..100_000 {
+            let below = x.clone();
+            let make = move || Literal::from_f32(vec![2], &below.to_f32().unwrap());
+            x = Literal::computed(DType::F32, vec![2], &[&x], make).unwrap();
+            x = x.permuted(&[0]).unwrap();
+        }
+        assert_eq!(x, Literal::from_f32(vec![2], &[1.0, 2.0]));
     }
 
     #[test]

@@ -53,12 +53,12 @@ pub struct KernelCache {
     corrupt: AtomicU64,
     /// Written by this process.
     generator_noted: AtomicBool,
-    pub(crate) packs: KernelPacks,
+    packs: KernelPacks,
 }
 
 /// Names an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KernelKey(pub(crate) blake3::Hash);
+pub struct KernelKey(blake3::Hash);
 
 /// A hash of a request: what decides a kernel's code, but for passes and code generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl KernelCache {
         let last = || fs::read_to_string(dir.join(GENERATOR)).unwrap_or_default();
         let identity = codegen.map_or_else(last, str::to_owned);
         let (corrupt, generator_noted) = (AtomicU64::new(0), AtomicBool::new(codegen.is_none()));
-        let packs = KernelPacks::default();
+        let packs = KernelPacks::new(&dir, &salt(&identity));
         KernelCache { dir, identity, limit, corrupt, generator_noted, packs }
     }
 
@@ -125,13 +125,8 @@ impl KernelCache {
     /// The key of a request by its digest.
     pub fn key_of(&self, request: &RequestDigest) -> KernelKey {
         let mut hasher = blake3::Hasher::new();
-        hasher.update(self.salt().as_bytes()).update(&[0]).update(request.0.as_bytes());
+        hasher.update(salt(&self.identity).as_bytes()).update(&[0]).update(request.0.as_bytes());
         KernelKey(hasher.finalize())
-    }
-
-    /// What all of this cache's kernels have in common.
-    pub(crate) fn salt(&self) -> String {
-        format!("{} {}", env!("REFLEX_KERNEL_PASSES"), self.identity)
     }
 
     /// The entry, if it is there and whole.
@@ -167,11 +162,47 @@ impl KernelCache {
     pub fn put(&self, key: &KernelKey, object: &ObjectFile) {
         let payload = postcard::to_stdvec(object).expect("plain data always encodes");
         if object.tier == KernelTier::Baseline {
-            return self.packs.add(*key, payload);
+            return self.packs.add(key.0, payload);
         }
         if let Err(error) = self.try_put(key, &payload) {
             self.warn(&error);
         }
+    }
+
+    /// Stores what was put since the last time and has no file of its own.
+    pub fn flush(&self) {
+        let Some(pack) = self.packs.take() else { return };
+        let stored =
+            fs::create_dir_all(&self.dir).and_then(|()| self.write(&pack.path, &[&pack.bytes]));
+        match stored {
+            Ok(()) => self.packs.stored(&pack),
+            Err(error) => self.warn(&error),
+        }
+    }
+
+    /// The entry of a pack, if it is there and whole.
+    fn find_packed(&self, key: &KernelKey) -> Option<ObjectFile> {
+        let entry = self.packs.find(key.0, &|pack, error| match error {
+            Some(error) => self.warn(&error),
+            None => self.remove_corrupt(pack),
+        })?;
+        let (bytes, used) = match entry.read() {
+            Ok(found) => found,
+            Err(error) => {
+                if error.kind() != io::ErrorKind::NotFound {
+                    self.warn(&error);
+                }
+                return None;
+            }
+        };
+        let object = bytes.and_then(|bytes| postcard::from_bytes(&bytes).ok());
+        if object.is_some() {
+            note_use(&entry.pack, used);
+        } else {
+            self.remove_corrupt(&entry.pack);
+            self.packs.forget(&entry.pack);
+        }
+        object
     }
 
     /// Keeps the warning about a folder out of the log: the caller reports it.
@@ -197,7 +228,7 @@ impl KernelCache {
     }
 
     /// Makes a file appear whole.
-    pub(crate) fn write(&self, path: &Path, parts: &[&[u8]]) -> io::Result<()> {
+    fn write(&self, path: &Path, parts: &[&[u8]]) -> io::Result<()> {
         let mut file = tempfile::NamedTempFile::new_in(&self.dir)?;
         parts.iter().try_for_each(|part| file.write_all(part))?;
         file.persist(path)?;
@@ -237,6 +268,11 @@ impl KernelCache {
     fn path(&self, key: &KernelKey) -> PathBuf {
         self.dir.join(format!("{}.kernel", key.0.to_hex()))
     }
+}
+
+/// The passes and the code generator, which all kernels of a cache have in common.
+fn salt(identity: &str) -> String {
+    format!("{} {identity}", env!("REFLEX_KERNEL_PASSES"))
 }
 
 /// The bytes of an entry, and when it was used last.

@@ -20,10 +20,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use parking_lot::Mutex;
-use reflex_tir::codegen::ObjectFile;
 use serde::{Deserialize, Serialize};
-
-use crate::kernel_cache::{KernelCache, KernelKey, note_use};
 
 /// First bytes of a pack.
 const MAGIC: &[u8; 8] = b"RFXPACK1";
@@ -48,133 +45,135 @@ struct Place {
 
 /// An entry of a pack in the folder.
 #[derive(Clone, Debug)]
-struct Entry {
-    pack: Arc<Path>,
+pub(crate) struct Entry {
+    /// The file.
+    pub(crate) pack: Arc<Path>,
     /// The position in the file.
     at: u64,
     len: usize,
     sum: HashBytes,
 }
 
-/// What a cache knows of packs.
-#[derive(Debug, Default)]
+/// Entries by key.
+pub(crate) type Entries = HashMap<HashBytes, Entry>;
+
+/// A pack that is to be stored.
+pub(crate) struct NewPack {
+    /// The file.
+    pub(crate) path: Arc<Path>,
+    /// Its contents.
+    pub(crate) bytes: Vec<u8>,
+    places: Vec<Place>,
+}
+
+/// The packs in a folder, of the same passes and the same code generator.
+#[derive(Debug)]
 pub(crate) struct KernelPacks {
-    /// Entries that are not stored yet.
-    made: Mutex<Vec<(KernelKey, Vec<u8>)>>,
+    dir: PathBuf,
+    /// The beginning of a pack's name.
+    prefix: String,
+    /// Keys and contents of entries that are not stored yet.
+    made: Mutex<Vec<(HashBytes, Vec<u8>)>>,
     /// Entries of the packs in the folder, once one was looked for.
-    known: Mutex<Option<HashMap<HashBytes, Entry>>>,
+    known: Mutex<Option<Entries>>,
 }
 
 impl KernelPacks {
+    /// The packs in `dir` by the passes and the code generator that `salt` stands for.
+    pub(crate) fn new(dir: &Path, salt: &str) -> KernelPacks {
+        let prefix = blake3::hash(salt.as_bytes()).to_hex()[..PREFIX].to_owned();
+        KernelPacks { dir: dir.to_owned(), prefix, made: Mutex::default(), known: Mutex::default() }
+    }
+
     /// Adds an entry to the pack that is stored next.
-    pub(crate) fn add(&self, key: KernelKey, payload: Vec<u8>) {
-        self.made.lock().push((key, payload));
+    pub(crate) fn add(&self, key: blake3::Hash, payload: Vec<u8>) {
+        self.made.lock().push((key.into(), payload));
     }
-}
 
-impl KernelCache {
-    /// Stores what was put since the last time and has no file of its own.
-    pub fn flush(&self) {
-        let made = std::mem::take(&mut *self.packs.made.lock());
-        if !made.is_empty()
-            && let Err(error) = self.store_pack(made)
-        {
-            self.warn(&error);
+    /// The pack of the entries added since the last time.
+    pub(crate) fn take(&self) -> Option<NewPack> {
+        let mut made = std::mem::take(&mut *self.made.lock());
+        if made.is_empty() {
+            return None;
         }
-    }
-
-    fn store_pack(&self, mut made: Vec<(KernelKey, Vec<u8>)>) -> io::Result<()> {
         // Which thread was faster decides nothing.
-        made.sort_by_key(|(key, _)| *key.0.as_bytes());
+        made.sort_by_key(|(key, _)| *key);
         let mut offset = 0;
         let places = made.iter().map(|(key, payload)| {
-            let (key, len) = (*key.0.as_bytes(), payload.len() as u64);
-            let place = Place { key, offset, len, sum: *blake3::hash(payload).as_bytes() };
+            let len = payload.len() as u64;
+            let place = Place { key: *key, offset, len, sum: blake3::hash(payload).into() };
             offset += len;
             place
         });
         let places: Vec<Place> = places.collect();
         let index = postcard::to_stdvec(&places).expect("plain data always encodes");
         let (sum, len) = (blake3::hash(&index), (index.len() as u64).to_le_bytes());
-        let name = format!("{}-{}.{EXTENSION}", self.prefix(), &sum.to_hex()[..2 * PREFIX]);
-        let path: Arc<Path> = self.dir.join(name).into();
+        let name = format!("{}-{}.{EXTENSION}", self.prefix, &sum.to_hex()[..2 * PREFIX]);
         let mut parts: Vec<&[u8]> = vec![MAGIC, sum.as_bytes(), &len, &index];
         parts.extend(made.iter().map(|(_, payload)| &payload[..]));
-        fs::create_dir_all(&self.dir)?;
-        self.write(&path, &[&parts.concat()])?;
-        if let Some(known) = &mut *self.packs.known.lock() {
-            known.extend(entries(&path, &places, HEADER + index.len()));
-        }
-        Ok(())
+        Some(NewPack { path: self.dir.join(name).into(), bytes: parts.concat(), places })
     }
 
-    /// The entry of a pack, if it is there and whole.
-    pub(crate) fn find_packed(&self, key: &KernelKey) -> Option<ObjectFile> {
-        let entry = {
-            let mut known = self.packs.known.lock();
-            known.get_or_insert_with(|| self.packed()).get(key.0.as_bytes()).cloned()?
-        };
-        let (bytes, used) = match entry.read() {
-            Ok(found) => found,
-            // Another process removed it.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
-            Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
-                self.warn(&error);
-                return None;
-            }
-            Err(_) => (vec![], SystemTime::now()),
-        };
-        let whole = *blake3::hash(&bytes).as_bytes() == entry.sum;
-        let object = postcard::from_bytes(&bytes).ok().filter(|_| whole);
-        match object {
-            Some(_) => note_use(&entry.pack, used),
-            None => {
-                self.remove_corrupt(&entry.pack);
-                if let Some(known) = &mut *self.packs.known.lock() {
-                    known.retain(|_, other| other.pack != entry.pack);
-                }
-            }
+    /// Notes that a pack was stored.
+    pub(crate) fn stored(&self, pack: &NewPack) {
+        if let Some(known) = &mut *self.known.lock() {
+            let contents: usize = pack.places.iter().map(|place| place.len as usize).sum();
+            known.extend(entries(&pack.path, &pack.places, pack.bytes.len() - contents));
         }
-        object
     }
 
-    /// The entries of all packs in the folder.
-    fn packed(&self) -> HashMap<HashBytes, Entry> {
-        let (mut found, prefix) = (HashMap::new(), self.prefix());
+    /// The place of an entry. At the first call the indices of all packs are read; `failed` gets those that cannot be,
+    /// with the reason or with none if they are damaged.
+    pub(crate) fn find(
+        &self,
+        key: blake3::Hash,
+        failed: &dyn Fn(&Path, Option<io::Error>),
+    ) -> Option<Entry> {
+        let mut known = self.known.lock();
+        known.get_or_insert_with(|| self.list(failed)).get(key.as_bytes()).cloned()
+    }
+
+    /// Forgets the entries of a pack.
+    pub(crate) fn forget(&self, pack: &Path) {
+        if let Some(known) = &mut *self.known.lock() {
+            known.retain(|_, entry| *entry.pack != *pack);
+        }
+    }
+
+    fn list(&self, failed: &dyn Fn(&Path, Option<io::Error>)) -> Entries {
+        let mut found = Entries::new();
         let Ok(list) = fs::read_dir(&self.dir) else { return found };
         let is_ours = |path: &PathBuf| {
             let name = path.file_name().and_then(|name| name.to_str());
             path.extension().is_some_and(|e| e == EXTENSION)
-                && name.is_some_and(|name| name.starts_with(&prefix))
+                && name.is_some_and(|name| name.starts_with(&self.prefix))
         };
         for path in list.filter_map(|entry| Some(entry.ok()?.path())).filter(is_ours) {
             match read_index(&path) {
                 Ok(Some((places, start))) => found.extend(entries(&path.into(), &places, start)),
-                Ok(None) => self.remove_corrupt(&path),
+                Ok(None) => failed(&path, None),
+                // Another process removed it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => self.warn(&error),
+                Err(error) => failed(&path, Some(error)),
             }
         }
         found
     }
-
-    /// What names of packs by these passes and this code generator begin with.
-    fn prefix(&self) -> String {
-        blake3::hash(self.salt().as_bytes()).to_hex()[..PREFIX].to_owned()
-    }
 }
 
 impl Entry {
-    /// The bytes, and when the pack was used last.
-    fn read(&self) -> io::Result<(Vec<u8>, SystemTime)> {
+    /// The bytes, and when the pack was used last; no bytes if they are damaged.
+    pub(crate) fn read(&self) -> io::Result<(Option<Vec<u8>>, SystemTime)> {
         let file = File::open(&self.pack)?;
         let meta = file.metadata()?;
+        let used = meta.modified()?;
         if self.at.checked_add(self.len as u64).is_none_or(|end| end > meta.len()) {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+            return Ok((None, used));
         }
         let mut bytes = vec![0; self.len];
         file.read_exact_at(&mut bytes, self.at)?;
-        Ok((bytes, meta.modified()?))
+        let whole = *blake3::hash(&bytes).as_bytes() == self.sum;
+        Ok((whole.then_some(bytes), used))
     }
 }
 
@@ -210,83 +209,4 @@ fn read_index(path: &Path) -> io::Result<Option<(Vec<Place>, usize)>> {
     let whole = blake3::hash(&index).as_bytes() == sum;
     let places = postcard::from_bytes(&index).ok().filter(|_| whole);
     Ok(places.map(|places| (places, HEADER + index.len())))
-}
-
-#[cfg(test)]
-mod tests {
-    use reflex_tir::PrimFunc;
-    use reflex_tir::abi::raw_signature;
-    use reflex_tir::codegen::KernelTier;
-
-    use super::*;
-    use crate::kernel_cache::{DEFAULT_LIMIT, RequestDigest};
-
-    const NAMES: [&str; 2] = ["f", "g"];
-
-    fn object(name: &str) -> ObjectFile {
-        let signature = raw_signature(&PrimFunc::new(name));
-        let tier = KernelTier::Baseline;
-        ObjectFile { signature, tier, elf: name.as_bytes().repeat(50), asm: None, micros: 1 }
-    }
-
-    fn key(cache: &KernelCache, name: &str) -> KernelKey {
-        cache.key_of(&RequestDigest(blake3::hash(name.as_bytes())))
-    }
-
-    fn cache(dir: &Path, identity: &str) -> KernelCache {
-        KernelCache::new(dir, Some(identity), DEFAULT_LIMIT).unnoted()
-    }
-
-    /// A folder with one pack, and the path of that.
-    fn stored() -> (tempfile::TempDir, PathBuf) {
-        let dir = tempfile::tempdir().unwrap();
-        let first = cache(dir.path(), "own");
-        for name in NAMES {
-            assert!(first.get(&key(&first, name)).is_none());
-            first.put(&key(&first, name), &object(name));
-        }
-        first.flush();
-        first.flush();
-        for name in NAMES {
-            assert_eq!(first.get(&key(&first, name)), Some(object(name)));
-        }
-        let files: Vec<PathBuf> =
-            fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().path()).collect();
-        let [path] = &files[..] else { panic!("one file: {files:?}") };
-        (dir, path.clone())
-    }
-
-    #[test]
-    fn kernels_of_a_compilation_are_one_file() {
-        let (dir, path) = stored();
-        let other = cache(dir.path(), "other");
-        assert!(other.get(&key(&other, "f")).is_none());
-        let again = cache(dir.path(), "own");
-        assert_eq!(again.get(&key(&again, "g")), Some(object("g")));
-        assert!(again.get(&key(&again, "h")).is_none());
-        fs::remove_file(&path).unwrap();
-        assert!(again.get(&key(&again, "f")).is_none());
-        assert_eq!((again.corrupt_entries(), other.corrupt_entries()), (0, 0));
-    }
-
-    #[test]
-    fn a_damaged_pack_is_removed() {
-        let (dir, path) = stored();
-        let whole = fs::read(&path).unwrap();
-        // The last entry, the index, the length of the index, the magic number, and bytes that are not there.
-        for at in [whole.len() - 1, HEADER, HEADER - 1, 0, whole.len() - 2, HEADER + 1, 3] {
-            let mut bytes = whole.clone();
-            match at % 2 == whole.len() % 2 {
-                true => bytes.truncate(at),
-                false => bytes[at] ^= 0xff,
-            }
-            fs::write(&path, bytes).unwrap();
-            let cache = cache(dir.path(), "own");
-            let found = NAMES.map(|name| cache.get(&key(&cache, name)));
-            let right = NAMES.map(|name| Some(object(name)));
-            assert!(found.iter().zip(&right).any(|(f, _)| f.is_none()), "{at}");
-            assert!(found.iter().zip(&right).all(|(f, r)| f.is_none() || f == r), "{at}");
-            assert_eq!((cache.corrupt_entries(), path.exists()), (1, false), "{at}");
-        }
-    }
 }

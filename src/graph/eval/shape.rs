@@ -29,8 +29,8 @@ pub(super) fn computed<const N: usize>(
         let bytes = make(operands, &shape);
         return literal(dtype, shape, bytes);
     }
-    let (to, operands) = (shape.clone(), operands.map(Literal::clone));
-    let result = Literal::computed(dtype, shape, move || {
+    let (to, of, operands) = (shape.clone(), operands, operands.map(Literal::clone));
+    let result = Literal::computed(dtype, shape, &of, move || {
         let bytes = make(operands.each_ref(), &to);
         operands.iter().for_each(Literal::release);
         literal(dtype, to, bytes).expect("a number for each element")
