@@ -165,13 +165,15 @@ impl Literal {
         })
     }
 
-    /// Reads what is still in a file.
+    /// Reads what is still in a file, of this constant and of those that it is to be made of.
     pub fn read(&self) {
         if let Some(part) = &self.late {
             let _: &[u8] = (**part).as_ref();
         }
         if let Some((source, _)) = self.permutation() {
             source.read();
+        } else if self.layers > 0 {
+            let _: &[u8] = self.bytes();
         }
         if let Some(quantized) = &self.quantized {
             quantized.matrix.codes.read();
@@ -434,6 +436,24 @@ mod tests {
         // What it was made of is gone.
         assert_eq!((made.load(Ordering::Relaxed), Arc::strong_count(&count)), (1, 1));
         assert!(Literal::computed(DType::F32, vec![-1], &[], || unreachable!()).is_none());
+    }
+
+    #[test]
+    fn what_a_constant_is_made_of_is_read_with_it() {
+        let forms: [fn(&Literal) -> Option<Literal>; 3] =
+            [|x| Some(x.clone()), |x| x.permuted(&[0]), |x| x.permuted(&[0])?.reshaped(vec![1, 2])];
+        for form in forms {
+            let made = Arc::new(AtomicUsize::new(0));
+            let count = made.clone();
+            let x = Literal::computed(DType::F32, vec![2], &[], move || {
+                count.fetch_add(1, Ordering::Relaxed);
+                Literal::from_f32(vec![2], &[1.0, 2.0])
+            });
+            let x = form(&x.unwrap()).unwrap();
+            assert_eq!(made.load(Ordering::Relaxed), 0);
+            x.read();
+            assert_eq!(made.load(Ordering::Relaxed), 1);
+        }
     }
 
     #[test]
