@@ -12,7 +12,7 @@
 //!       y[i][j] = sum over l of t[i][l] * Q[j][l], stored or kept for the epilogue
 //! ```
 //! Everything in a vector loop is unrolled and named: constants are folded, zeros cost nothing. The loops over columns
-//! and rows are not: a tile does not fit into registers, and they make a sixth of the code.
+//! and rows are not: a tile does not fit into registers, and each product is emitted once, not for each column and row.
 //! The sums are taken one side after the other, not in the naive nest's order.
 
 use reflex_tir::{DType, Expr, ExprKind, ForKind, Intrin, Stmt, Var};
